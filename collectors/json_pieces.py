@@ -138,6 +138,16 @@ class JsonPieces:
         self._dictionaries: dict[str, pl.DataFrame] = {}
 
     @property
+    def shape(self) -> tuple[object, ...]:
+        """All that tells how records are read: logs that have it in common may be read as one."""
+        return self._fields, self._apis, self._leaves, self._null_is_value, self._pieces
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The APIs, in the order of the columns v0, v1, ..."""
+        return tuple(api.name for api in self._apis)
+
+    @property
     def columns(self) -> list[str]:
         """For each API the column that holds its codes; APIs of one piece share one."""
         return [f"p{self._home[api.steps[0]]}" for api in self._apis]

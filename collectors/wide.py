@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
@@ -14,14 +18,15 @@ from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS, ROW, Scan, is_unnamed_index
+from fpmonitor.logs import MAX_APIS, ROW, LogFile, Scan, is_unnamed_index
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from fpmonitor.collectors.json_pieces import JsonPieces
     from fpmonitor.collectors.tables import Survey
-    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
+    from fpmonitor.logs import ColumnMap, Refused, Reject
 
 
 _NO_WEIGHT = "the number of users is not a whole number"
@@ -79,6 +84,41 @@ class WideCollector:
             self._users_of_rows = _users_of_rows(log, column_map)
         return _coded(log, column_map) or _surveyed(log, column_map)
 
+    def scan_together(
+        self, logs: Sequence[LogFile], column_map: ColumnMap
+    ) -> tuple[Scan, list[list[str]]] | None:
+        """How to read small logs as one, in their order, and the APIs of each.
+
+        Null where that could be another reading: where they are neither alike nor without objects.
+
+        Parameters
+        ----------
+        logs
+            Logs of which the head is the whole.
+        column_map
+            As of `scan`.
+        """
+        if self.name != WideCollector.name or "weight" in column_map.columns:
+            return None
+        pieces = [_pieces(log, column_map) for log in logs]
+        shapes = [None if one is None else one.shape for one in pieces]
+        is_flat = all(map(_is_flat, logs))
+        if None in shapes or not (is_flat or all(shape == shapes[0] for shape in shapes)):
+            return None
+        apis = [
+            [column.name for column in _api_columns(_head_columns(log), column_map)] for log in logs
+        ]
+        if not is_flat:
+            apis = [list(one.names) for one in pieces if one is not None]
+        folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        joined = LogFile(folder / "log", logs[0].label)
+        weakref.finalize(joined, shutil.rmtree, folder, ignore_errors=True)
+        joined.path.write_bytes(b"".join(log.head.removesuffix(b"\n") + b"\n" for log in logs))
+        scan = _coded(joined, column_map)
+        if scan is None:
+            return None
+        return (scan if is_flat else replace(scan, exact=None)), apis
+
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
@@ -87,6 +127,17 @@ class WideCollector:
             ends = list(accumulate(self._users_of_rows))
             rows = {bisect_right(ends, row): reason for row, reason in rows.items()}
         return reader_of(log).locate(log.shortened, rows, refused)
+
+
+def _is_flat(log: LogFile) -> bool:
+    """Whether no member of a record of the head is an object, so that each is a column."""
+    from fpmonitor.collectors import json_lines  # noqa: PLC0415 -- slow to load
+
+    return not any(
+        isinstance(value, dict)
+        for record in json_lines.records_of(log.head)
+        for value in record.values()
+    )
 
 
 def _whole(column_map: ColumnMap) -> set[str]:
@@ -109,6 +160,14 @@ def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
 
 def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
     """Read JSON lines whose values become codes while they are read; null for other logs."""
+    coded = _pieces(log, column_map)
+    if coded is None:
+        return None
+    exact = partial(_surveyed, log, column_map)
+    return Scan(coded.select, coded.names, values_are_json=True, exact=exact, coded=coded)
+
+
+def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
     if log.compression != "uncompressed" or log.format != "jsonl":
         return None
     from fpmonitor.collectors import json_lines, json_pieces  # noqa: PLC0415 -- slow to load
@@ -131,10 +190,7 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
         return None
     keeps_null = column_map.null == "value"
     texts = {field: column.name for field, column in fields.items()}
-    coded = json_pieces.JsonPieces(log, texts, apis, null_is_value=keeps_null, leaves=leaves)
-    exact = partial(_surveyed, log, column_map)
-    names = tuple(api.name for api in apis)
-    return Scan(coded.select, names, values_are_json=True, exact=exact, coded=coded)
+    return json_pieces.JsonPieces(log, texts, apis, null_is_value=keeps_null, leaves=leaves)
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -568,6 +568,23 @@ def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[
             for log in _expand(text, Path(folder), allow_network=allow_network):
                 found.setdefault(log.path.resolve(), log)
         yield list(found.values())
+
+
+@contextmanager
+def each_log(files: Iterable[str]) -> Iterator[Iterator[LogFile]]:
+    """Find the logs of files, one after the other; errors, at the turn of each, as of `log_files`.
+
+    Two names of one file are two logs.
+    """
+    with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
+        yield (_log_of(text, Path(folder)) for text in files)
+
+
+def _log_of(file: str, scratch: Path) -> LogFile:
+    logs = _expand(file, scratch, allow_network=False)
+    if Path(file).is_dir() or len(logs) != 1:
+        raise InputError(f"{file}: not a file")
+    return logs[0]
 
 
 def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:

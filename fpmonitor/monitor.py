@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ from fpmonitor.store.demand import (
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
+from fpmonitor.store.ingest import BatchReport, choose_collector, ingest_all, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
@@ -190,16 +189,8 @@ class Monitor(Closing):
             say_names(self.database, column_map.apis)
             if digest_values:
                 keep_digests_only(self.database)
-            return [
-                ingest(
-                    self.database,
-                    log,
-                    reader,
-                    column_map,
-                    progress=partial(progress, log.label),
-                )
-                for log, reader in recognised
-            ]
+            stored = ingest_all(self.database, recognised, column_map, progress=progress)
+            return [report for reports in stored for report in reports]
 
     def store_demand(
         self, paths: Sequence[str], *, collector: str | None = None
@@ -431,9 +422,7 @@ class Monitor(Closing):
         """
         question, windows, wanted = Question(k, population, delta), self.windows(by), list(sets)
         if not wanted:
-            is_owner = self.audience is Audience.OWNER
-            apis = windows.apis if is_owner else self.population().publishable_apis(k)
-            wanted = [(api,) for api in apis]
+            wanted = [(api,) for api in windows.nameable_apis(k)]
         return report_trend(
             windows,
             question,

@@ -8,11 +8,13 @@ twice only if the watch ended between reporting it and recording that it did.
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import os
 import shlex
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -46,7 +48,9 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.question import Question
 from fpmonitor.store.database import Database
-from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.files import NO_PATIENCE, Patience, is_as_left
+from fpmonitor.store.files import identity_of as identity_of_file
+from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
@@ -55,7 +59,7 @@ from fpmonitor.store.watching import (
     read_files,
     reading_of,
     record_check,
-    remember_file,
+    remember_files,
     stored_data,
     undelivered_notices,
     users_of_the_future,
@@ -68,10 +72,12 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.store.ingest import BatchReport
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
+_MOST_WAITING = 3
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -173,6 +179,8 @@ class Watch:
         self._watched = settings.watched
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
+        self._file: tuple[int, int] | None = None  # of the database that knows them
+        self._key: str | None = None
         self._column_map = ColumnMap()
         self._reading = ""
         self._pending = True
@@ -191,7 +199,7 @@ class Watch:
             The check itself is not possible; the logs that have arrived are stored.
         """
         settled = self._settled()
-        self._recall()
+        is_recalled = self._recall()
         fresh = [path for path in settled if self._is_fresh(path)]
         today = datetime.now(UTC).date()
         if self._settings.by is not None and today != self._day:  # a window may have ended
@@ -199,6 +207,10 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
+        if not is_recalled and not is_as_left(self._settings.database):
+            self._known = None  # a backup that was put back knows less
+            self._recall()
+            fresh = [path for path in settled if self._is_fresh(path)]
         notices = self._take_in(fresh)
         self._corrected.clear()
         self._tell(notices)
@@ -212,9 +224,7 @@ class Watch:
         rest = deque(fresh)
         while True:
             with self._settings.open_monitor() as monitor:
-                turn_ends = time.monotonic() + _TURN
-                while rest and time.monotonic() < turn_ends:
-                    self._ingest(monitor, rest.popleft())
+                self._ingest(monitor, rest, until=time.monotonic() + _TURN)
                 if not rest:
                     self._check(monitor)
                     return undelivered_notices(monitor.database, self._watched)
@@ -267,45 +277,76 @@ class Watch:
         self._seen = present
         return settled
 
-    def _recall(self) -> None:
-        """Look up which files are done: refused ones are not once logs are read otherwise."""
+    def _recall(self) -> bool:
+        """Look up which files are done, if that may have changed; return whether it was done.
+
+        Refused ones are not done once logs are read otherwise, and none is in another database.
+        """
         settings, known = self._settings, self._known
         column_map = settings.column_map()
         if (
             known is not None
             and column_map == self._column_map
+            and identity_of_file(settings.database) == self._file
             and not any(known[path].refused for path in self._seen if path in known)
         ):
-            return
+            return False
         with settings.open_database() as database:
             self._reading = reading_of(database, settings.collector, column_map)
             self._known = read_files(database, self._reading)
+            self._file, key = identity_of_file(settings.database), database.meta("user_key")
+        if self._key not in {None, key}:
+            self._note(f"{settings.database} is another database now: what it lacks is read again")
+            self._told.clear()
+            self._pending = True
+        self._key = key
         self._column_map = column_map
+        return True
 
     def _is_fresh(self, path: str) -> bool:
         return (self._known or {}).get(path) != self._seen[path][0]
 
-    def _ingest(self, monitor: Monitor, path: str) -> None:
-        settings, (state, _) = self._settings, self._seen[path]
-        refusal = None
-        try:
-            [report] = monitor.ingest(
-                [path],
+    def _ingest(self, monitor: Monitor, rest: deque[str], *, until: float) -> None:
+        """Read files until a moment; one that cannot be read keeps no other from being read."""
+        settings = self._settings
+        while rest and time.monotonic() < until:
+            stored = ingest_files(
+                monitor.database,
+                tuple(rest),
                 collector=settings.collector,
                 column_map=self._column_map,
                 digest_values=settings.digest_values,
             )
-            self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
-            for source, visits in report.corrects.items():
-                self._note(f"{path} corrects {visits:,} visits of {source}")
-                if report.corrected_users[source] >= settings.decision.policy.k:
-                    self._corrected.add(Path(source).name)
-        except InputError as error:
-            refusal = str(error)
-            self._note(f"{path}: not read, until it or how logs are read changes: {error}")
-        remember_file(monitor.database, path, state, reading=self._reading, refusal=refusal)
+            try:
+                for reports in stored:
+                    paths = [rest.popleft() for _ in reports]
+                    for path, report in zip(paths, reports, strict=True):
+                        self._note_stored(path, report)
+                    self._remember(monitor, paths)
+                    if time.monotonic() >= until:
+                        break
+            except InputError as error:
+                path = rest.popleft()
+                self._note(f"{path}: not read, until it or how logs are read changes: {error}")
+                self._remember(monitor, [path], refusal=str(error))
+            finally:
+                stored.close()
+
+    def _note_stored(self, path: str, report: BatchReport) -> None:
+        self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
+        for source, visits in report.corrects.items():
+            self._note(f"{path} corrects {visits:,} visits of {source}")
+            if report.corrected_users[source] >= self._settings.decision.policy.k:
+                self._corrected.add(Path(source).name)
+
+    def _remember(
+        self, monitor: Monitor, paths: Iterable[str], *, refusal: str | None = None
+    ) -> None:
+        files = {path: self._seen[path][0] for path in paths}
+        remember_files(monitor.database, files, reading=self._reading, refusal=refusal)
         known = {} if self._known is None else self._known
-        known[path] = replace(state, refused=refusal is not None)
+        for path, state in files.items():
+            known[path] = replace(state, refused=refusal is not None)
         self._known = known
 
     def _check(self, monitor: Monitor) -> None:
@@ -396,8 +437,10 @@ class Watch:
         window = Window(report.since, report.until, settings.decision.source)
         apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
-        problems = [_LACKS_ALL] if report.lacks_all else []
-        problems += [_vanished(api, policy.k) for api in report.vanished]
+        # Where users without a value count as exposed, that all lack it says enough.
+        is_blind = report.lacks_all and settings.decision.missing == "value"
+        problems = [_LACKS_ALL] if is_blind and report.outcome != "violated" else []
+        problems += [_vanished(api, settings.decision) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
@@ -411,12 +454,10 @@ class Watch:
 
     def _all_gone(self, monitor: Monitor) -> list[Problem]:
         """Tell what logs that hold no API of the list have in their place."""
-        policy, window = (
-            self._settings.decision.policy,
-            Window(source=self._settings.decision.source),
-        )
+        decision = self._settings.decision
+        window, policy = Window(source=decision.source), decision.policy
         apis = monitor.population(window=window).publishable_apis(policy.k)
-        gone = [_vanished(api, policy.k) for api in policy.candidates]
+        gone = [_vanished(api, decision) for api in policy.candidates]
         return [*gone, *map(_appeared, apis)]
 
     def _without_logs(
@@ -586,9 +627,16 @@ def _no_logs(by: Period, since: datetime) -> Problem:
     return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
 
 
-def _vanished(api: str, k: int) -> Problem:
-    text = f"fewer than {k} users have a value of {api}; it counts as one that all share"
-    return Problem(kind="vanished", what=api, text=text)
+def _vanished(api: str, decision: Decision) -> Problem:
+    having = f"fewer than {decision.policy.k} users have a value of {api}"
+    return Problem(kind="vanished", what=api, text=f"{having}; {_LACKING[decision.missing]}")
+
+
+_LACKING = {
+    "value": "it counts as one that all share",
+    "drop": "the others are left out",
+    "exposed": "the others count as exposed by it",
+}
 
 
 def _appeared(api: str) -> Problem:
@@ -649,8 +697,9 @@ def post_to(url: str) -> Callable[[Notice], None]:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError("webhook: must be an address that begins with https:// or http://")
     opener = urllib.request.build_opener(_NoRedirect)
+    waiting: list[threading.Thread] = []  # for answers that do not end
 
-    def deliver(notice: Notice) -> None:
+    def post(notice: Notice) -> None:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": f"{notice.body['decision'][:16]}-{notice.number}",
@@ -667,6 +716,34 @@ def post_to(url: str) -> Callable[[Notice], None]:
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise DeliveryError(f"{parts.hostname} cannot be reached ({reason})") from None
+        except (http.client.HTTPException, UnicodeError) as error:  # its text may be the address
+            raise DeliveryError(
+                f"{parts.hostname} gave no answer of HTTP ({type(error).__name__})"
+            ) from None
+
+    def deliver(notice: Notice) -> None:
+        waiting[:] = [thread for thread in waiting if thread.is_alive()]
+        if len(waiting) >= _MOST_WAITING:
+            raise DeliveryError(f"{parts.hostname} has not yet answered earlier notices")
+        outcomes: list[DeliveryError | None] = []
+
+        def attempt() -> None:
+            try:
+                post(notice)
+            except DeliveryError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+
+        # The time limit of a socket begins anew with each byte; names are looked up without one.
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(_TIMEOUT)
+        if not outcomes:
+            waiting.append(thread)
+            raise DeliveryError(f"{parts.hostname} did not answer within {_TIMEOUT:.0f} seconds")
+        if outcomes[0] is not None:
+            raise outcomes[0]
 
     return deliver
 

@@ -19,13 +19,21 @@ from fpmonitor.decide.horizon import (
     Evidence,
     identity_of,
     needed_evidence,
+    prices_of_choice,
     share_delta,
     slot_of,
     weigh,
 )
 from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
+from fpmonitor.estimate.evalues import (
+    LEAST_USERS,
+    go_on,
+    log_best,
+    log_mean,
+    taken_in,
+    window_test,
+)
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn
@@ -36,9 +44,10 @@ from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.checks import (
+    CheckedList,
     CheckedWindow,
     add_checked,
-    last_run,
+    last_runs,
     lower_checked,
     number_check,
     read_checked,
@@ -48,6 +57,7 @@ from fpmonitor.store.checks import (
 from fpmonitor.store.windows import LeftOut, Period, position
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from fpmonitor.population.memory import MemorySource
@@ -58,6 +68,7 @@ if TYPE_CHECKING:
 Outcome = Literal["holds", "violated", "cannot tell"]
 _ANY = 0.05  # delta of a question that estimates nothing
 RUN_LENGTH = 3650  # windows without a false alarm, on average
+_LATEST_WINDOWS = 400  # that are added up where users were forgotten
 _OTHER_SETS = 50  # that are not on the list, and tested to see whether to decide again
 
 
@@ -70,14 +81,23 @@ class RunAlarm:
     raised
         Whether it is an alarm.
     log_evidence
-        Mean over the sets of their runs, nats.
+        Mean over the sets of their runs, nats; where users were forgotten, see `log_best`.
     run_length
-        Windows to the first alarm, on average at least, while no window is above the budget.
+        Windows to the first alarm, on average at least, while no window is above the budget; where
+        users were forgotten, windows for each from which a false alarm is raised.
+    after
+        Only windows that begin after this moment count, as users of earlier ones were forgotten;
+        null: all count.
     """
 
     raised: bool
     log_evidence: float
     run_length: int = RUN_LENGTH
+    after: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the alarm as `watch` posts it."""
+        return asdict(self) | {"after": None if self.after is None else self.after.isoformat()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +130,9 @@ class CheckReport(Result):
     new_users
         Whether the list was decided on none of these users, as far as the database knows; null
         where that makes no difference, and for others.
+    doubted
+        Whether users were forgotten on whom the list may have been decided: they would come again
+        unrecognised, so that any user may be one of them.
     alarm
         See `RunAlarm`; null where the window adds nothing to the runs.
     left_out
@@ -136,6 +159,7 @@ class CheckReport(Result):
     masked: tuple[str, ...] = ()
     period: Period | None = None
     new_users: bool | None = None
+    doubted: bool = False
     alarm: RunAlarm | None = None
     left_out: tuple[LeftOut, ...] = ()
     drawn: Drawn | None = None
@@ -227,7 +251,8 @@ class CheckReport(Result):
             "place": None if self.place is None else asdict(self.place),
             "guarantee": self.guarantee,
             "new_users": self.new_users,
-            "alarm": None if self.alarm is None else asdict(self.alarm),
+            "doubted": self.doubted,
+            "alarm": None if self.alarm is None else self.alarm.to_json(),
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
             "left_out": [
@@ -360,9 +385,7 @@ def check_window(
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin, made=decision.made)
-    last_visit = -1 if new_users else known.last_visit
-    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
-    new_users = not decided.any()
+    users = _who_is_new(database, population, -1 if new_users else known.last_visit)
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
@@ -379,7 +402,7 @@ def check_window(
         slot = slot_of(number, shared, horizon)
         if decision.policy.realised:
             return report_check(population, decision, slot, beside=True)
-        evidence = _weigh_all(decision, most, least=least, new_users=new_users)
+        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
         term = -math.log(slot.delta)
         listed, beside = evidence.split(len(sets))
         report = _report(
@@ -390,7 +413,7 @@ def check_window(
             others=beside.verdicts(others, (term, term)),
             coverage=coverage,
         )
-        return replace(report, new_users=new_users)
+        return replace(report, new_users=users.are_new, doubted=users.doubted)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -401,7 +424,7 @@ def check_window(
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         evidence = _all_or_nothing(population, decision, alone)
     else:
-        evidence = _weigh_all(decision, most, least=least, new_users=new_users)
+        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
     before = read_checked(database, series, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacks_all and decision.missing == "value"
@@ -419,8 +442,8 @@ def check_window(
             passed=not lacks_all and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
-            if period is None or lacks_all or known.last_visit is None
-            else _run(database, series, asked, decision, new=~(decided | seen)),
+            if period is None or lacks_all
+            else _run(database, series, asked, decision, new=users.fresh, after=known.runs_after),
         )
         add_checked(database, series, label, window.since, before)
     else:
@@ -442,8 +465,11 @@ def check_window(
     return replace(
         report,
         period=period,
-        new_users=new_users,
-        alarm=_alarm(before.run),
+        new_users=users.are_new,
+        doubted=users.doubted,
+        alarm=None
+        if before.run is None or window.since is None
+        else _alarm(database, series, decision, known, until=window.since, doubted=users.doubted),
         origin=known.origin,
     )
 
@@ -562,6 +588,35 @@ def _all_or_nothing(population: Population, decision: Decision, delta: float) ->
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Users:
+    """Who of a window is new.
+
+    Attributes
+    ----------
+    are_new, doubted
+        As `CheckReport.new_users`, and `CheckReport.doubted`.
+    fresh
+        bool, shape (users,): who counts in the runs.
+    """
+
+    are_new: bool
+    doubted: bool
+    fresh: NDArray[np.bool_]
+
+
+def _who_is_new(database: Database, population: Population, last_visit: int | None) -> _Users:
+    """Tell the users apart; where the list may be of anybody, its choice is paid for instead."""
+    decided, seen = users_before(
+        database, population.window, last_visit, rows=population.snapshot.users
+    )
+    return _Users(
+        are_new=not decided.any(),
+        doubted=last_visit is None,
+        fresh=~seen if last_visit is None else ~(decided | seen),
+    )
+
+
 def _run(
     database: Database,
     series: str,
@@ -569,11 +624,13 @@ def _run(
     decision: Decision,
     *,
     new: NDArray[Any],
+    after: datetime | None,
 ) -> tuple[float, ...] | None:
     """Take the users who first came in this window into the runs of all sets, if it is the next."""
     policy, since = decision.policy, population.window.since
-    before = last_run(database, series)
-    if before is not None and since is not None and since <= before[0]:
+    before = last_runs(database, series)
+    last = max((begin for begin in (after, *(begin for begin, _ in before)) if begin), default=None)
+    if last is not None and since is not None and since <= last:
         return None
     if not population.snapshot.in_memory(len(policy.candidates)):
         return None
@@ -590,14 +647,39 @@ def _run(
         monotone=least is not None,
     )
     evidence = [test.log_above((least or source).spectrum(apis)) for apis in decision.allow]
-    return tuple(go_on([0.0] * len(evidence) if before is None else before[1], evidence))
+    return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 
 
-def _alarm(run: tuple[float, ...] | None) -> RunAlarm | None:
-    if run is None:
+def _alarm(
+    database: Database,
+    series: str,
+    decision: Decision,
+    known: CheckedList,
+    *,
+    until: datetime,
+    doubted: bool,
+) -> RunAlarm | None:
+    """Tell what the runs up to a window say; null where it does not count any more."""
+    sets, after = decision.allow, known.runs_after
+    if after is None:
+        [(_, run)] = last_runs(database, series, until=until)
+        evidence = log_mean(run)
+    elif until <= after:
         return None
-    evidence = log_mean(run)
-    return RunAlarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence)
+    else:
+        runs = last_runs(database, series, until=until, most=_LATEST_WINDOWS + 1)
+        before = [[0.0] * len(sets), *(run for _, run in runs)]
+        found = [
+            taken_in(run, earlier)
+            for (since, run), earlier in zip(runs, before, strict=False)
+            if since > after
+        ]
+        _, block = prices_of_choice(decision)
+        chosen = [float(block[len(apis)]) for apis in sets]
+        prices = chosen if doubted else [math.log(len(sets))] * len(sets)
+        # What the first of so many has taken in is not known.
+        evidence = log_best(found[-_LATEST_WINDOWS:], prices)
+    return RunAlarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence, after=after)
 
 
 def _digest(*parts: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,7 +44,8 @@ from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_co
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.check import CheckReport, RunAlarm
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.store.watching import Notice
 
 EXIT_VIOLATED = EXIT_CHANGED = 1
@@ -231,13 +233,28 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             if report.new_users
             else "the list may have been decided on some of these users: tested as strictly as then"
         )
-    if report.alarm is not None and report.alarm.raised:
+    if report.doubted:
         yield (
-            "alarm: the windows so far are hardly all within the budget; while all are, the first "
-            f"alarm comes after {report.alarm.run_length:,} windows on average, or later"
+            "users were forgotten on whom the list may have been decided, and would come again "
+            "unrecognised: windows are tested more strictly until it is decided again"
         )
+    if report.alarm is not None and report.alarm.raised:
+        yield _alarm(report.alarm)
     if sample == PLAIN_DRAWS and report.place is not None and report.place.horizon is None:
         yield report.guarantee
+
+
+def _alarm(alarm: RunAlarm) -> str:
+    """Describe an alarm, and how often it is false."""
+    said = "alarm: the windows so far are hardly all within the budget; while all are, "
+    if alarm.after is None:
+        return (
+            f"{said}the first alarm comes after {alarm.run_length:,} windows on average, or later"
+        )
+    return (
+        f"{said}one window in {alarm.run_length:,} at most begins a false alarm, on average; "
+        f"windows up to {alarm.after:%Y-%m-%d %H:%M} do not count, as users were forgotten"
+    )
 
 
 def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
@@ -308,29 +325,33 @@ def watch(
     if webhook is not None:
         deliver.append(post_to(webhook))
     invocation = INVOCATION.get()
-    watching = Watch(
-        WatchSettings(
-            folder=folder,
-            database=db,
-            decision=read_decision(decision),
-            horizon=_horizon(horizon),
-            by=by,
-            new_users=new_users,
-            collector=reading.collector,
-            column_map=reading.column_map,
-            digest_values=reading.digest_values,
-            settle=settle,
-            key_file=invocation.key_file,
-            patience=invocation.patience,
-        ),
-        deliver=deliver,
-        note=lambda text: note(text, quiet=quiet),
-        checked=lambda report: _note_check(report, quiet=quiet),
+    settings = WatchSettings(
+        folder=folder,
+        database=db,
+        decision=read_decision(decision),
+        horizon=_horizon(horizon),
+        by=by,
+        new_users=new_users,
+        collector=reading.collector,
+        column_map=reading.column_map,
+        digest_values=reading.digest_values,
+        settle=settle,
+        key_file=invocation.key_file,
+        patience=invocation.patience,
     )
+
+    def watch_by(decided: Decision) -> Watch:
+        return Watch(
+            replace(settings, decision=decided),
+            deliver=deliver,
+            note=lambda text: note(text, quiet=quiet),
+            checked=lambda report: _note_check(report, quiet=quiet),
+        )
+
     reading.column_map()  # what is wrong with the settings is said at once
     if once:
-        return _watch_once(watching, settle, quiet=quiet)
-    _keep_watching(watching, every, quiet=quiet)
+        return _watch_once(watch_by(settings.decision), settle, quiet=quiet)
+    _keep_watching(watch_by, settings.decision, decision, every, quiet=quiet)
     return 0
 
 
@@ -347,8 +368,10 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
     code, refused = _EXITS[watching.outcome], watching.refused
     if watching.outcome is None:
         note("cannot tell: no log has been stored yet", quiet=quiet)
-    if code != EXIT_VIOLATED and failed is not None:
-        raise failed
+    if failed is not None:
+        if code != EXIT_VIOLATED:
+            raise failed
+        note(str(failed), quiet=quiet)
     if code != EXIT_VIOLATED and refused:
         raise InputError(
             f"not all files of the folder can be read, such as {refused[0]}",
@@ -366,18 +389,37 @@ def _note_check(report: CheckReport, *, quiet: bool) -> None:
         note(f"... and {len(open_sets) - _NAMED:,} sets more", quiet=quiet)
 
 
-def _keep_watching(watching: Watch, every: float, *, quiet: bool) -> None:
-    """Check the folder until interrupted."""
-    said = ""
+def _keep_watching(
+    watch_by: Callable[[Decision], Watch],
+    decided: Decision,
+    file: Path,
+    every: float,
+    *,
+    quiet: bool,
+) -> None:
+    """Check the folder until interrupted, by the decision that its file holds at that time."""
+    said: list[str] = []
+    watching = watch_by(decided)
     while True:
+        # What fails now may succeed the next time; it is noted once.
+        failed: list[tuple[str, bool]] = []
+        try:
+            now = read_decision(file)
+            if now != decided:
+                decided, watching = now, watch_by(now)
+                note(f"{file} holds another decision now, which is watched", quiet=quiet)
+        except InputError as error:
+            failed.append(
+                (f"the decision of before is watched, until it can be read: {error}", False)
+            )
         try:
             watching.step()
-            said = ""
         except FpmonitorError as error:
-            # What fails now may succeed the next time; it is noted once.
-            if str(error) != said:
-                note(f"will try again: {error}", quiet=quiet and isinstance(error, StoreError))
-            said = str(error)
+            failed.append((f"will try again: {error}", quiet and isinstance(error, StoreError)))
+        for text, is_quiet in failed:
+            if text not in said:
+                note(text, quiet=is_quiet)
+        said = [text for text, _ in failed]
         time.sleep(every)
 
 

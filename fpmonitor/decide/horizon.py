@@ -20,6 +20,9 @@ from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.spectrum import SpectrumSource
 
@@ -153,18 +156,14 @@ def weigh(
         Whether the list was decided on none of these users; it then has no price.
     """
     policy, sets = decision.policy, decision.allow
-    universe = decision.universe or len(policy.candidates)
     delta_term = _USUAL_TERM - math.log(policy.delta or 1.0)
     if new_users:
         prices = [(0.0, math.log(len(sets)))] * len(sets)
         usual = (0.0, math.log(_DESIGN_SIZE))
     else:
-        # Whoever chose the list by these users could have chosen another view of them as well.
-        # A window is one look: it needs no share of the bases.
-        levels = level_terms(decision.level or policy.delta or 1.0, universe)
-        allow, block = (level + math.log(policy.delta or 1.0) for level in levels)
+        allow, block = prices_of_choice(decision)
         prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
-        usual = (float(allow[min(_DESIGN_SIZE, universe)]), float(block[1]))
+        usual = (float(allow[min(_DESIGN_SIZE, len(allow) - 1)]), float(block[1]))
     test = window_test(
         users=source.users,
         k=policy.k,
@@ -185,6 +184,19 @@ def weigh(
             for apis, (_, price) in zip(sets, prices, strict=True)
         ),
     )
+
+
+def prices_of_choice(decision: Decision) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Evidence that the choice among all sets of each size from 0 costs, nats: within, above.
+
+    Whoever chose the list by these users could have chosen another view of them as well. A window
+    is one look: it needs no share of the bases.
+    """
+    policy = decision.policy
+    delta = policy.delta or 1.0
+    universe = decision.universe or len(policy.candidates)
+    allow, block = level_terms(decision.level or delta, universe)
+    return allow + math.log(delta), block + math.log(delta)
 
 
 def needed_evidence(delta: float, *, place: int, successes: int) -> float:

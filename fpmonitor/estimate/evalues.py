@@ -149,3 +149,29 @@ def go_on(run: Sequence[float], evidence: Sequence[float]) -> list[float]:
 def log_mean(logs: Sequence[float]) -> float:
     """Logarithm of the mean of numbers given by their logarithms."""
     return float(np.logaddexp.reduce(np.asarray(logs))) - math.log(len(logs))
+
+
+def taken_in(run: Sequence[float], before: Sequence[float]) -> list[float]:
+    """Evidence that `go_on` took in to make a run of the one before, or a little less."""
+    return [
+        after - max(earlier, 0.0) - _ROUNDING * (1 + abs(after))
+        for after, earlier in zip(run, before, strict=True)
+    ]
+
+
+def log_best(evidence: Sequence[Sequence[float]], prices: Sequence[float]) -> float:
+    """Evidence of the windows from one of them on: of the one from which it is largest.
+
+    If no window is above the budget, the windows from which it ever reaches `ln A` are at most one
+    in `A`, on average; users may come again in windows that are not added up.
+
+    Parameters
+    ----------
+    evidence
+        Of each window, in their order, that of each set, nats.
+    prices
+        What the choice of each set costs, nats; the sum of their negative exponentials is 1 at
+        most over all sets that could have been chosen.
+    """
+    sums = np.cumsum(np.asarray(evidence)[::-1], axis=0) - np.asarray(prices)
+    return float(np.logaddexp.reduce(sums, axis=1).max())

@@ -21,7 +21,14 @@ from fpmonitor.store.database import Database
 from fpmonitor.store.kept_windows import KeptWindow, keep_windows, kept_windows
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import PARTS, Division, Span, count_timeless, list_spans
+from fpmonitor.store.windows import (
+    PARTS,
+    Division,
+    Span,
+    count_timeless,
+    has_users,
+    list_spans,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +100,20 @@ class Windows:
     def apis(self) -> tuple[str, ...]:
         """Names of all APIs that were ever observed, sorted."""
         return tuple(sorted(name for _, name in self.database.rows("snapshot/apis")))
+
+    def nameable_apis(self, k: int) -> tuple[str, ...]:
+        """APIs whose names may be told, sorted: see `Population.publishable_apis`."""
+        apis = self.apis
+        if self.audience is Audience.OWNER:
+            return apis
+        if self.window != Window() or self.view.drop_automation or self.may_be_masked(apis):
+            users = stored_snapshot(self.database, self.window)
+            population = Population(
+                users, window=self.window, view=self.view, audience=self.audience
+            )
+            return population.publishable_apis(k)
+        numbers = {name: number for number, name in self.database.rows("snapshot/apis")}
+        return tuple(api for api in apis if has_users(self.database, numbers[api], k))
 
     def kept(self, question: Sequence[object]) -> tuple[KeptWindow, ...]:
         """Windows with visits, in the order of time, and what is kept of a question about them.

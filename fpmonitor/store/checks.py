@@ -54,6 +54,9 @@ class CheckedList:
     last_visit
         Number of the last visit that may have made the list; null where its users may be anybody,
         as some were forgotten since, and would come again under other numbers.
+    runs_after
+        Only windows that begin after this moment count in runs, UTC; null: all. Users of earlier
+        ones were forgotten, and would count again.
     origin
         Beginning of the first window, UTC; null for windows that are not of the calendar.
     windows, passed, violated
@@ -61,6 +64,7 @@ class CheckedList:
     """
 
     last_visit: int | None
+    runs_after: datetime | None
     origin: datetime | None
     windows: int
     passed: int
@@ -94,10 +98,20 @@ class CheckedWindow:
     run: tuple[float, ...] | None
 
 
-def doubt_lists(database: Database, *, first: int) -> None:
-    """Remember that users are forgotten, from a visit on, who may come again as others."""
+def doubt_lists(database: Database, *, first: int, last: datetime | None) -> None:
+    """Remember that users are forgotten who may come again as others.
+
+    Parameters
+    ----------
+    database, first, last
+        The open database, and of their visits the lowest number and the latest time, UTC without a
+        zone; null where none has a time.
+    """
+    now = _now()
     database.run("checks/doubt_lists", first=first, anybody=_ANYBODY)
-    database.run("checks/note_forgetting", day=f"{_now():%Y-%m-%d}")
+    if last is not None:
+        database.run("checks/note_runs_after", moment=min(last, now))
+    database.run("checks/note_forgetting", day=f"{now:%Y-%m-%d}")
 
 
 def read_list(
@@ -115,10 +129,11 @@ def read_list(
     if not database.rows("checks/list", series=series):
         day = "" if made is None else f"{made:%Y-%m-%d}"
         database.run("checks/add_list", series=series, origin=origin, made=day, anybody=_ANYBODY)
-    [(last_visit, first)] = database.rows("checks/list", series=series)
+    [(last_visit, first, runs_after)] = database.rows("checks/list", series=series)
     [(windows, passed, violated)] = database.rows("checks/totals", series=series)
     return CheckedList(
         last_visit=None if last_visit == _ANYBODY else last_visit,
+        runs_after=runs_after,
         origin=first,
         windows=windows,
         passed=passed,
@@ -181,10 +196,20 @@ def lower_checked(
     )
 
 
-def last_run(database: Database, series: str) -> tuple[datetime, tuple[float, ...]] | None:
-    """Return the newest window that the runs of a list have taken in, and these runs, nats."""
-    rows = database.rows("checks/last_run", series=series)
-    return None if not rows else (rows[0][0], tuple(json.loads(rows[0][1])))
+def last_runs(
+    database: Database, series: str, *, until: datetime | None = None, most: int = 1
+) -> list[tuple[datetime, tuple[float, ...]]]:
+    """Return the newest windows that the runs of a list have taken in, and these runs, nats.
+
+    Parameters
+    ----------
+    database, series
+        The open database, and the list.
+    until, most
+        The begin of the newest window, null for any; and how many, which come in their order.
+    """
+    rows = database.rows("checks/last_runs", series=series, until=until, most=most)
+    return [(since, tuple(json.loads(run))) for since, run in reversed(rows)]
 
 
 def users_before(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -35,17 +36,21 @@ from fpmonitor.logs import (
     Reject,
     Scan,
     describe_names,
+    each_log,
     excerpt,
 )
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.database import Database
-from fpmonitor.store.digests import digest_staged_values
+from fpmonitor.store.digests import digest_staged_values, keep_digests_only
+from fpmonitor.store.names import say_names
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _BLOCK = 1 << 18
+_TOGETHER = 64  # logs that are stored in one transaction, and the bytes of such a one
+_SMALL_BYTES = 1 << 16
 _NAME_OF_USERS = re.compile(
     r"(?i)(?:^|columns |, )"
     r"((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid|visitor|client)(?=,|$)"
@@ -145,6 +150,249 @@ def _cells(line: str) -> list[str]:
     return [cell.strip(' "') for cell in re.split(r"[,;\t|]", line)]
 
 
+def ingest_all(
+    database: Database,
+    logs: Iterable[tuple[LogFile, Collector]],
+    column_map: ColumnMap,
+    *,
+    progress: Callable[[str, str], None] = lambda _source, _stage: None,
+) -> Iterator[list[BatchReport]]:
+    """Store logs in their order, each as `ingest` does; yield what became of each, once stored.
+
+    Small ones that are alike are stored together, which shares most of the cost.
+
+    Raises
+    ------
+    InputError
+        A log cannot be read; nothing of it is stored, and all before it were.
+    """
+    rest, group = iter(logs), list[tuple[LogFile, Collector]]()
+    most = _TOGETHER
+    refusal: InputError | None = None
+    is_over = False
+    while not is_over:
+        try:
+            group.append(next(rest))
+        except StopIteration:
+            is_over = True
+        except InputError as error:  # those before it are stored all the same
+            is_over, refusal = True, error
+        if not is_over and len(group) < most and _is_small(group[-1][0]):
+            continue
+        parts = 0
+        for reports in _in_parts(database, group, column_map, progress):
+            parts += 1
+            yield reports
+        most = min(2 * most, _TOGETHER) if parts < 2 else max(most // 2, 2)
+        group.clear()
+    if refusal is not None:
+        raise refusal
+
+
+def ingest_files(
+    database: Database,
+    files: Iterable[str],
+    *,
+    collector: str | None = None,
+    column_map: ColumnMap,
+    digest_values: bool = False,
+) -> Generator[list[BatchReport]]:
+    """Store files as `ingest_all` does; each is recognised when its turn comes.
+
+    Parameters
+    ----------
+    database, files
+        The open database, and the files in their order.
+    collector, column_map, digest_values
+        As of `Monitor.ingest`.
+
+    Raises
+    ------
+    InputError
+        The next file cannot be read; nothing of it is stored, and all before it were.
+    """
+    with each_log(files) as logs:
+        recognised = ((log, choose_collector(log, column_map, collector)) for log in logs)
+        say_names(database, column_map.apis)
+        if digest_values:
+            keep_digests_only(database)
+        yield from ingest_all(database, recognised, column_map)
+
+
+def _in_parts(
+    database: Database,
+    group: Sequence[tuple[LogFile, Collector]],
+    column_map: ColumnMap,
+    progress: Callable[[str, str], None],
+) -> Iterator[list[BatchReport]]:
+    """Store logs together, or each half of them."""
+    if len(group) == 1:
+        [(log, collector)] = group
+        told = partial(progress, log.label)
+        yield [ingest(database, log, collector, column_map, progress=told)]
+    elif group:
+        progress(group[0][0].label, "reading")
+        if reports := _ingest_group(database, group, column_map):
+            yield reports
+            return
+        middle = len(group) // 2
+        for half in (group[:middle], group[middle:]):
+            yield from _in_parts(database, half, column_map, progress)
+
+
+def _is_small(log: LogFile) -> bool:
+    return log.compression == "uncompressed" and log.path.stat().st_size <= _SMALL_BYTES
+
+
+def _ingest_group(
+    database: Database, group: Sequence[tuple[LogFile, Collector]], column_map: ColumnMap
+) -> list[BatchReport] | None:
+    """Store small logs as if one after the other; null where that takes one after the other."""
+    started = time.perf_counter()
+    logs, collector = [log for log, _ in group], group[0][1]
+    if not (all(map(_is_small, logs)) and len({type(one) for _, one in group}) == 1):
+        return None
+    digests = [_digest_of_head(log, collector, column_map) for log in logs]
+    if None in digests:
+        return None
+    known = {digest for (digest,) in database.rows("ingest/known_digests", digests=digests)}
+    fresh: dict[str | None, LogFile] = {}
+    for log, digest in zip(logs, digests, strict=True):
+        if digest not in known:
+            fresh.setdefault(digest, log)
+    stored = _ingest_together(database, fresh, collector, column_map, started=started)
+    if stored is None:
+        return None
+    found = (
+        stored[digest]
+        if log is fresh.get(digest)
+        else _repeated(database, log, digest or "", started)
+        for log, digest in zip(logs, digests, strict=True)
+    )
+    return [report for report in found if report is not None]
+
+
+def _ingest_together(
+    database: Database,
+    logs: Mapping[str | None, LogFile],
+    collector: Collector,
+    column_map: ColumnMap,
+    *,
+    started: float,
+) -> dict[str | None, BatchReport] | None:
+    """Store logs, which their digests name, in one transaction; null where they interfere."""
+    listed = list(logs.values())
+    if not listed:
+        return {}
+    joined = None
+    if hasattr(collector, "scan_together"):
+        joined = collector.scan_together(listed, column_map)
+    if joined is None:
+        return None
+    scan, apis = joined
+    counts = [len(names) for names in apis]
+    known = {name for _, name in database.rows("snapshot/apis")}
+    try:
+        for log, names in zip(listed, apis, strict=True):
+            if hasattr(collector, "check_columns") and not known.issuperset(names):
+                collector.check_columns(log, column_map, known)
+            known.update(names)
+        while scan is not None:
+            try:
+                _stage_all(database, scan)
+                with database.transaction():
+                    return _store_together(database, logs, collector, scan, counts, started=started)
+            except InexactReadingError:
+                scan = scan.exact and scan.exact()
+    except (_NotApartError, InputError, duckdb.Error, OSError):
+        return None  # one after the other, it shows which log is to blame
+    finally:
+        database.run("ingest/forget_staged")
+    return None
+
+
+def _digest_of_head(log: LogFile, collector: Collector, column_map: ColumnMap) -> str | None:
+    """Digest of a log whose head is the whole; null if it is not, as of one that has grown."""
+    digest = _digest_of_reading(collector, column_map)
+    digest.update(log.head)
+    is_whole = log.path.read_bytes() == log.head
+    return digest.hexdigest() if is_whole else None
+
+
+class _NotApartError(Exception):
+    """What one of several logs brings follows from what another one brings."""
+
+
+def _store_together(
+    database: Database,
+    logs: Mapping[str | None, LogFile],
+    collector: Collector,
+    scan: Scan,
+    counts: Sequence[int],
+    *,
+    started: float,
+) -> dict[str | None, BatchReport]:
+    rows = [_records_of(log) for log in logs.values()]
+    first = database.rows("ingest/next_batch_id")[0][0]
+    batches = list(range(first, first + len(logs)))
+    database.run(
+        "ingest/stage_logs", batches=batches, first_rows=[0, *itertools.accumulate(rows[:-1])]
+    )
+    if database.rows("ingest/problem_rows", most=1):
+        raise _NotApartError
+    apis = _number_apis(database, next(iter(logs.values())), scan)
+    _number_values(database, scan, apis)
+    _store_observations(database, scan, apis, None)
+    counted = database.rows("ingest/count_records_of_logs")
+    if [read for _, read, _, _ in counted] != rows:
+        raise _NotApartError
+    seconds = round((time.perf_counter() - started) / len(logs), 3)
+    reports = {
+        digest: BatchReport(
+            source=log.label,
+            collector=collector.name,
+            read=read,
+            stored=stored,
+            duplicates=read - stored,
+            rejected=0,
+            users=users,
+            apis=number,
+            seconds=seconds,
+        )
+        for (digest, log), number, (_, read, stored, users) in zip(
+            logs.items(), counts, counted, strict=True
+        )
+    }
+    _add_batches(database, batches, reports)
+    return reports
+
+
+def _records_of(log: LogFile) -> int:
+    """Count the lines of a log, of which the head is the whole, that are not blank."""
+    return sum(bool(line.strip(b" \t\r\n")) for line in log.head.split(b"\n"))
+
+
+def _add_batches(
+    database: Database, batches: Sequence[int], reports: Mapping[str | None, BatchReport]
+) -> None:
+    """Record logs that were stored together: their numbers, and by digests what was stored."""
+    listed = list(reports.values())
+    database.run(
+        "ingest/add_batches",
+        batches=batches,
+        digests=list(reports),
+        sources=[report.source for report in listed],
+        collector=listed[0].collector,
+        ingested_at=datetime.now(UTC).replace(tzinfo=None),
+        read=[report.read for report in listed],
+        stored=[report.stored for report in listed],
+        duplicates=[report.duplicates for report in listed],
+        users=[report.users for report in listed],
+        apis=[report.apis for report in listed],
+        seconds=listed[0].seconds,
+    )
+
+
 def ingest(
     database: Database,
     log: LogFile,
@@ -174,9 +422,7 @@ def ingest(
                 if repeated:
                     return repeated
             log.check_expansion()
-            if hasattr(collector, "check_columns"):  # what is an API of the database stays one
-                apis = {name for _, name in database.rows("snapshot/apis")}
-                collector.check_columns(log, column_map, apis)
+            _check_columns(database, log, collector, column_map)
             scan = _staged(database, collector.scan(log, column_map))
             digest = hashing.result()
         _check_same_file(log, before)
@@ -199,6 +445,15 @@ def ingest(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
+
+
+def _check_columns(
+    database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
+) -> None:
+    """Check that no column looks like an id; what is an API of the database stays one."""
+    if hasattr(collector, "check_columns"):
+        apis = {name for _, name in database.rows("snapshot/apis")}
+        collector.check_columns(log, column_map, apis)
 
 
 def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
@@ -255,6 +510,16 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int
     Only the bytes that were there at first count: a digest of lines that came too late to be
     stored would keep them from ever being stored.
     """
+    digest = _digest_of_reading(collector, column_map)
+    block = memoryview(bytearray(_BLOCK))
+    with log.path.open("rb", buffering=0) as file:
+        while read := file.readinto(block[:size]):
+            digest.update(block[:read])
+            size -= read
+    return digest.hexdigest()
+
+
+def _digest_of_reading(collector: Collector, column_map: ColumnMap) -> hashlib._Hash:
     reading = [
         collector.name,
         sorted(column_map.columns.items()),
@@ -262,13 +527,7 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int
         column_map.null,
         *([] if column_map.flatten else ["whole"]),
     ]
-    digest = hashlib.sha256(json.dumps(reading).encode())
-    block = memoryview(bytearray(_BLOCK))
-    with log.path.open("rb", buffering=0) as file:
-        while read := file.readinto(block[:size]):
-            digest.update(block[:read])
-            size -= read
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(reading).encode())
 
 
 def _store(
@@ -339,15 +598,19 @@ def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> Inpu
 
 def _staged(database: Database, scan: Scan) -> Scan:
     """Stage the records of a log; return the scan by which they could be read."""
-    _forget_refused(database)
     try:
-        with database.transaction():
-            _stage(database, scan)
-            if database.rows("ingest/any_forgotten")[0][0]:
-                database.run("ingest/mark_forgotten")
+        _stage_all(database, scan)
     except InexactReadingError:
         return _staged(database, _exact(scan))
     return scan
+
+
+def _stage_all(database: Database, scan: Scan) -> None:
+    _forget_refused(database)
+    with database.transaction():
+        _stage(database, scan)
+        if database.rows("ingest/any_forgotten")[0][0]:
+            database.run("ingest/mark_forgotten")
 
 
 def _forget_refused(database: Database) -> None:
@@ -495,9 +758,22 @@ def canonical_json(text: str) -> str:
 
 
 def _store_observations(
-    database: Database, scan: Scan, apis: Mapping[str, int], batch: int
+    database: Database, scan: Scan, apis: Mapping[str, int], batch: int | None
 ) -> bool:
-    """Store what each visit shows; whether any of the visits was stored before."""
+    """Store what each visit shows; whether any of the visits was stored before.
+
+    Parameters
+    ----------
+    database, scan, apis
+        The open database, in which the records are staged, and the numbers of the APIs.
+    batch
+        Number of the log; null for those of `ingest/stage_logs`.
+
+    Raises
+    ------
+    _NotApartError
+        Of several logs, one tells of a visit that another one, or one before, tells of.
+    """
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
     database.run("ingest/stage_visits")
@@ -505,10 +781,15 @@ def _store_observations(
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
     database.run("ingest/number_visits", last=last, wide=wide)
-    database.run("ingest/add_visits", batch=batch)
+    if batch is None:
+        database.run("ingest/add_visits_of_logs")
+    else:
+        database.run("ingest/add_visits", batch=batch)
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
     repeats, known = database.rows("ingest/count_repeats")[0]
+    if batch is None and any(database.rows("ingest/count_mixed_visits")[0]):
+        raise _NotApartError
     if known:
         database.run("ingest/create_corrected_visit")
     if scan.apis is None:

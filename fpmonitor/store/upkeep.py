@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -29,7 +30,6 @@ from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
     from pathlib import Path
 
     from fpmonitor.store.content import Content
@@ -108,7 +108,8 @@ def let_in(database: Database, user: str) -> None:
     """Let a user who was forgotten be stored again."""
     with database.transaction():
         database.run("upkeep/let_in", key=database.meta("user_key"), user=user)
-        doubt_lists(database, first=0)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        doubt_lists(database, first=0, last=now)
 
 
 def forget_key(database: Database, key: str) -> int:
@@ -145,10 +146,10 @@ def _forget(database: Database, *, may_return: bool = True) -> int:
 
     Users of whom nothing is left may return, as others, unless they are kept out.
     """
-    [(number, first)] = database.rows("upkeep/count_forgotten")
+    [(number, first, last)] = database.rows("upkeep/count_forgotten")
     if number:
         if may_return:
-            doubt_lists(database, first=first)
+            doubt_lists(database, first=first, last=last)
         drop_forgotten(database)
         for statement in _DELETIONS:
             database.run(statement)

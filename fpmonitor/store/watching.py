@@ -63,15 +63,19 @@ def read_files(database: Database, reading: str) -> dict[str, FileState]:
     }
 
 
-def remember_file(
-    database: Database, path: str, state: FileState, *, reading: str, refusal: str | None = None
+def remember_files(
+    database: Database,
+    files: Mapping[str, FileState],
+    *,
+    reading: str,
+    refusal: str | None = None,
 ) -> None:
-    """Record that a file was read, or refused: why, and how logs were read then."""
+    """Record that files were read, or refused: why, and how logs were read then."""
     database.run(
-        "watch/remember_file",
-        path=path,
-        size=state.size,
-        modified=state.modified,
+        "watch/remember_files",
+        paths=list(files),
+        sizes=[state.size for state in files.values()],
+        modified=[state.modified for state in files.values()],
         refusal=refusal and f"{reading} {refusal}",
     )
 

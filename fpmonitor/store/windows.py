@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Period = Literal["day", "week", "month"]
 Division = Literal["day", "week", "month", "batch", "source"]
+_VISITS_OF_A_USER = 100  # that are looked at first
 PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 
@@ -235,6 +236,28 @@ def position(moment: datetime, period: Division) -> int:
 def count_timeless(database: Database) -> int:
     """Visits without a time, which no window holds."""
     return int(database.rows("windows/timeless")[0][0])
+
+
+def has_users(database: Database, api_id: int, least: int) -> bool:
+    """Whether at least so many users have an observation of an API, whose first ones mostly show.
+
+    Parameters
+    ----------
+    database, api_id
+        The open database, and the number of the API.
+    least
+        1 or more.
+    """
+    arrays = database.arrays("windows/visits_of_api", api=api_id, most=least * _VISITS_OF_A_USER)
+    visits = np.asarray(arrays["visit_id"], dtype=np.int64)
+    if not len(visits):
+        return False
+    first, last = int(visits.min()), int(visits.max())
+    with database.frame("asked", pl.DataFrame({"visit_id": visits})):
+        [(users,)] = database.rows("windows/users_of_visits", first=first, last=last)
+    if users < least:
+        [(users,)] = database.rows("windows/users_of_api", api=api_id)
+    return bool(users >= least)
 
 
 def read_window(

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from fpmonitor.store.upkeep import forget_before
 from fpmonitor.watch import Watch, WatchSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fpmonitor.answers.check import CheckReport
 
 START = date(2026, 3, 2)  # a Monday
@@ -109,9 +108,13 @@ def test_users_who_were_forgotten_and_come_again_are_not_new(
     forget(db, *(["--batch", old] if "batch" in when else ["--before", "2026-03-04"]))
     store(db, day_log(tmp_path, 3, 600, rare=0.015, prefix="old"))
     report = by_day(db, decision)
-    assert (report.new_users, report.outcome, report.alarm) == (False, "cannot tell", None)
+    assert (report.new_users, report.outcome, report.doubted) == (False, "cannot tell", True)
+    assert report.alarm is not None
+    assert not report.alarm.raised
     assert command(db, decision, "--by", "day") == 3
-    assert "may have been decided on some of these users" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "may have been decided on some of these users" in said
+    assert "users were forgotten on whom the list may have been decided" in said
     # That lasts in copies, alone and with others.
     assert run(["db", "copy-out", str(tmp_path / "out"), "--db", str(db)]) == 0
     for path in (tmp_path / "copy", db):
@@ -281,6 +284,60 @@ def test_an_alarm_sees_what_no_window_shows(decision: Path, tmp_path: Path) -> N
             break
     assert found[0] == ("cannot tell", False)
     assert found[-1] == ("cannot tell", True)
+
+
+def test_a_user_who_is_forgotten_and_comes_again_counts_once_in_the_runs(
+    decision: Path, tmp_path: Path
+) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01))
+    by_day(db, decision)
+    found: list[float] = []
+    for day in (1, 2, 3):
+        log = Path(day_log(tmp_path, day, 500, rare=0.075))
+        if day == 2:  # those of the day before, under the numbers of others
+            text = Path(day_log(tmp_path, 1, 500, rare=0.075)).read_text(encoding="utf-8")
+            log.write_text(text.replace("T12", "T13").replace("03T13", "04T13"), encoding="utf-8")
+        store(db, str(log))
+        report = by_day(db, decision)
+        assert report.alarm is not None
+        found.append(report.alarm.log_evidence)
+        if day == 1:
+            forget(db, "--batch", str(log))
+    first, again, more = found
+    assert first > 0.5
+    assert again == pytest.approx(first, abs=1e-6)
+    assert more > again + 0.5
+    with Monitor(db) as monitor:  # a list whose windows were looked at before all of that was kept
+        monitor.database._execute("DELETE FROM meta WHERE name = 'runs_after'")
+    assert by_day(db, decision).alarm is None
+
+
+@pytest.mark.parametrize("retention", [False, True])
+def test_an_alarm_stays_on_where_users_are_forgotten(
+    decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], retention: bool
+) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01))
+    by_day(db, decision)
+    for day in range(1, 9):
+        if day == 1 or (retention and day > 5):  # the first are those that were decided on
+            forget(db, "--before", f"{START + timedelta(days=max(1, day - 5)):%F}")
+        store(db, day_log(tmp_path, day, 500, rare=0.09))
+        report = by_day(db, decision)
+        assert report.alarm is not None
+        if report.alarm.raised:
+            break
+    assert report.alarm.raised
+    assert report.doubted
+    assert day > 2  # the choice of the list has its price
+    assert command(db, decision, "--by", "day") == 3
+    said = " ".join(capsys.readouterr().err.split())
+    assert "one window in 3,650 at most begins a false alarm, on average" in said
+    assert "do not count, as users were forgotten" in said
+    told = json.loads(json.dumps(report.to_json()))
+    assert told["doubted"]
+    assert told["alarm"]["after"].startswith("2026-03-0")
 
 
 def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:

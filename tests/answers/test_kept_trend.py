@@ -209,3 +209,30 @@ def test_nothing_is_kept_of_the_days_of_a_forgotten_user_or_compared_with_them(
     with Monitor(path) as monitor:
         forget_user(monitor.database, "u2")  # of the first day
     assert kept_days(path) == [2, 3, 4]
+
+
+def test_which_apis_others_are_told_of_takes_no_look_at_the_whole_history(tmp_path: Path) -> None:
+    path, k = tmp_path / "db", 3
+    rows = [
+        {
+            "user": f"u{user}",
+            "time": (START + timedelta(days=day, seconds=user)).isoformat(),
+            "common": user % 2,
+        }
+        | ({"of two users": 1} if user in {7, 8} else {})
+        | ({"of one, often": 1} if user == 5 else {})
+        | ({"of few, late": 1} if day == 399 and user < k else {})
+        for day in range(400)
+        for user in range(10)
+    ]
+    ingest(path, "days.jsonl", rows)
+    with Monitor(path, audience=Audience.OTHERS) as monitor:
+        report = monitor.trend(by="month", k=k)
+        told = {apis.apis for window in report.windows for apis in window.sets}
+        assert monitor.database._fetch("SELECT count(*) FROM snapshot") == [(0,)]
+        nameable = monitor.population().publishable_apis(k)
+        assert told == {(api,) for api in nameable} == {("common",), ("of few, late",)}
+        limited = monitor.windows("month", window=EVERYTHING).nameable_apis(k)
+        assert limited == nameable
+    with Monitor(path) as monitor:
+        assert len(monitor.windows("month").nameable_apis(k)) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from fpmonitor.decide.horizon import needed_evidence
 from fpmonitor.estimate.evalues import (
     WindowTest,
     go_on,
+    log_best,
     log_mean,
     log_share,
+    taken_in,
     window_test,
 )
 from fpmonitor.estimate.exposure import exposure_probability
@@ -161,6 +164,44 @@ def test_runs_raise_no_alarm_within_the_budget_and_find_what_no_window_shows() -
     assert np.mean([windows_to_alarm(above, 3650) for _ in range(40)]) < 30
     # No window of these is by itself as improbable as that.
     assert max(above) < math.log(3650 / DELTA)
+
+
+def test_evidence_of_windows_is_taken_from_runs_and_added_up_from_the_best_of_them_on() -> None:
+    rng = np.random.default_rng(9)
+    evidence = rng.normal(0, 3, (40, 5))
+    runs = [[0.0] * 5]
+    for window in evidence:
+        runs.append(go_on(runs[-1], list(window)))
+    found = [taken_in(run, before) for before, run in itertools.pairwise(runs)]
+    assert np.allclose(found, evidence, atol=1e-6)
+    assert (np.array(found) < evidence).all()
+    prices = [math.log(5)] * 5
+    of_starts = [log_mean(list(evidence[start:].sum(axis=0))) for start in range(40)]
+    assert log_best(evidence.tolist(), prices) == pytest.approx(max(of_starts))
+    assert log_best(evidence.tolist(), prices) <= log_mean(runs[-1])
+
+
+def test_users_who_come_again_raise_no_more_alarms_where_their_windows_are_not_added_up() -> None:
+    """All users are forgotten after two windows, and come again."""
+    rng = np.random.default_rng(10)
+    test = window_test(users=USERS, k=K, population=POPULATION, budget=BUDGET, log_terms=(2.0, 2.0))
+    rare = rng.binomial(USERS, BUDGET, 500)
+    pool = np.array([test.log_above(spectrum_of(rng, int(number))) for number in rare])
+    limit, windows, runs, kept = 20.0, 160, 60, 2
+    alarms = {"all": 0, "not forgotten": 0}
+    for _ in range(runs):
+        evidence = np.tile(rng.choice(pool, kept), windows // kept)
+        run, starts = [0.0], set()
+        for last, nats in enumerate(evidence, start=1):
+            run = go_on(run, [float(nats)])
+            known = evidence[max(0, last - kept) : last, None].tolist()
+            if log_best(known, [0.0]) >= math.log(limit):
+                sums = np.cumsum(known[::-1])
+                starts.add(last - 1 - int(sums.argmax()))
+            alarms["all"] += log_mean(run) >= math.log(limit)
+        alarms["not forgotten"] += len(starts)
+    assert alarms["all"] > runs * windows / limit
+    assert alarms["not forgotten"] <= runs * windows / limit
 
 
 def test_too_few_users_are_no_evidence() -> None:

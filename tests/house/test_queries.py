@@ -25,6 +25,10 @@ HOLES = {
     "having": "HAVING true",
     "joins": "",
     "texts": "'a', 'b'",
+    # A table or a query in brackets; DuckDB 2 takes no table in them.
+    **dict.fromkeys(
+        ["browsers", "hashes", "mixed", "salted", "seen", "users", "words"], "(SELECT 1)"
+    ),
 }
 
 

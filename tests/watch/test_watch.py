@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -171,9 +173,38 @@ def test_a_look_at_a_new_log_opens_the_database_once(
     for number in (3, 4, 5):
         log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
     monkeypatch.setattr("fpmonitor.watch._TURN", 0.01)  # others may use it between slow logs
+    monkeypatch.setattr("fpmonitor.store.ingest._TOGETHER", 1)
     watch.step()
     assert len(opened) == 5
     assert watch.outcome == "holds"
+
+
+def test_a_broken_file_among_many_keeps_none_of_them_from_being_read(
+    settings: WatchSettings,
+) -> None:
+    for number in range(30):
+        log(
+            settings.folder, f"{number:02d}.jsonl", range(100 * number, 100 * number + 10), "common"
+        )
+    (settings.folder / "17.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    (settings.folder / "18.jsonl").write_text("{broken\n{broken\n", encoding="utf-8")
+    (settings.folder / "19.jsonl").write_text("", encoding="utf-8")
+    (settings.folder / "20.jsonl").unlink()
+    (settings.folder / "20.jsonl").symlink_to(settings.folder / "03.jsonl")
+    notes: list[str] = []
+    watch = Watch(settings, deliver=[], note=notes.append)
+    for _ in range(2):
+        watch.step()
+    assert watch.refused == ["17.jsonl", "18.jsonl", "19.jsonl"]
+    assert watch.outcome == "holds"
+    read = [note for note in notes if note.startswith(str(settings.folder))]
+    # Those that were refused are tried once more, as the database has learnt names of APIs.
+    read, again = read[:30], read[30:]
+    assert len(again) == 3
+    assert [Path(note.split(":")[0]).stem for note in read] == [f"{i:02d}" for i in range(30)]
+    assert [": not read, until" in note for note in read] == [i in {17, 18, 19} for i in range(30)]
+    assert sum(": 10 stored, 0 rejected" in note for note in read) == 26
+    assert ": 0 stored, 0 rejected" in read[20]
 
 
 def test_a_log_of_the_same_size_in_the_place_of_a_forgotten_one_is_checked(
@@ -202,6 +233,82 @@ def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
     away.rename(settings.folder)
     watch.step()
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("how", ["put back", "copied back", "removed", "replaced"])
+def test_what_a_database_in_the_place_of_another_lacks_is_read_again(
+    settings: WatchSettings, how: str
+) -> None:
+    told: list[dict[str, Any]] = []
+    notes: list[str] = []
+    backup = settings.database.with_name("backup")
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told)], note=notes.append)
+    watch.step()
+    shutil.copy(settings.database, backup)
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    watch.step()
+    if how == "replaced":
+        backup.unlink()
+        Monitor(backup, create=True).close()
+    if how == "copied back":  # into the same file, as `cp` does
+        shutil.copy(backup, settings.database)
+    elif how == "removed":
+        settings.database.unlink()
+    else:
+        backup.replace(settings.database)
+    log(settings.folder, "3.jsonl", range(100, 120), "common")
+    watch.step()
+    watch.step()
+    with Monitor(settings.database) as monitor:
+        assert sorted(batch.stored for batch in monitor.batches()) == [20, 40, 100]
+    is_other = how in {"removed", "replaced"}
+    assert any("is another database now" in note for note in notes) == is_other
+    again = (None if is_other else "holds", "violated")
+    changes = [(body["was"], body["state"]) for body in told]
+    assert changes == [(None, "holds"), ("holds", "violated"), again]
+
+
+def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
+    decision: Path, tmp_path: Path
+) -> None:
+    watched, told, folder = tmp_path / "watched.json", tmp_path / "told", tmp_path / "in"
+    document = json.loads(decision.read_text(encoding="utf-8"))
+    stricter = document | {"policy": document["policy"] | {"budget": 0.01}}
+    log(folder, "1.jsonl", range(100), "common")
+    log(folder, "2.jsonl", range(1000, 1003), "telling")  # 3 of 103 users: 2.9 %
+    shutil.copy(decision, watched)
+    arguments = ["watch", str(folder), "--decision", str(watched), "--every", "0.1"]
+    arguments += ["--settle", "0", "--db", str(tmp_path / "db")]
+    command = [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"]
+
+    def states(number: int) -> list[str]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            lines = told.read_text(encoding="utf-8").splitlines()
+            if len(lines) >= number:
+                return [json.loads(line)["state"] for line in lines]
+            time.sleep(0.05)
+        raise TimeoutError
+
+    with told.open("wb") as output, (tmp_path / "said").open("wb") as said:
+        running = subprocess.Popen(command, stdout=output, stderr=said)
+        try:
+            assert states(1) == ["holds"]
+            watched.write_text("{broken", encoding="utf-8")
+            time.sleep(0.3)
+            log(folder, "3.jsonl", range(2000, 2040), "telling")
+            assert states(2) == ["holds", "violated"]  # it goes on by the one of before
+            watched.write_text(json.dumps(stricter), encoding="utf-8")
+            assert states(3) == ["holds", "violated", "violated"]
+        finally:
+            running.terminate()
+            running.wait()
+    told_by = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
+    notes = (tmp_path / "said").read_text(encoding="utf-8")
+    assert notes.count("the decision of before is watched, until it can be read") == 1
+    assert "holds another decision now, which is watched" in notes
 
 
 def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettings) -> None:
@@ -508,6 +615,62 @@ def test_webhook_that_does_not_accept_gets_the_notice_again(
     assert [body["id"] for _, body in receiver.posted] == [1, 1]
 
 
+@pytest.fixture
+def odd_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that answers something, or bit by bit without an end; its address."""
+    stop = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 20)
+            connection.sendall(request.param)
+            while request.param.startswith(b"HTTP") and not stop.wait(0.02):
+                connection.sendall(b"a")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=answer, args=[connection]).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/secret"
+        stop.set()
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("odd_server", [b"\0garbage\r\n\r\n"], indirect=True)
+def test_an_answer_that_is_no_http_ends_no_watch_and_hides_no_violation(
+    settings: WatchSettings, decision: Path, odd_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(settings.folder, "1.jsonl", range(1000, 1040), "telling")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database), "--webhook", odd_server]
+    assert run(arguments) == 1
+    said = capsys.readouterr().err
+    assert "notices are kept, and will be sent again: 127.0.0.1 gave no answer of HTTP" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("odd_server", [b"HTTP/1.1 200 OK\r\nX-Header: "], indirect=True)
+def test_a_webhook_that_answers_without_an_end_holds_nobody_up(
+    settings: WatchSettings, odd_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.watch._TIMEOUT", 0.2)
+    told: list[dict[str, Any]] = []
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told), post_to(odd_server)])
+    for _ in range(3):
+        with pytest.raises(DeliveryError, match="did not answer within"):
+            watch.step()
+    # It is left in peace until one of its answers ends, and others are still told.
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    with pytest.raises(DeliveryError, match="has not yet answered earlier notices"):
+        watch.step()
+    assert [body["state"] for body in told] == ["holds", "violated"]
+
+
 def test_command_reads_the_notice_and_a_failure_is_told_again(
     settings: WatchSettings, tmp_path: Path
 ) -> None:
@@ -796,6 +959,31 @@ def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     with Monitor(tmp_path / "db") as monitor:
         passed = monitor.database._fetch("SELECT passed FROM checked_window ORDER BY since")
     assert passed == [(True,), (False,), (False,)]
+
+
+def test_users_who_count_as_exposed_by_what_they_lack_are_a_violation_and_no_riddle(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    exposed = replace(read_decision(on_population), missing="exposed")
+    settings = replace(settings, decision=exposed, by="day", new_users=True)
+    told: list[dict[str, Any]] = []
+    renamed: dict[str, Callable[[int], Any]] = {"A": lambda u: u % 3, "B": lambda u: u % 2}
+    for day, users in ((0, 1000), (1, 1000), (2, 25)):
+        first, names = 10_000 * day, renamed if day else {"a": renamed["A"], "b": renamed["B"]}
+        day_log(settings.folder, day, range(first, first + users), **names)
+        Watch(settings, deliver=[collect(told)]).step()
+    kinds = [{problem["kind"] for problem in body["problems"]} for body in told]
+    said = [(body["state"], body["outcome"], kind) for body, kind in zip(told, kinds, strict=True)]
+    assert said == [
+        ("holds", "holds", {"no logs"}),
+        ("violated", "violated", {"vanished", "appeared", "no logs"}),
+        ("violated", "cannot tell", {"vanished", "no logs"}),
+    ]
+    vanished = [p["text"] for p in told[1]["problems"] if p["kind"] == "vanished"]
+    assert vanished == [
+        f"fewer than 5 users have a value of {api}; the others count as exposed by it"
+        for api in "ab"
+    ]
 
 
 def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(

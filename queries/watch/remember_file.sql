@@ -1,1 +1,0 @@
-INSERT OR REPLACE INTO watched_file VALUES ($path, $size, $modified, $refusal)
