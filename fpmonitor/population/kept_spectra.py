@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.errors import InputError
+from fpmonitor.population.group_tables import GroupTables, PackedGroups
 from fpmonitor.population.memory import run_starts, sorted_numbers
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.population.shared_prefixes import PrefixTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from fpmonitor.spectrum import CountSpectrum
+
     Codes = NDArray[np.integer[Any]]
+    _ApiSet = tuple[str, ...]
     _Numbers = NDArray[np.int64]
-    _Flags = NDArray[np.bool_]
-    _Rows = Sequence[_Numbers]
 
 _KEY_BITS = 62  # one more says whether a row came or went
 _RANK_BITS = 31
-_SMALL = 4096  # users; groups of fewer are counted by their size
-_LATE = 4  # times as many groups as there may be late ones
 _CHANGED = 0.25  # share of the rows, from which on all are counted anew
 
 
@@ -37,7 +37,8 @@ class KeptSpectra:
     Parameters
     ----------
     most
-        Groups that are kept, of all sets together, 16 bytes each; other sets are counted each time.
+        Bytes of the groups that are kept, of all sets together: 16 a group or, where that is too
+        much, about two, which takes longer. Sets that have no room are counted each time.
     beside
         Kept spectra whose groups count among them.
 
@@ -45,18 +46,23 @@ class KeptSpectra:
     ----------
     columns
         API -> codes, as they were followed last.
-    number
-        Groups that are kept.
+    size
+        Bytes of the groups that are kept.
     """
 
-    def __init__(self, most: int = 1 << 26, *, beside: KeptSpectra | None = None) -> None:
-        self._most, self._beside, self.number = most, beside, 0
+    def __init__(self, most: int = 1 << 30, *, beside: KeptSpectra | None = None) -> None:
+        self._most, self._beside, self.size = most, beside, 0
         self.columns: Mapping[str, Codes] = {}
-        self._groups: dict[tuple[str, ...], _Groups] = {}
+        self._groups: dict[_ApiSet, _Groups] = {}
+        self._packs = False
 
     def follow(
-        self, columns: Mapping[str, Codes], sets: Iterable[tuple[str, ...]]
-    ) -> dict[tuple[str, ...], CountSpectrum]:
+        self,
+        columns: Mapping[str, Codes],
+        sets: Iterable[_ApiSet],
+        *,
+        look: Callable[[int], None] = lambda _number: None,
+    ) -> dict[_ApiSet, CountSpectrum]:
         """Return the count spectra of some sets, which are kept from now on, and no others.
 
         Parameters
@@ -66,6 +72,9 @@ class KeptSpectra:
             call.
         sets
             Not empty, of APIs among them.
+        look
+            Told before each set how many were counted; what it raises ends that, and those that
+            were counted are kept.
 
         Raises
         ------
@@ -75,18 +84,36 @@ class KeptSpectra:
         changed = self._changed(columns)
         self.columns = dict(columns)
         before, self._groups = self._groups, {}
-        found = dict[tuple[str, ...], CountSpectrum]()
-        most = self._most - (0 if self._beside is None else self._beside.number)
-        self.number = 0
-        for apis in sets:
-            groups = before.get(apis)
-            if groups is None or changed is None or not groups.change(changed, apis):
-                groups = _Groups([columns[api] for api in apis])
+        found: dict[_ApiSet, CountSpectrum] = {}
+        others = []
+        self.size = 0
+        for apis in dict.fromkeys(sets):
+            look(len(found))
+            groups = before.pop(apis, None)
+            if groups is None or changed is None or not groups.change(changed):
+                others.append(apis)
+            else:
+                found[apis] = groups.spectrum()
+                self._keep(apis, groups)
+        for apis, groups in _counted(columns, others):
+            look(len(found))
             found[apis] = groups.spectrum()
-            if self.number + groups.number <= most:
-                self.number += groups.number
-                self._groups[apis] = groups
+            self._keep(apis, groups)
         return found
+
+    def _keep(self, apis: _ApiSet, groups: _Groups) -> None:
+        """Keep groups where they have room; once they have not, all are packed."""
+        most = self._most - (0 if self._beside is None else self._beside.size)
+        if self._packs:
+            groups.pack()
+        elif self.size + groups.size > most:
+            self._packs = True
+            for held in (*self._groups.values(), groups):
+                held.pack()
+            self.size = sum(held.size for held in self._groups.values())
+        if self.size + groups.size <= most:
+            self.size += groups.size
+            self._groups[apis] = groups
 
     def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
         """Find the rows that went and those that came; None where they are too many."""
@@ -121,131 +148,100 @@ class _Changed:
     came: _Numbers
 
 
-class _Groups:
-    """The groups of one set, by exact keys that have room for twice as large codes if it is there.
-
-    A key has the codes side by side. Where they have no room in one number, those of the first
-    columns are replaced by a rank, which a group keeps. Groups of late wait in a table of their
-    own, as it costs the length of a table to put keys into it.
-    """
-
-    def __init__(self, columns: Sequence[Codes]) -> None:
-        largest = [int(codes.max()).bit_length() for codes in columns]
-        if max(largest) > _RANK_BITS:
-            raise InputError("kept spectra: codes must be below 2^31")
+def _counted(
+    columns: Mapping[str, Codes], sets: Sequence[_ApiSet]
+) -> Iterator[tuple[_ApiSet, _Groups]]:
+    """Count sets from nothing."""
+    named = {api for apis in sets for api in apis}
+    largest = {api: int(columns[api].max()).bit_length() for api in named}
+    if max(largest.values(), default=0) > _RANK_BITS:
+        raise InputError("kept spectra: codes must be below 2^31")
+    widths = {api: min(bits + 1, _RANK_BITS) for api, bits in largest.items()}
+    narrow = [apis for apis in sets if sum(map(widths.__getitem__, apis)) <= _KEY_BITS]
+    tree = PrefixTree(columns, narrow)
+    together = {*narrow} if tree.pays else set()
+    for apis, order, keys, sizes in tree.grouped(widths=widths) if together else ():
+        yield apis, _Groups(_Keys(order, [widths[api] for api in order]), keys, sizes)
+    for apis in (apis for apis in sets if apis not in together):
         # Ranks cost more than to count anew when a code has outgrown its place.
-        spare = int(not sum(largest) <= _KEY_BITS < sum(largest) + len(largest))
-        self._widths = [min(bits + spare, _RANK_BITS) for bits in largest]
-        self._ranks: list[_Ranks] = []
-        keys = self._keys_of(columns)
-        ordered = sorted_numbers(keys)
+        bits = [largest[api] for api in apis]
+        spare = int(not sum(bits) <= _KEY_BITS < sum(bits) + len(bits))
+        naming = _Keys(apis, [min(each + spare, _RANK_BITS) for each in bits])
+        ordered = sorted_numbers(naming.of(columns))
         starts = run_starts(ordered)
         sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
-        self._tables = [_Table.of(ordered[starts], sizes), _Table.empty()]
-        self._small = _small_sizes(sizes)
+        yield apis, _Groups(naming, ordered[starts], sizes)
 
-    def change(self, changed: _Changed, apis: Sequence[str]) -> bool:
+
+class _Groups:
+    """The groups of one set, by exact keys."""
+
+    def __init__(self, naming: _Keys, keys: _Numbers, sizes: _Numbers) -> None:
+        self._naming = naming
+        self._held: GroupTables | PackedGroups = GroupTables(keys, sizes)
+
+    def change(self, changed: _Changed) -> bool:
         """Take in rows that changed; false where a code is too large for the keys."""
-        if any(changed.bits[api] > width for api, width in zip(apis, self._widths, strict=True)):
+        if not self._naming.has_room(changed.bits):
             return False
         if not changed.came.size:
             return True
-        packed = sorted_numbers(
-            self._keys_of([changed.rows[api] for api in apis]) << 1 | changed.came
-        )
+        packed = sorted_numbers(self._naming.of(changed.rows) << 1 | changed.came)
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
         starts = run_starts(keys)
         changes = np.add.reduceat(signs, starts)
         differing = np.flatnonzero(changes)
-        keys, changes = keys[starts[differing]], changes[differing]
-        for table in self._tables:
-            if len(table.keys):
-                before, after, new = table.change(keys, changes)
-                self._small += _small_sizes(after) - _small_sizes(before)
-                keys, changes = keys[new], changes[new]
-        if not keys.size:
-            return True
-        self._small += _small_sizes(changes)
-        held, late = self._tables
-        late.join(keys, changes)
-        if len(late.keys) > len(held.keys) // _LATE:
-            held.join(late.keys, late.sizes)
-            self._tables[1] = _Table.empty()
+        self._held.change(keys[starts[differing]], changes[differing])
         return True
 
-    def _keys_of(self, rows: Sequence[Codes]) -> _Numbers:
-        keys = np.zeros(len(rows[0]), dtype=np.int64)
+    def pack(self) -> None:
+        """Hold them in less room from now on."""
+        self._held = self._held.packed()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._held.size + self._naming.size
+
+    def spectrum(self) -> CountSpectrum:
+        """Count spectrum of the groups."""
+        return self._held.spectrum()
+
+
+class _Keys:
+    """Names groups by numbers in which the codes stand side by side, the first API highest.
+
+    Where they have no room in one number, those of the first columns are replaced by a rank, which
+    a group keeps.
+    """
+
+    def __init__(self, order: Sequence[str], widths: Sequence[int]) -> None:
+        self._widths = dict(zip(order, widths, strict=True))
+        self._ranks: list[_Ranks] = []
+
+    def has_room(self, bits: Mapping[str, int]) -> bool:
+        """Whether codes of so many bits have room."""
+        return all(bits[api] <= width for api, width in self._widths.items())
+
+    def of(self, rows: Mapping[str, Codes]) -> _Numbers:
+        """Return the key of each row."""
+        keys = np.zeros(len(next(iter(rows.values()))), dtype=np.int64)
         ranked, room = 0, _KEY_BITS
-        for codes, width in zip(rows, self._widths, strict=True):
+        for api, width in self._widths.items():
             if width > room:
                 if ranked == len(self._ranks):
                     self._ranks.append(_Ranks(keys))
                 keys, room = self._ranks[ranked].of(keys), _KEY_BITS - _RANK_BITS
                 ranked += 1
             keys <<= width
-            keys |= codes.astype(np.int64, copy=False)
+            keys |= rows[api].astype(np.int64, copy=False)
             room -= width
         return keys
 
     @property
-    def number(self) -> int:
-        """Groups, also those that nobody is in any more, and ranks."""
-        ranks = sum(len(ranks.keys) for ranks in self._ranks)
-        return ranks + sum(len(table.keys) for table in self._tables)
-
-    def spectrum(self) -> CountSpectrum:
-        """Count spectrum of the groups."""
-        counts = np.flatnonzero(self._small)
-        sizes = np.concatenate([table.large_sizes() for table in self._tables])
-        large, values = np.unique(sizes, return_counts=True)
-        return CountSpectrum(
-            np.concatenate([counts, large]), np.concatenate([self._small[counts], values])
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Table:
-    """Keys in increasing order, the users of each, and where large groups stand or once stood."""
-
-    keys: _Numbers
-    sizes: _Numbers
-    large: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, keys: _Numbers, sizes: _Numbers) -> _Table:
-        """Hold keys in increasing order."""
-        return cls(keys, sizes, np.flatnonzero(sizes >= _SMALL))
-
-    @classmethod
-    def empty(cls) -> _Table:
-        """Hold no keys."""
-        return cls.of(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def change(self, keys: _Numbers, changes: _Numbers) -> tuple[_Numbers, _Numbers, _Flags]:
-        """Change the users of keys: how many those had that are here, have now, and who is not."""
-        places = self.keys.searchsorted(keys)
-        new = self.keys.take(places, mode="clip") != keys
-        known = ~new
-        places = places[known]
-        before = self.sizes[places]
-        after = self.sizes[places] = before + changes[known]
-        grown = places[(after >= _SMALL) & (before < _SMALL)]
-        if grown.size:
-            self.large = np.union1d(self.large, grown)
-        return before, after, new
-
-    def join(self, keys: _Numbers, sizes: _Numbers) -> None:
-        """Take in other keys, in increasing order."""
-        joint = np.concatenate([self.keys, keys])
-        order = np.argsort(joint, kind="stable")
-        self.keys = joint[order]
-        self.sizes = np.concatenate([self.sizes, sizes])[order]
-        self.large = np.flatnonzero(self.sizes >= _SMALL)
-
-    def large_sizes(self) -> _Numbers:
-        """Users of each large group."""
-        sizes = self.sizes[self.large]
-        return sizes[sizes >= _SMALL]
+    def size(self) -> int:
+        """Bytes of ranks."""
+        return sum(ranks.size for ranks in self._ranks)
 
 
 class _Ranks:
@@ -254,6 +250,11 @@ class _Ranks:
     def __init__(self, keys: _Numbers) -> None:
         self.keys = np.unique(keys)
         self._ranks = np.arange(len(self.keys))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.keys.nbytes + self._ranks.nbytes
 
     def of(self, keys: _Numbers) -> _Numbers:
         """Return the ranks of keys, which are learnt where they are new."""
@@ -265,10 +266,3 @@ class _Ranks:
             self.keys = np.insert(self.keys, at, fresh)
             places = self.keys.searchsorted(keys)
         return self._ranks[places]
-
-
-def _small_sizes(sizes: _Numbers) -> _Numbers:
-    """Count the groups of 1, 2, ... users below `_SMALL`, in the places of their sizes."""
-    found = np.bincount(sizes[sizes < _SMALL], minlength=_SMALL)
-    found[0] = 0
-    return found

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KEY_BITS = 63  # keys are int64 and not negative
 DENSE = 4  # count by direct addressing up to this many possible keys per row
+_FEW = 1 << 15  # numbers, which numpy sorts faster whatever it runs on
 _BYTES_PER_CODE = 12  # as read, as kept, and in keys
 _BYTES_PER_USER = 100  # keys, their order, weights
 MAX_USERS = 1 << 53  # sums of whole numbers below it are exact in float64
@@ -42,8 +43,11 @@ def sorted_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort whole numbers.
 
     Polars, because its speed does not hang on the vector unit: a million random numbers took it
-    15 ms on an AMD EPYC, where numpy needs 10 ms with AVX2 but 50 ms with AVX-512, its choice.
+    15 ms on an AMD EPYC, where numpy needs 10 ms with AVX2 but 50 ms with AVX-512, its choice. Few
+    numbers are sorted by numpy, as polars takes 0.3 ms for 15,000, which numpy does in 0.04.
     """
+    if len(numbers) < _FEW:
+        return np.sort(numbers)
     return pl.Series(numbers).sort(multithreaded=False).to_numpy()
 
 

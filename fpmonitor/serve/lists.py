@@ -19,7 +19,7 @@ from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.told import ToldSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.population.kept_spectra import Codes
@@ -150,14 +150,12 @@ class Lists:
     def _made(self, users: UsersOfNow, effort: Effort) -> Decision:
         decision, source = self.decision, users.source
 
-        def sets() -> Iterator[ApiSet]:
-            for number, apis in enumerate(border_sets(decision)):
-                effort.check(f"{number:,} sets counted")
-                yield apis
+        def look(number: int) -> None:
+            effort.check(f"{number:,} sets counted")
 
         known: Mapping[ApiSet, Any] = {}
         with effort.until_stopped():
-            known = self._kept.follow(users.columns, sets())
+            known = self._kept.follow(users.columns, border_sets(decision), look=look)
         most, least = (
             ToldSource(source, decision.policy.k, which, known) for which in ("most", "least")
         )
