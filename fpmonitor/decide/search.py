@@ -260,16 +260,23 @@ class _BorderSearch:
         if looked is None:
             return
         node = self._tried(looked)
-        while node.estimated_gains and not self.passed.has_superset(node.whole):
+        while not self._settled(node):
             column = next(iter(node.estimated_gains))
             rest = node.without(column)
             self._take(node, column, rest)
+            if self._settled(rest):
+                node = rest
+                break
             node, score = rest.narrowed()
             looked = node if score is None else self._look_ahead(node, score)
             if looked is None:
                 return
             node = looked
-        self._keep(node.base)
+        self._keep(node.whole)
+
+    def _settled(self, node: _Node) -> bool:
+        """Whether the whole is known to pass, as it does where one column joins: it was tried."""
+        return len(node.estimated_gains) < 2 or self.passed.has_superset(node.whole)
 
     def _look_ahead(self, node: _Node, score: float | None) -> _Node | None:
         """Try all columns at once, only where that may pass: null when it does, else the node."""
