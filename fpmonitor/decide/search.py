@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.refinement import refinement_of
+from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
@@ -255,6 +255,11 @@ class _BorderSearch:
         if node.core.bit_count() >= self._largest:
             self._keep(node.base)
             return
+        if node.data.rows > SMALL:
+            node = self._hopeful(node)
+        if not node.estimated_gains:
+            self._keep(node.base)
+            return
         node, score = node.narrowed()
         looked = self._look_ahead(node, score)
         if looked is None:
@@ -293,6 +298,17 @@ class _BorderSearch:
         if self.judge(whole, node.core | node.joining, score):
             return None
         return node._replace(expected_loss=score)
+
+    def _hopeful(self, node: _Node) -> _Node:
+        """Leave out the columns that fail with the base by what a part of the rows tells."""
+        known = self.passed.extended(node.base, node.joining)
+        asked = [column for column in node.estimated_gains if not known >> column & 1]
+        limit = self._limits[node.base.bit_count() + 1]
+        for column in node.data.hopeless(asked, limit):
+            self.failed.add(node.core | 1 << column)
+            self.evaluated += 1
+            node = node.without(column)
+        return node
 
     def _tried(self, node: _Node) -> _Node:
         """Try each column alone with the base; keep those that pass, the finest first.

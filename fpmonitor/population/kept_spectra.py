@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.population.memory import run_starts, sorted_numbers
+from fpmonitor.population.memory import run_starts, sort_numbers
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -138,10 +138,10 @@ class _Groups:
         self._widths = [min(bits + spare, _RANK_BITS) for bits in largest]
         self._ranks: list[_Ranks] = []
         keys = self._keys_of(columns)
-        ordered = sorted_numbers(keys)
-        starts = run_starts(ordered)
-        sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
-        self._tables = [_Table.of(ordered[starts], sizes), _Table.empty()]
+        sort_numbers(keys)
+        starts = run_starts(keys)
+        sizes = np.diff(starts, append=len(keys)).astype(np.int64)
+        self._tables = [_Table.of(keys[starts], sizes), _Table.empty()]
         self._small = _small_sizes(sizes)
 
     def change(self, changed: _Changed, apis: Sequence[str]) -> bool:
@@ -150,9 +150,8 @@ class _Groups:
             return False
         if not changed.came.size:
             return True
-        packed = sorted_numbers(
-            self._keys_of([changed.rows[api] for api in apis]) << 1 | changed.came
-        )
+        packed = self._keys_of([changed.rows[api] for api in apis]) << 1 | changed.came
+        sort_numbers(packed)
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
         starts = run_starts(keys)
         changes = np.add.reduceat(signs, starts)
