@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -444,11 +444,12 @@ def search(
                 _run(upper, source, block, apis, must)
             if refute is not None:
                 within = lower.passed
+                counted = _Nested(source) if isinstance(source, MemorySource) else source
                 if not refute.monotone:
                     sets = _smallest_sets(apis, must, min(len(apis), most))
-                    _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+                    _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
                 sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
-                _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+                _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
         except EngineLostError:
             if not lower.evaluated:
                 raise
@@ -567,6 +568,31 @@ def _refute(
         for members, spectrum in zip(part, spectra_of(source, names), strict=True):
             if refutation.refutes(spectrum, members.bit_count()):
                 border.failed.add(members)
+
+
+class _Nested:
+    """Rows in memory, merged without the finest API, the two finest, and so on.
+
+    A set is counted over the rows of the APIs from its finest on, of which there are fewer.
+    """
+
+    def __init__(self, source: MemorySource) -> None:
+        self.apis, self.users = source.apis, source.users
+        self._sources = [source]
+
+    @cached_property
+    def _order(self) -> list[str]:
+        spectra = self._sources[0].spectra([[api] for api in self.apis])
+        entropies = dict(zip(self.apis, map(_entropy, spectra), strict=True))
+        return sorted(self.apis, key=lambda api: -entropies[api])
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`."""
+        finest = min(map(self._order.index, apis), default=0)
+        while len(self._sources) <= finest:
+            fewer = self._order[len(self._sources) :]
+            self._sources.append(self._sources[-1].selected(fewer))
+        return self._sources[finest].spectrum(apis)
 
 
 def _entropy(spectrum: CountSpectrum) -> float:
