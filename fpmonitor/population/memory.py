@@ -84,6 +84,11 @@ def run_starts(ordered: Codes) -> NDArray[np.intp]:
     return np.flatnonzero(changes)
 
 
+def run_totals(sums: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Total of each run, which begin at `starts`, of numbers whose running sums are given."""
+    return np.diff(sums.take(np.append(starts[1:], len(sums)) - 1), prepend=0)
+
+
 def has_room(size: int, weights: NDArray[np.int64]) -> bool:
     """Whether a key below `size` and any of the weights fit side by side into 63 bits."""
     return size < 1 << (KEY_BITS - int(weights.max()).bit_length())
@@ -99,6 +104,10 @@ def merge_keys(
     done in place, as large new arrays cost about as much as the sort.
     """
     shift = int(weights.max()).bit_length()
+    if shift == 1:
+        sort_numbers(keys)
+        starts = run_starts(keys)
+        return keys[starts], np.diff(starts, append=len(keys))
     keys <<= shift
     keys |= weights
     sort_numbers(keys)
@@ -106,7 +115,7 @@ def merge_keys(
     distinct = keys[starts]
     distinct >>= shift
     keys &= (1 << shift) - 1
-    return distinct, np.add.reduceat(keys, starts)
+    return distinct, run_totals(np.cumsum(keys, out=keys), starts)
 
 
 def is_dense(size: int, keys: int) -> bool:
@@ -287,7 +296,7 @@ class CodeTable:
         for column in kept:
             new[1:] |= column[1:] != column[:-1]
         starts = np.flatnonzero(new)
-        weights = np.minimum(np.add.reduceat(self.weights, starts), cap)
+        weights = np.minimum(run_totals(self.weights.cumsum(), starts), cap)
         codes = tuple(column[starts] for column in kept)
         return CodeTable(codes, self.cardinalities[:columns], weights)
 
