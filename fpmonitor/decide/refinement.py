@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from fpmonitor.population.memory import (
     is_dense,
     rank_keys,
     run_starts,
+    smallest_type,
 )
 from fpmonitor.spectrum import spectra_of
 
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
 
     _Sizes = NDArray[np.float64] | NDArray[np.integer]
 
-SMALL = 8192  # rows up to which narrowing a table costs more than it saves
+SMALL = 8192  # rows up to which a look at a part, or fewer rows, cost more than they save
 BATCH = 1 << 16  # cells refined by one call
 THREADS = 2  # that refine a table of more rows than that
+_PARTS = (16, 4)  # one of so many rows is looked at before all are
+_WORTH = 8  # settled rows are left out where they are one of so many
 
 
 class Steps(NamedTuple):
@@ -67,6 +70,12 @@ class Refinement(Protocol):
 
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
+
+    def hopeless(self, columns: Sequence[int], limit: float) -> list[int]:
+        """Find some of `columns` with each of which the base scores more than a limit.
+
+        None where that is no cheaper than to try them.
+        """
 
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
@@ -109,6 +118,10 @@ class SourceRefinement:
             np.array([self._criterion.score(spectrum) for spectrum in spectra]),
             np.array([spectrum.support for spectrum in spectra], dtype=np.intp),
         )
+
+    def hopeless(self, columns: Sequence[int], limit: float) -> list[int]:  # noqa: ARG002
+        """Every set costs one question: none is cheaper than another."""
+        return []
 
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
@@ -192,13 +205,22 @@ def _repeated(weights: NDArray[np.int64], columns: int) -> NDArray[np.float64]:
     return np.tile(weights.astype(np.float64), max(times, 1))
 
 
+def _ready(table: CodeTable) -> CodeTable:
+    """Hold short columns as they are counted: that costs less than to convert them at each use."""
+    if len(table.weights) > SMALL:
+        return table
+    columns = tuple(column.astype(np.int64, copy=False) for column in table.columns)
+    return CodeTable(columns, table.cardinalities, table.weights)
+
+
 class TableRefinement:
     """Refinement of rows in memory.
 
     Column 0 of the table numbers the groups of the base, without gaps. Sizes are cut to the cap of
-    the gains. Groups in which no set of the search can change a user's weight are left out; what
-    they add stands in `settled`. `distinct` tells whether the rows are merged. `weights`, those of
-    the table again and again in float64, are what counting takes without a conversion.
+    the gains. Groups in which no set of the search can change a user's weight may be left out;
+    what they add stands in `settled`. `distinct` tells whether the rows are merged, `ordered`
+    whether they also stand in the order of all columns of the table. `weights`, those of the table
+    again and again in float64, are what counting takes without a conversion.
     """
 
     def __init__(
@@ -208,11 +230,12 @@ class TableRefinement:
         columns: Sequence[int],
         *,
         settled: float,
-        distinct: bool,
+        distinct: bool = False,
+        ordered: bool = False,
         weights: NDArray[np.float64] | None = None,
     ) -> None:
         self._gains, self._table, self._columns = gains, table, columns
-        self._settled, self._distinct = settled, distinct
+        self._settled, self._distinct, self._ordered = settled, distinct, ordered
         self._weights = _repeated(table.weights, len(columns)) if weights is None else weights
         self._tried: _Tried | None = None
 
@@ -227,15 +250,12 @@ class TableRefinement:
         gains = Gains.of(criterion, int(table.weights.sum()))
         columns = [column for column in range(len(table.columns)) if column not in base]
         groups, count = rank_keys(*table.keys(base))
-        kept = [table.columns[column] for column in columns]
-        if len(groups) <= SMALL:  # short columns cost more to convert at each use than to hold
-            kept = [column.astype(np.int64) for column in kept]
         grouped = CodeTable(
-            (groups, *kept),
+            (groups, *(table.columns[column] for column in columns)),
             (count, *(table.cardinalities[column] for column in columns)),
             np.minimum(table.weights, gains.cap),
         )
-        return cls(gains, grouped, columns, settled=gains.floor, distinct=False)
+        return cls(gains, _ready(grouped), columns, settled=gains.floor)
 
     @property
     def groups(self) -> int:
@@ -287,6 +307,44 @@ class TableRefinement:
     def _gain(self, sizes: _Sizes) -> NDArray[np.float64]:
         return self._gains.of_group.take(sizes.astype(np.intp, copy=False), mode="clip")
 
+    def hopeless(self, columns: Sequence[int], limit: float) -> list[int]:
+        """Find some of `columns` with each of which the base scores more than a limit, by few rows.
+
+        A group of the base adds to the score what it adds, whatever the other rows are. Those of
+        few rows are looked at first: there most users are exposed.
+        """
+        if not columns:
+            return []
+        rows = np.bincount(self._table.columns[0], minlength=self.groups)
+        order = rows.argsort()
+        ends = rows[order].cumsum()
+        ranks = np.empty(self.groups, dtype=smallest_type(self.groups))
+        ranks[order] = np.arange(self.groups)
+        ranked = ranks.take(self._table.columns[0])
+        found: list[int] = []
+        for part in _PARTS:
+            groups = int(ends.searchsorted(self.rows // part, side="right"))
+            if not (groups and columns):
+                continue
+            scores = self._part(ranked, groups, columns).steps(columns).scores
+            found += compress(columns, scores > limit)
+            near = (scores <= limit) & (scores * _PARTS[-1] > limit)
+            columns = [*compress(columns, near)]
+        return found
+
+    def _part(
+        self, ranks: NDArray[np.integer], groups: int, columns: Sequence[int]
+    ) -> TableRefinement:
+        """Keep only the rows whose group has one of the first ranks, and only `columns`."""
+        table, places = self._table, self._places(columns)
+        rows = np.flatnonzero(ranks < groups)
+        part = CodeTable(
+            (ranks[rows], *(table.columns[place][rows] for place in places)),
+            (groups, *(table.cardinalities[place] for place in places)),
+            table.weights[rows],
+        )
+        return TableRefinement(self._gains, part, columns, settled=self._settled)
+
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
         if not len(self._table.weights):
@@ -330,15 +388,23 @@ class TableRefinement:
         )
 
     def narrowed(self, columns: Sequence[int]) -> tuple[TableRefinement, float | None]:
-        """Keep only `columns` as those that may join, on merged rows where there are many."""
+        """Keep only `columns` as those that may join, on merged rows where there are many.
+
+        The first of `columns` ends the order of the rows: when it is dropped, they stay in order.
+        """
         merged = self._distinct and len(columns) == len(self._columns)
         if merged or len(self._table.weights) <= SMALL or not self.fits(columns):
             return self, None
-        table = self._table.merged([0, *self._places(columns)], cap=self._gains.cap)
+        columns = columns[::-1]
+        if self._ordered and self._columns[: len(columns)] == columns:
+            table = self._table.leading(1 + len(columns), cap=self._gains.cap)
+        else:
+            table = self._table.merged([0, *self._places(columns)], cap=self._gains.cap)
         score = self._settled + float(self._gain(table.weights).sum())
         table, settled = self._unsettled(table)
+        settled += self._settled
         narrowed = TableRefinement(
-            self._gains, table, columns, settled=self._settled + settled, distinct=True
+            self._gains, _ready(table), columns, settled=settled, distinct=True, ordered=True
         )
         return narrowed, score
 
@@ -349,9 +415,9 @@ class TableRefinement:
         totals = np.minimum(np.add.reduceat(table.weights, starts), self._gains.cap)
         smallest = np.minimum.reduceat(table.weights, starts)
         changing = weights[smallest] != weights[totals]
-        if changing.all():
-            return table, 0.0
         lengths = np.diff(starts, append=len(table.weights))
+        if int(lengths[~changing].sum()) * _WORTH < len(table.weights):
+            return table, 0.0
         keep = np.repeat(changing, lengths)
         groups = np.repeat(np.cumsum(changing) - 1, lengths)
         columns = (groups[keep], *(column[keep] for column in table.columns[1:]))

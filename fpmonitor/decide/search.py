@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.refinement import refinement_of
+from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
@@ -255,21 +255,33 @@ class _BorderSearch:
         if node.core.bit_count() >= self._largest:
             self._keep(node.base)
             return
+        if node.data.rows > SMALL:
+            node = self._hopeful(node)
+        if not node.estimated_gains:
+            self._keep(node.base)
+            return
         node, score = node.narrowed()
         looked = self._look_ahead(node, score)
         if looked is None:
             return
         node = self._tried(looked)
-        while node.estimated_gains and not self.passed.has_superset(node.whole):
+        while not self._settled(node):
             column = next(iter(node.estimated_gains))
             rest = node.without(column)
             self._take(node, column, rest)
+            if self._settled(rest):
+                node = rest
+                break
             node, score = rest.narrowed()
             looked = node if score is None else self._look_ahead(node, score)
             if looked is None:
                 return
             node = looked
-        self._keep(node.base)
+        self._keep(node.whole)
+
+    def _settled(self, node: _Node) -> bool:
+        """Whether the whole is known to pass, as it does where one column joins: it was tried."""
+        return len(node.estimated_gains) < 2 or self.passed.has_superset(node.whole)
 
     def _look_ahead(self, node: _Node, score: float | None) -> _Node | None:
         """Try all columns at once, only where that may pass: null when it does, else the node."""
@@ -286,6 +298,17 @@ class _BorderSearch:
         if self.judge(whole, node.core | node.joining, score):
             return None
         return node._replace(expected_loss=score)
+
+    def _hopeful(self, node: _Node) -> _Node:
+        """Leave out the columns that fail with the base by what a part of the rows tells."""
+        known = self.passed.extended(node.base, node.joining)
+        asked = [column for column in node.estimated_gains if not known >> column & 1]
+        limit = self._limits[node.base.bit_count() + 1]
+        for column in node.data.hopeless(asked, limit):
+            self.failed.add(node.core | 1 << column)
+            self.evaluated += 1
+            node = node.without(column)
+        return node
 
     def _tried(self, node: _Node) -> _Node:
         """Try each column alone with the base; keep those that pass, the finest first.
@@ -421,11 +444,12 @@ def search(
                 _run(upper, source, block, apis, must)
             if refute is not None:
                 within = lower.passed
+                counted = _Nested(source) if isinstance(source, MemorySource) else source
                 if not refute.monotone:
                     sets = _smallest_sets(apis, must, min(len(apis), most))
-                    _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+                    _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
                 sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
-                _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+                _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
         except EngineLostError:
             if not lower.evaluated:
                 raise
@@ -544,6 +568,31 @@ def _refute(
         for members, spectrum in zip(part, spectra_of(source, names), strict=True):
             if refutation.refutes(spectrum, members.bit_count()):
                 border.failed.add(members)
+
+
+class _Nested:
+    """Rows in memory, merged without the finest API, the two finest, and so on.
+
+    A set is counted over the rows of the APIs from its finest on, of which there are fewer.
+    """
+
+    def __init__(self, source: MemorySource) -> None:
+        self.apis, self.users = source.apis, source.users
+        self._sources = [source]
+
+    @cached_property
+    def _order(self) -> list[str]:
+        spectra = self._sources[0].spectra([[api] for api in self.apis])
+        entropies = dict(zip(self.apis, map(_entropy, spectra), strict=True))
+        return sorted(self.apis, key=lambda api: -entropies[api])
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`."""
+        finest = min(map(self._order.index, apis), default=0)
+        while len(self._sources) <= finest:
+            fewer = self._order[len(self._sources) :]
+            self._sources.append(self._sources[-1].selected(fewer))
+        return self._sources[finest].spectrum(apis)
 
 
 def _entropy(spectrum: CountSpectrum) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.population.group_tables import GroupTables, PackedGroups
-from fpmonitor.population.memory import run_starts, sorted_numbers
+from fpmonitor.population.memory import run_starts, sort_numbers
 from fpmonitor.population.shared_prefixes import PrefixTree
 
 if TYPE_CHECKING:
@@ -167,10 +167,11 @@ def _counted(
         bits = [largest[api] for api in apis]
         spare = int(not sum(bits) <= _KEY_BITS < sum(bits) + len(bits))
         naming = _Keys(apis, [min(each + spare, _RANK_BITS) for each in bits])
-        ordered = sorted_numbers(naming.of(columns))
-        starts = run_starts(ordered)
-        sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
-        yield apis, _Groups(naming, ordered[starts], sizes)
+        keys = naming.of(columns)
+        sort_numbers(keys)
+        starts = run_starts(keys)
+        sizes = np.diff(starts, append=len(keys)).astype(np.int64)
+        yield apis, _Groups(naming, keys[starts], sizes)
 
 
 class _Groups:
@@ -186,7 +187,8 @@ class _Groups:
             return False
         if not changed.came.size:
             return True
-        packed = sorted_numbers(self._naming.of(changed.rows) << 1 | changed.came)
+        packed = self._naming.of(changed.rows) << 1 | changed.came
+        sort_numbers(packed)
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
         starts = run_starts(keys)
         changes = np.add.reduceat(signs, starts)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -18,7 +20,7 @@ from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, NDArray
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 KEY_BITS = 63  # keys are int64 and not negative
 DENSE = 4  # count by direct addressing up to this many possible keys per row
 _FEW = 1 << 15  # numbers, which numpy sorts faster whatever it runs on
+_ROWS_PER_CELL = 16  # that a joint table of several sets has at least
 _BYTES_PER_CODE = 12  # as read, as kept, and in keys
 _BYTES_PER_USER = 100  # keys, their order, weights
 MAX_USERS = 1 << 53  # sums of whole numbers below it are exact in float64
@@ -39,16 +42,39 @@ def has_room_for(users: int, apis: int) -> bool:
     return users * (_BYTES_PER_USER + _BYTES_PER_CODE * apis) <= memory // 2
 
 
-def sorted_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort whole numbers.
+def sort_numbers(numbers: NDArray[np.int64]) -> None:
+    """Sort whole numbers in place, in the way that is the faster one on this machine.
 
-    Polars, because its speed does not hang on the vector unit: a million random numbers took it
-    15 ms on an AMD EPYC, where numpy needs 10 ms with AVX2 but 50 ms with AVX-512, its choice. Few
-    numbers are sorted by numpy, as polars takes 0.3 ms for 15,000, which numpy does in 0.04.
+    numpy sorts by vector instructions: a million random numbers took it 4 ms on an AMD EPYC of
+    2024, where Polars needs 12, but 50 ms on one of 2022, whose AVX-512 is slow to compress, where
+    Polars needs 15. Few numbers numpy sorts faster in any case.
     """
-    if len(numbers) < _FEW:
-        return np.sort(numbers)
-    return pl.Series(numbers).sort(multithreaded=False).to_numpy()
+    if len(numbers) < _FEW or _has_fast_vectors():
+        numbers.sort()
+    else:
+        numbers[:] = pl.Series(numbers).sort(multithreaded=False).to_numpy()
+
+
+@cache
+def _has_fast_vectors() -> bool:
+    """Whether numpy sorts many times faster than by merging, which needs no vectors.
+
+    It took 1/14 of the time with AVX-512, 1/9 with AVX2, as much with neither; Polars takes 1/6.
+    Polars itself is not tried: a first call to it costs more than many sorts.
+    """
+    numbers = np.arange(1 << 13) * 0x1E3779B97F4A7C15
+    numbers = (numbers ^ numbers >> 31) * 0x1E3779B97F4A7C15  # in no order
+    return 5 * _seconds_to_sort(numbers, "quicksort") < _seconds_to_sort(numbers, "stable")
+
+
+def _seconds_to_sort(numbers: NDArray[np.int64], kind: Literal["quicksort", "stable"]) -> float:
+    """Least time of a few runs, without that of other threads."""
+    seconds = []
+    for _ in range(3):
+        started = time.thread_time()
+        np.sort(numbers, kind=kind)
+        seconds.append(time.thread_time() - started)
+    return min(seconds)
 
 
 def run_starts(ordered: Codes) -> NDArray[np.intp]:
@@ -59,6 +85,11 @@ def run_starts(ordered: Codes) -> NDArray[np.intp]:
     return np.flatnonzero(changes)
 
 
+def run_totals(sums: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Total of each run, which begin at `starts`, of numbers whose running sums are given."""
+    return np.diff(sums.take(np.append(starts[1:], len(sums)) - 1), prepend=0)
+
+
 def has_room(size: int, weights: NDArray[np.int64]) -> bool:
     """Whether a key below `size` and any of the weights fit side by side into 63 bits."""
     return size < 1 << (KEY_BITS - int(weights.max()).bit_length())
@@ -67,16 +98,25 @@ def has_room(size: int, weights: NDArray[np.int64]) -> bool:
 def merge_keys(
     keys: NDArray[np.int64], weights: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct keys in increasing order, and the total weight of each.
+    """Distinct keys in increasing order, and the total weight of each; `keys` is overwritten.
 
     The weight rides in the lowest bits of the number that is sorted, because sorting numbers is
-    many times cheaper than finding the order of rows: the caller asks `has_room` first.
+    many times cheaper than finding the order of rows: the caller asks `has_room` first. All is
+    done in place, as large new arrays cost about as much as the sort.
     """
     shift = int(weights.max()).bit_length()
-    packed = sorted_numbers(keys << shift | weights)
-    keys = packed >> shift
-    starts = run_starts(keys)
-    return keys[starts], np.add.reduceat(packed & ((1 << shift) - 1), starts)
+    if shift == 1:
+        sort_numbers(keys)
+        starts = run_starts(keys)
+        return keys[starts], np.diff(starts, append=len(keys))
+    keys <<= shift
+    keys |= weights
+    sort_numbers(keys)
+    starts = run_starts(keys >> shift)
+    distinct = keys[starts]
+    distinct >>= shift
+    keys &= (1 << shift) - 1
+    return distinct, run_totals(np.cumsum(keys, out=keys), starts)
 
 
 def is_dense(size: int, keys: int) -> bool:
@@ -86,6 +126,8 @@ def is_dense(size: int, keys: int) -> bool:
 
 def rank_keys(keys: Codes, size: int) -> tuple[NDArray[np.intp], int]:
     """Replace keys below `size` by their ranks among the distinct keys; how many those are."""
+    if size == 1:
+        return keys.astype(np.intp, copy=False), 1
     if not is_dense(size, len(keys)):
         distinct, ranks = np.unique(keys, return_inverse=True)
         return ranks, len(distinct)
@@ -99,7 +141,10 @@ def rank_keys(keys: Codes, size: int) -> tuple[NDArray[np.intp], int]:
 def count_keys(
     keys: NDArray[np.int64], size: int, weights: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | NDArray[np.float64]]:
-    """Distinct keys, all below `size`, in increasing order, and the total weight of each."""
+    """Distinct keys, all below `size`, in increasing order, and the total weight of each.
+
+    The keys may be overwritten.
+    """
     if is_dense(size, len(keys)):
         totals = np.bincount(keys, weights, minlength=size)
         present = np.flatnonzero(totals > 0)  # of truth values it is many times faster
@@ -108,6 +153,11 @@ def count_keys(
         return merge_keys(keys, weights)
     distinct, ranks = np.unique(keys, return_inverse=True)
     return distinct, np.bincount(ranks, weights)
+
+
+def smallest_type(size: int) -> np.dtype[Any]:
+    """Choose the smallest type for codes below `size`, one that can be added to int64."""
+    return np.dtype(np.int64) if size > 1 << 32 else np.min_scalar_type(size - 1)
 
 
 def joined_kinds(
@@ -169,8 +219,7 @@ class CodeTable:
 
     def fits(self, columns: Sequence[int]) -> bool:
         """Whether the groups of `columns` have plain keys with room for the weights in 63 bits."""
-        size = math.prod(self.cardinalities[column] for column in columns)
-        return has_room(size, self.weights)
+        return has_room(self._possible(columns), self.weights)
 
     def sizes(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """Users of each group of `columns`, in the order of the tuples."""
@@ -179,6 +228,42 @@ class CodeTable:
         keys, size = self.keys(columns)
         _, sizes = count_keys(keys, size, self.weights)
         return sizes.astype(np.int64)
+
+    def sizes_of(self, sets: Sequence[Sequence[int]]) -> list[NDArray[np.int64]]:
+        """Users of each group of each set of columns, as `sizes` tells them of one.
+
+        Sets of few possible groups are counted together: their sizes are sums over a joint table.
+        """
+        sizes = {}
+        weights = self.weights.astype(np.float64)  # as they are counted, once for all
+        for columns, places in self._together(sets):
+            keys, size = self.keys(columns)
+            if not is_dense(size, len(keys)):
+                sizes[places[0]] = count_keys(keys, size, self.weights)[1].astype(np.int64)
+                continue
+            joint = np.bincount(keys, weights, size)
+            joint = joint.reshape([self.cardinalities[column] for column in columns])
+            for place in places:
+                summed = [axis for axis, column in enumerate(columns) if column not in sets[place]]
+                users = joint.sum(axis=tuple(summed)).ravel()
+                sizes[place] = users[users > 0].astype(np.int64)
+        return [sizes[place] for place in range(len(sets))]
+
+    def _together(self, sets: Sequence[Sequence[int]]) -> list[tuple[list[int], list[int]]]:
+        """Columns that are counted together, and the places of the sets that are within them."""
+        most = len(self.weights) // _ROWS_PER_CELL
+        parts: list[tuple[list[int], list[int]]] = []
+        for place in sorted(range(len(sets)), key=lambda place: self._possible(sets[place])):
+            columns = sorted({*sets[place], *parts[-1][0]}) if parts else []
+            if parts and self._possible(columns) <= most:
+                parts[-1] = (columns, [*parts[-1][1], place])
+            else:
+                parts.append((sorted(sets[place]), [place]))
+        return parts
+
+    def _possible(self, columns: Iterable[int]) -> int:
+        """Count the groups that the columns could make."""
+        return math.prod(self.cardinalities[column] for column in columns)
 
     def merged(self, columns: Sequence[int], *, cap: int | None = None) -> CodeTable:
         """Keep `columns` only and one row for each of their distinct tuples, in their order.
@@ -189,7 +274,8 @@ class CodeTable:
         cardinalities = tuple(self.cardinalities[column] for column in columns)
         kept: list[Codes]
         if self.fits(columns):
-            distinct, weights = merge_keys(keys, self.weights)
+            distinct, totals = count_keys(keys, size, self.weights)
+            weights = totals.astype(np.int64, copy=False)
             kept = _decode(distinct, cardinalities)
         else:
             ranks, groups = rank_keys(keys, size)
@@ -201,15 +287,37 @@ class CodeTable:
             np.minimum(weights, cap, out=weights)
         return CodeTable(tuple(kept), cardinalities, weights)
 
+    def leading(self, columns: int, *, cap: int) -> CodeTable:
+        """Keep only the first `columns` of rows that stand in the order of all, as `merged` does.
+
+        That needs no sort: equal rows stand together. Weights above `cap` are cut to it.
+        """
+        kept, new = self.columns[:columns], np.zeros(len(self.weights), dtype=np.bool_)
+        new[0] = True
+        for column in kept:
+            new[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(new)
+        weights = np.minimum(run_totals(self.weights.cumsum(), starts), cap)
+        codes = tuple(column[starts] for column in kept)
+        return CodeTable(codes, self.cardinalities[:columns], weights)
+
 
 def _decode(keys: NDArray[np.int64], cardinalities: Sequence[int]) -> list[Codes]:
-    """Codes of each column from mixed-radix numbers, the first column the most significant."""
+    """Codes of each column from mixed-radix numbers, the first column the most significant.
+
+    The numbers are overwritten: arrays of numbers are large, and new ones cost more than sums.
+    """
     codes: list[Codes] = []
+    quotients, products = np.empty_like(keys), np.empty_like(keys)
     for cardinality in reversed(cardinalities[1:]):
-        quotients = keys // cardinality  # np.divmod lacks the fast path for one divisor
-        codes.append(keys - quotients * cardinality)
-        keys = quotients
-    return [keys, *reversed(codes)] if cardinalities else []
+        np.floor_divide(keys, cardinality, out=quotients)  # np.divmod lacks the fast path
+        np.multiply(quotients, cardinality, out=products)
+        keys -= products
+        codes.append(keys.astype(smallest_type(cardinality)))
+        keys, quotients = quotients, keys
+    if cardinalities:
+        codes.append(keys.astype(smallest_type(cardinalities[0])))
+    return codes[::-1]
 
 
 class MemorySource:
@@ -274,6 +382,17 @@ class MemorySource:
             An API that the source does not have.
         """
         return CountSpectrum.from_counts(self.table.sizes(self._positions(apis)))
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order: in less time than of one after the other.
+
+        Raises
+        ------
+        UnknownNameError
+            An API that the source does not have.
+        """
+        sizes = self.table.sizes_of([self._positions(apis) for apis in sets])
+        return [*map(CountSpectrum.from_counts, sizes)]
 
     def restricted(self, apis: Sequence[str]) -> MemorySource:
         """Source of fewer APIs; users that agree on all of them share one row."""

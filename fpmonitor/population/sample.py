@@ -204,7 +204,7 @@ class HeldUsers:
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
         """Count spectra of the sets, in their order."""
-        return [self.source.spectrum(apis) for apis in sets]
+        return self.source.spectra(sets)
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""

@@ -177,7 +177,7 @@ def _counted(numbers: Numbers, size: int, users: Numbers | None) -> tuple[Number
         found = np.flatnonzero(counts)
         return found, counts[found]
     weights = np.ones(len(numbers), dtype=np.int64) if users is None else users
-    found, sizes = count_keys(numbers, size, weights)
+    found, sizes = count_keys(numbers.copy(), size, weights)  # they are asked for again
     return found, sizes.astype(np.int64)
 
 

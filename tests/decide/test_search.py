@@ -203,16 +203,16 @@ def test_eleven_columns_give_the_sets_of_brute_force_and_level_wise() -> None:
     assert (borders.allow, borders.block) == level_wise(source, criterion)
 
 
-def correlated_source(*, columns: int, rows: int, models: int) -> MemorySource:
-    """Device models fix most values, as in real logs."""
+def correlated_source(*, columns: int, rows: int, models: int, own: float = 0.05) -> MemorySource:
+    """Device models fix most values, as in real logs; some are each user's `own`."""
     rng = np.random.default_rng(columns)
     model = (models * rng.random(rows) ** 3).astype(int)
     codes = []
     for column in range(columns):
         cardinality = 2 + column * 2
         typical = (cardinality * rng.random(models) ** 2).astype(int)
-        own = (cardinality * rng.random(rows) ** 2).astype(int)
-        codes.append(np.where(rng.random(rows) < 0.95, typical[model], own))
+        value = (cardinality * rng.random(rows) ** 2).astype(int)
+        codes.append(np.where(rng.random(rows) < own, value, typical[model]))
     return MemorySource([f"api{column:02d}" for column in range(columns)], codes)
 
 
@@ -228,6 +228,67 @@ def test_evaluations_stay_within_twice_the_borders_and_the_square_of_the_columns
     assert len(borders.block) > 30
     bound = 2 * (len(borders.allow) + len(borders.block)) + columns**2
     assert borders.evaluated <= bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_rows_give_the_sets_of_level_wise_search(seed: int) -> None:
+    """Weights between 0 and 1, limits that fall with the size, and rows that must be narrowed."""
+    rng = np.random.default_rng(seed)
+    source = correlated_source(columns=9, rows=40_000, models=2_000, own=0.3)
+    assert len(source.restricted(source.apis).table.weights) > 2 * refinement.SMALL
+    weights = np.sort(rng.integers(0, 9, 30))[::-1] / 8
+    weights[0] = weights[1]
+    limits = source.users // 20 - np.sort(rng.integers(0, 300, 10))
+    criterion = Criterion(weights, limits)
+    borders = search(source, allow=criterion, block=criterion)
+    assert len(borders.block) > 10
+    assert (borders.allow, borders.block) == level_wise(source, criterion)
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS)
+def test_a_column_is_hopeless_only_if_it_fails(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    source = random_source(rng, columns=5, rows=int(rng.integers(20, 300)))
+    criterion, _ = random_criteria(rng, source.users, 5)
+    data = refinement.refinement_of(source, criterion, source.apis, [0])
+    columns = [1, 2, 3, 4]
+    scores = dict(zip(columns, data.steps(columns).scores.tolist(), strict=True))
+    limit = float(rng.uniform(0, max(scores.values())))
+    assert all(scores[column] > limit for column in data.hopeless(columns, limit))
+
+
+def test_a_column_far_above_the_limit_is_found_by_a_part_of_the_rows() -> None:
+    """Thousand users in groups of ten, of which the column makes single ones, say it of all."""
+    rows = np.arange(100_000)
+    base = np.where(rows < 1_000, rows // 10 + 1, 0)
+    source = MemorySource(["base", "fine", "plain"], [base, rows % 10, base * 0])
+    data = refinement.refinement_of(source, exact(10, 500, 3), source.apis, [0])
+    assert data.hopeless([1, 2], 500.0) == [1]
+
+
+@settings(deadline=None, max_examples=80)
+@given(SEEDS)
+def test_rows_that_drop_a_column_after_the_other_score_as_all_rows_do(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns = int(rng.integers(2, 7))
+    source = random_source(rng, columns=columns, rows=int(rng.integers(1, 200)))
+    criterion, _ = random_criteria(rng, source.users, columns)
+    base = [*range(int(rng.integers(0, 2)))]
+    kept = rng.permutation(range(len(base), columns)).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refinement, "SMALL", 2)
+        data = refinement.refinement_of(source, criterion, source.apis, base)
+        while kept:
+            data, whole = data.narrowed(kept)
+            expected = criterion.score(source.spectrum([source.apis[c] for c in [*base, *kept]]))
+            assert whole in {None, expected}
+            assert data.union(kept) == expected
+            if rng.random() < 0.2:
+                base.append(kept.pop(int(rng.integers(len(kept)))))
+                data = data.joined(base[-1])
+            else:
+                del kept[0 if rng.random() < 0.8 else -1]
 
 
 def test_evaluated_counts_the_questions_to_a_plain_source() -> None:

@@ -51,6 +51,66 @@ def test_spectrum_of_every_set_equals_counting_by_hand(rows: list[tuple[int, ...
             assert as_dict(spectrum) == spectrum_by_hand(rows, places)
 
 
+@settings(deadline=None, max_examples=80)
+@given(tables, st.sampled_from([1, 4, 1000]))
+def test_spectra_of_many_sets_are_those_of_each(
+    rows: list[tuple[int, ...]], rows_per_cell: int
+) -> None:
+    """By joint tables of some sets, whatever their room."""
+    source = source_of(rows)
+    sets = [
+        apis for size in range(len(source.apis) + 1) for apis in combinations(source.apis, size)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_ROWS_PER_CELL", rows_per_cell)
+        spectra = source.spectra([*sets, *reversed(sets)])
+    expected = [as_dict(source.spectrum(apis)) for apis in sets]
+    assert [*map(as_dict, spectra)] == [*expected, *reversed(expected)]
+
+
+@settings(deadline=None, max_examples=80)
+@given(tables, st.integers(1, 9))
+def test_leading_columns_of_ordered_rows_are_merged_as_by_sorting(
+    rows: list[tuple[int, ...]], cap: int
+) -> None:
+    table = source_of(rows).table
+    ordered = table.merged(range(len(table.columns)))
+    for columns in range(1, len(table.columns) + 1):
+        fast, sorted_ = ordered.leading(columns, cap=cap), table.merged(range(columns), cap=cap)
+        assert [*map(list, fast.columns)] == [*map(list, sorted_.columns)]
+        assert fast.weights.tolist() == sorted_.weights.tolist()
+        assert fast.cardinalities == sorted_.cardinalities
+
+
+@pytest.mark.parametrize("size", [1, 2, 256, 257, 1 << 16, 1 << 32, (1 << 32) + 1, 1 << 62])
+def test_the_smallest_type_holds_all_codes_and_can_be_added_to_keys(size: int) -> None:
+    kind = memory.smallest_type(size)
+    keys = np.zeros(1, dtype=np.int64)
+    keys += np.array([size - 1]).astype(kind)
+    assert keys.tolist() == [size - 1]
+    assert kind.itemsize == {1: 1, 2: 1, 256: 1, 257: 2, 1 << 16: 2, 1 << 32: 4}.get(size, 8)
+
+
+def test_merged_codes_that_pass_32_bits_make_keys_again() -> None:
+    codes = np.array([1 << 39, 0, 1 << 39, 7])
+    table = CodeTable((codes, codes % 2), ((1 << 39) + 1, 2), np.array([1, 2, 3, 4]))
+    merged = table.merged([0, 1])
+    assert merged.merged([1, 0]).weights.tolist() == [2, 4, 4]
+    assert merged.sizes([0, 1]).tolist() == [2, 4, 4]
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_numbers_are_sorted_by_vectors_or_without(
+    vectors: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_has_fast_vectors", lambda: vectors)
+    numbers = np.random.default_rng(1).integers(-(1 << 62), 1 << 62, 5_000)
+    expected = sorted(numbers.tolist())
+    memory.sort_numbers(numbers)
+    assert numbers.tolist() == expected
+
+
 @settings(deadline=None, max_examples=40)
 @given(tables)
 def test_merging_rows_changes_no_spectrum(rows: list[tuple[int, ...]]) -> None:
