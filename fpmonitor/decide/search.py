@@ -255,7 +255,7 @@ class _BorderSearch:
         if node.core.bit_count() >= self._largest:
             self._keep(node.base)
             return
-        if node.data.rows > SMALL:
+        if node.data.rows > SMALL:  # of fewer, all are counted in no more time than a part
             node = self._hopeful(node)
         if not node.estimated_gains:
             self._keep(node.base)
@@ -265,11 +265,11 @@ class _BorderSearch:
         if looked is None:
             return
         node = self._tried(looked)
-        while not self._settled(node):
+        while not self._is_decided(node):
             column = next(iter(node.estimated_gains))
             rest = node.without(column)
             self._take(node, column, rest)
-            if self._settled(rest):
+            if self._is_decided(rest):
                 node = rest
                 break
             node, score = rest.narrowed()
@@ -279,7 +279,7 @@ class _BorderSearch:
             node = looked
         self._keep(node.whole)
 
-    def _settled(self, node: _Node) -> bool:
+    def _is_decided(self, node: _Node) -> bool:
         """Whether the whole is known to pass, as it does where one column joins: it was tried."""
         return len(node.estimated_gains) < 2 or self.passed.has_superset(node.whole)
 
