@@ -10,6 +10,7 @@ from fpmonitor.decide.confirming import CHAINS, SEARCH_SHARE, confirm
 from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.designs import alternatives, design
+from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import DesignPart
 from fpmonitor.decide.levels import decide_levels, judge_levels
 from fpmonitor.decide.questions import AskedQuestion, level_of
@@ -289,6 +290,7 @@ def _check_word(name: str, word: str, kind: Any) -> None:
         raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
 
 
+@INTERRUPTS.held()
 def _decide_designed(
     asked: Population,
     components: Sequence[Component],
@@ -326,7 +328,7 @@ def _decide_designed(
 
     now = decided(1)
     for tried in range(2, len(designs) + 1):
-        if not any(now.recommended or ()):
+        if INTERRUPTS.noted or not any(now.recommended or ()):
             break
         finer = decided(tried)
         if not any(finer.recommended or ()):

@@ -20,6 +20,11 @@ class _Interrupts:
     """Interrupts (Ctrl-C, and SIGTERM where it is one) of what must come to its end.
 
     The first one is noted, and a second one passes.
+
+    Attributes
+    ----------
+    noted
+        Whether one came in the block that holds them, also one that passed.
     """
 
     def __init__(self) -> None:
@@ -46,7 +51,7 @@ class _Interrupts:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Let interrupts pass in the block; `noted` is one that was held before."""
+        """Let interrupts pass in the block."""
         if not _gets_signals():
             yield
             return
@@ -57,9 +62,10 @@ class _Interrupts:
             self._passing = before
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._passing or self.noted:
-            self._held[number](number, frame)
+        passes = self._passing or self.noted
         self.noted = True
+        if passes:
+            self._held[number](number, frame)
 
 
 def _gets_signals() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from fpmonitor.answers import decide as answers
 from fpmonitor.cli import run
 from fpmonitor.decide import deciding, designs
+from fpmonitor.decide.vectors import VectorSearch
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
@@ -342,3 +345,23 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
     own, other = (sum(above(share) for _ in range(runs)) for share in (0.0, 0.5))
     assert own > 0.8 * runs
     assert other <= 0.05 * runs
+
+
+def test_an_interrupt_ends_the_designs_that_follow_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alternatives = answers.alternatives
+    monkeypatch.setattr(answers, "alternatives", lambda *given: [*alternatives(*given)] * 3)
+    assert decided(folder, "window.toml")["design"]["tried"] == 3
+    borders, searched = VectorSearch.borders, list[VectorSearch]()
+
+    def interrupted(search: VectorSearch) -> None:
+        searched.append(search)
+        borders(search)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(VectorSearch, "borders", interrupted)
+    answer = decided(folder, "window.toml")
+    assert len(searched) == 1
+    assert answer["design"]["tried"] == 1
+    assert any(answer["recommended"])
