@@ -43,6 +43,7 @@ from fpmonitor.answers.trend import report_trend
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.export.exporter import printable
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
@@ -244,10 +245,11 @@ class Watch:
 
     @property
     def refused(self) -> list[str]:
-        """Files in the folder that could not be read."""
+        """Files in the folder that could not be read, as they can be printed."""
         known = self._known or {}
         refused = [path for path in sorted(self._seen) if path in known and known[path].refused]
-        return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
+        names = (str(Path(path).relative_to(self._settings.folder)) for path in refused)
+        return list(map(printable, names))
 
     def _require_folder(self) -> None:
         folder = self._settings.folder
@@ -337,7 +339,7 @@ class Watch:
         for source, visits in report.corrects.items():
             self._note(f"{path} corrects {visits:,} visits of {source}")
             if report.corrected_users[source] >= self._settings.decision.policy.k:
-                self._corrected.add(Path(source).name)
+                self._corrected.add(printable(Path(source).name))
 
     def _remember(
         self, monitor: Monitor, paths: Iterable[str], *, refusal: str | None = None

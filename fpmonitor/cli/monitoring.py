@@ -344,7 +344,7 @@ def watch(
         return Watch(
             replace(settings, decision=decided),
             deliver=deliver,
-            note=lambda text: note(text, quiet=quiet),
+            note=lambda text: note(printable(text), quiet=quiet),  # also names are on one line
             checked=lambda report: _note_check(report, quiet=quiet),
         )
 
@@ -441,7 +441,7 @@ def _print_notice(notice: Notice) -> None:
     if alarm and body["was"] == body["state"] and not (body["changed"] or body["problems"]):
         lines.append(f"  {_ALARMS[alarm['raised']]}")
     lines += [f"  next: {command}" for command in body["next"]]
-    emit("\n".join(lines) + "\n", None)
+    emit("\n".join(map(printable, lines)) + "\n", None)
 
 
 _ALARMS = {
