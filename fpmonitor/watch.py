@@ -68,7 +68,7 @@ from fpmonitor.store.watching import (
 from fpmonitor.store.windows import end_of, list_spans, start_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
     from fpmonitor.answers.check import CheckReport, Outcome
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 30.0
 _MOST_WAITING = 3
+_NAMED = 3
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -450,6 +451,8 @@ class Watch:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        if report.late and settings.by is not None and report.since is not None:
+            problems.append(_late(settings.by, report.since, report.late))
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
@@ -627,6 +630,16 @@ def _refused(file: str) -> Problem:
 def _no_logs(by: Period, since: datetime) -> Problem:
     text = f"the {by} from {since:%Y-%m-%d} on has too few users for a check, or no logs"
     return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
+
+
+def _late(by: Period, since: datetime, sets: Sequence[ApiSet]) -> Problem:
+    named = " and ".join(", ".join(apis) for apis in sets[:_NAMED])
+    more = f" and {len(sets) - _NAMED:,} sets more" if len(sets) > _NAMED else ""
+    text = (
+        f"by all of its logs, of which some came after its first look, the {by} from "
+        f"{since:%Y-%m-%d} on would be above the budget: {named}{more}"
+    )
+    return Problem(kind="late logs", what=f"{since:%Y-%m-%d}", text=text)
 
 
 def _vanished(api: str, decision: Decision) -> Problem:

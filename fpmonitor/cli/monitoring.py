@@ -233,6 +233,12 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             if report.new_users
             else "the list may have been decided on some of these users: tested as strictly as then"
         )
+    if report.late:
+        named = " and ".join(", ".join(apis) for apis in report.late[:_NAMED])
+        yield (
+            "by all of its logs, of which some came after its first look, this window would be "
+            f"above the budget: {named}"
+        )
     if report.doubted:
         yield (
             "users were forgotten on whom the list may have been decided, and would come again "

@@ -1027,6 +1027,29 @@ def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     assert (code, notice["state"]) == (1, "violated")
 
 
+def test_late_logs_that_would_be_a_violation_are_told(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    good(folder, 0)
+    good(folder, 1)
+    assert daily(1)[0] == 0
+    path = folder / "2026-01-02.jsonl"
+    first = path.rename(folder / "first.jsonl")
+    late = day_log(folder, 1, range(30_000, 33_000), a=lambda u: u, b=lambda u: u % 2)
+    code, [notice], _ = daily(1)
+    assert (code, notice["state"], notice["outcome"]) == (3, "holds", "cannot tell")
+    assert notice["late"] == [["a", "b"]]
+    [problem] = notice["problems"]
+    assert (problem["kind"], problem["what"]) == ("late logs", "2026-01-02")
+    assert "the day from 2026-01-02 on would be above the budget: a, b" in problem["text"]
+    assert daily(1)[:2] == (3, [])
+    for log_of in (first, late):
+        log_of.unlink()
+    good(folder, 2)
+    assert daily(2)[:2] == (0, [])
+
+
 def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
     settings: WatchSettings, on_population: Path
 ) -> None:
