@@ -43,6 +43,7 @@ from fpmonitor.answers.trend import report_trend
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.export.exporter import printable
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
@@ -67,7 +68,7 @@ from fpmonitor.store.watching import (
 from fpmonitor.store.windows import end_of, list_spans, start_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
     from fpmonitor.answers.check import CheckReport, Outcome
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 30.0
 _MOST_WAITING = 3
+_NAMED = 3
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -244,10 +246,11 @@ class Watch:
 
     @property
     def refused(self) -> list[str]:
-        """Files in the folder that could not be read."""
+        """Files in the folder that could not be read, as they can be printed."""
         known = self._known or {}
         refused = [path for path in sorted(self._seen) if path in known and known[path].refused]
-        return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
+        names = (str(Path(path).relative_to(self._settings.folder)) for path in refused)
+        return list(map(printable, names))
 
     def _require_folder(self) -> None:
         folder = self._settings.folder
@@ -337,7 +340,7 @@ class Watch:
         for source, visits in report.corrects.items():
             self._note(f"{path} corrects {visits:,} visits of {source}")
             if report.corrected_users[source] >= self._settings.decision.policy.k:
-                self._corrected.add(Path(source).name)
+                self._corrected.add(printable(Path(source).name))
 
     def _remember(
         self, monitor: Monitor, paths: Iterable[str], *, refusal: str | None = None
@@ -448,6 +451,8 @@ class Watch:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        if report.late and settings.by is not None and report.since is not None:
+            problems.append(_late(settings.by, report.since, report.late))
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
@@ -625,6 +630,16 @@ def _refused(file: str) -> Problem:
 def _no_logs(by: Period, since: datetime) -> Problem:
     text = f"the {by} from {since:%Y-%m-%d} on has too few users for a check, or no logs"
     return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
+
+
+def _late(by: Period, since: datetime, sets: Sequence[ApiSet]) -> Problem:
+    named = " and ".join(", ".join(apis) for apis in sets[:_NAMED])
+    more = f" and {len(sets) - _NAMED:,} sets more" if len(sets) > _NAMED else ""
+    text = (
+        f"by all of its logs, of which some came after its first look, the {by} from "
+        f"{since:%Y-%m-%d} on would be above the budget: {named}{more}"
+    )
+    return Problem(kind="late logs", what=f"{since:%Y-%m-%d}", text=text)
 
 
 def _vanished(api: str, decision: Decision) -> Problem:

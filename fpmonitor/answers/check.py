@@ -133,6 +133,9 @@ class CheckReport(Result):
     doubted
         Whether users were forgotten on whom the list may have been decided: they would come again
         unrecognised, so that any user may be one of them.
+    late
+        Sets that these users, had all of them been there at the first look at their window, would
+        have shown to be above the budget.
     alarm
         See `RunAlarm`; null where the window adds nothing to the runs.
     left_out
@@ -160,6 +163,7 @@ class CheckReport(Result):
     period: Period | None = None
     new_users: bool | None = None
     doubted: bool = False
+    late: tuple[ApiSet, ...] = ()
     alarm: RunAlarm | None = None
     left_out: tuple[LeftOut, ...] = ()
     drawn: Drawn | None = None
@@ -252,6 +256,7 @@ class CheckReport(Result):
             "guarantee": self.guarantee,
             "new_users": self.new_users,
             "doubted": self.doubted,
+            "late": [list(apis) for apis in self.late],
             "alarm": None if self.alarm is None else self.alarm.to_json(),
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
@@ -425,7 +430,7 @@ def check_window(
         evidence = _all_or_nothing(population, decision, alone)
     else:
         evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
-    before = read_checked(database, series, label)
+    whole, before = evidence, read_checked(database, series, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacks_all and decision.missing == "value"
     if before is None:
@@ -467,6 +472,11 @@ def check_window(
         period=period,
         new_users=users.are_new,
         doubted=users.doubted,
+        late=tuple(
+            apis
+            for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
+            if now >= before.terms[1] > above
+        ),
         alarm=None
         if before.run is None or window.since is None
         else _alarm(database, series, decision, known, until=window.since, doubted=users.doubted),

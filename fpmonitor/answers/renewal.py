@@ -86,7 +86,7 @@ class Renewal:
         """A sentence for each thing that has changed, without values."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
         if self.moved:
-            apis = [f"{one.api} (about {100 * one.moved:.2g} %)" for one in self.moved]
+            apis = [f"{one.api} (about {_percent(one.moved)})" for one in self.moved]
             found.append(
                 f"users have moved since {self.moved_since} to other values of {_some(apis)}"
             )
@@ -213,6 +213,10 @@ def _compared(
                 moved = (MovedApi(api=alarm.apis[0], moved=alarm.moved) for alarm in alarms)
                 return since.date(), tuple(moved)
     return None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
 def _some(names: Sequence[str]) -> str:

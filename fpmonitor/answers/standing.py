@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision
 
 ProblemKind = Literal[
-    "refused", "no logs", "cannot judge", "future", "vanished", "appeared", "decide again"
+    "refused",
+    "no logs",
+    "late logs",
+    "cannot judge",
+    "future",
+    "vanished",
+    "appeared",
+    "decide again",
 ]
 _USUAL_WINDOWS = 28
 
@@ -257,7 +264,7 @@ def next_steps(
         if problem.kind == "refused":
             steps.append(["ingest", str(folder / problem.what)])
     kinds = {problem.kind for problem in after.problems}
-    if "no logs" in kinds:
+    if kinds & {"no logs", "late logs"}:
         steps.append(["db", "batches"])
     found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:

@@ -233,6 +233,12 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             if report.new_users
             else "the list may have been decided on some of these users: tested as strictly as then"
         )
+    if report.late:
+        named = " and ".join(", ".join(apis) for apis in report.late[:_NAMED])
+        yield (
+            "by all of its logs, of which some came after its first look, this window would be "
+            f"above the budget: {named}"
+        )
     if report.doubted:
         yield (
             "users were forgotten on whom the list may have been decided, and would come again "
@@ -344,7 +350,7 @@ def watch(
         return Watch(
             replace(settings, decision=decided),
             deliver=deliver,
-            note=lambda text: note(text, quiet=quiet),
+            note=lambda text: note(printable(text), quiet=quiet),  # also names are on one line
             checked=lambda report: _note_check(report, quiet=quiet),
         )
 
@@ -441,7 +447,7 @@ def _print_notice(notice: Notice) -> None:
     if alarm and body["was"] == body["state"] and not (body["changed"] or body["problems"]):
         lines.append(f"  {_ALARMS[alarm['raised']]}")
     lines += [f"  next: {command}" for command in body["next"]]
-    emit("\n".join(lines) + "\n", None)
+    emit("\n".join(map(printable, lines)) + "\n", None)
 
 
 _ALARMS = {

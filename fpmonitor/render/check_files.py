@@ -116,13 +116,22 @@ def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
     }
     for apis, verdict in report.verdicts.items():
         limits = f"({between(*report.limits[apis])}, budget {most})"
-        more = "; more users would decide it" if verdict == "undecided" else ""
+        more = _open(report, report.limits[apis][1]) if verdict == "undecided" else ""
         lacking = sorted(set(apis) & set(report.lacking))
         if report.lacks_all:
             more = f"; fewer than {policy.k} users have a value of any API of the list"
         elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
         yield apis, verdict, f"{', '.join(apis)} {says[verdict]} {limits}{more}"
+
+
+def _open(report: CheckReport, upper: float) -> str:
+    """Say what would decide on a set; of one window, no second look lets it pass."""
+    if report.period is None:
+        return "; more users would decide it"
+    is_close = upper <= report.decision.policy.budget
+    why = "; windows are tested more strictly, by their first look" if is_close else ""
+    return f"{why}; more users would decide it, in a later {report.period}"
 
 
 def _xml(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs import ColumnMap
     from fpmonitor.store.database import Database
+
+
+_BYTES = "///bytes/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,8 @@ def read_files(database: Database, reading: str) -> dict[str, FileState]:
     """Files that were read, or refused while logs were read in this way, by their paths."""
     rows = database.rows("watch/files", reading=reading)
     return {
-        path: FileState(size=size, modified=modified, refused=refused)
-        for path, size, modified, refused in rows
+        _path_of(text): FileState(size=size, modified=modified, refused=refused)
+        for text, size, modified, refused in rows
     }
 
 
@@ -73,11 +77,26 @@ def remember_files(
     """Record that files were read, or refused: why, and how logs were read then."""
     database.run(
         "watch/remember_files",
-        paths=list(files),
+        paths=list(map(_text_of, files)),
         sizes=[state.size for state in files.values()],
         modified=[state.modified for state in files.values()],
         refusal=refusal and f"{reading} {refusal}",
     )
+
+
+def _text_of(path: str) -> str:
+    """Return a path as text; one that is no UTF-8 as its bytes, after what begins no path."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return _BYTES + os.fsencode(path).hex()
+    return path
+
+
+def _path_of(text: str) -> str:
+    if text.startswith(_BYTES):
+        return os.fsdecode(bytes.fromhex(text.removeprefix(_BYTES)))
+    return text
 
 
 def stored_data(database: Database) -> str | None:

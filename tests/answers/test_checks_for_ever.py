@@ -161,12 +161,19 @@ def test_a_list_that_was_made_after_users_were_forgotten_knows_all_of_its_own(
     assert by_day(db, later).new_users
 
 
-def test_a_second_look_at_a_window_buys_no_second_chance(decision: Path, tmp_path: Path) -> None:
+def test_a_second_look_at_a_window_buys_no_second_chance(
+    decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     db = tmp_path / "db"
     store(db, day_log(tmp_path, 0, 200, rare=0.01))
-    assert command(db, decision, "--by", "day") == 3
+    assert command(db, decision, "--by", "day", "--format", "github") == 3
+    assert "5 %25); more users would decide it, in a later day" in capsys.readouterr().out
     store(db, day_log(tmp_path, 0, 5000, rare=0.0, first=1000))
-    assert command(db, decision, "--by", "day") == 3
+    assert command(db, decision, "--by", "day", "--format", "github") == 3
+    said = capsys.readouterr().out  # its limits alone would let it pass
+    assert (
+        "budget 5 %25); windows are tested more strictly, by their first look; more users" in said
+    )
     first = by_day(db, decision)
     assert first.place is not None
     assert (first.outcome, first.place.check, first.place.horizon) == ("cannot tell", 0, None)

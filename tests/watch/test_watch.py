@@ -336,6 +336,33 @@ def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettin
     assert [body["id"] for body in posted] == [1, 2]
 
 
+def test_names_of_files_end_no_watch_and_forge_no_line(
+    settings: WatchSettings, decision: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may put logs into the folder chooses their names."""
+    folder = os.fsencode(settings.folder)
+    for name, text in (
+        (b"\xff.jsonl", '{"user": "new", "a": "x"}\n'),
+        (b"\xfe.jsonl", "[1, 2]\n"),
+        (b"x\nviolated: a exposes all.jsonl", "[1, 2]\n"),
+    ):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123 -- bytes
+            file.write(text)
+    log(settings.folder, "1.jsonl", range(100), "common")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    for turn in range(3):
+        assert run(arguments) == 2  # some cannot be read
+        printed = capsys.readouterr()
+        assert not any(line.startswith("violated") for line in printed.err.splitlines())
+        notices = [json.loads(line) for line in printed.out.splitlines()]
+        told = [problem["what"] for body in notices for problem in body["problems"]]
+        forged = "x\\nviolated: a exposes all.jsonl"
+        assert told == ([] if turn else [forged, "\\udcfe.jsonl"])
+    with Monitor(settings.database) as monitor:
+        assert sorted(batch.stored for batch in monitor.batches()) == [1, 100]
+
+
 def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) -> None:
     settings = replace(settings, settle=0.4)
     path = log(settings.folder, "1.jsonl", range(50), "common")
@@ -998,6 +1025,29 @@ def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     day_log(folder, 1, range(30_000, 33_000), a=lambda u: u, b=lambda u: u % 2)
     code, [notice], _ = daily(1)
     assert (code, notice["state"]) == (1, "violated")
+
+
+def test_late_logs_that_would_be_a_violation_are_told(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    good(folder, 0)
+    good(folder, 1)
+    assert daily(1)[0] == 0
+    path = folder / "2026-01-02.jsonl"
+    first = path.rename(folder / "first.jsonl")
+    late = day_log(folder, 1, range(30_000, 33_000), a=lambda u: u, b=lambda u: u % 2)
+    code, [notice], _ = daily(1)
+    assert (code, notice["state"], notice["outcome"]) == (3, "holds", "cannot tell")
+    assert notice["late"] == [["a", "b"]]
+    [problem] = notice["problems"]
+    assert (problem["kind"], problem["what"]) == ("late logs", "2026-01-02")
+    assert "the day from 2026-01-02 on would be above the budget: a, b" in problem["text"]
+    assert daily(1)[:2] == (3, [])
+    for log_of in (first, late):
+        log_of.unlink()
+    good(folder, 2)
+    assert daily(2)[:2] == (0, [])
 
 
 def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
