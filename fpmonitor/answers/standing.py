@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,6 @@ from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
@@ -160,6 +160,9 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
         lasting = before.until != after.until and bool({*before.moved} & {*after.moved})
     found = {"users": lasting, "sets": bool(renewal.would_allow or renewal.would_block)}
     text = "; ".join(renewal.reasons)
+    if after.until is not None:
+        last = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
+        text = f"seen on {last:%Y-%m-%d}: {text}"
     now = {
         what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
     }
