@@ -347,6 +347,25 @@ def test_an_alarm_stays_on_where_users_are_forgotten(
     assert told["alarm"]["after"].startswith("2026-03-0")
 
 
+def test_a_visit_without_a_time_that_is_forgotten_ends_no_alarm(
+    decision: Path, tmp_path: Path
+) -> None:
+    db, timeless = tmp_path / "db", tmp_path / "timeless.jsonl"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01))
+    by_day(db, decision)
+    timeless.write_text('{"user": "somebody", "a": "a", "b": 1}\n', encoding="utf-8")
+    store(db, day_log(tmp_path, 1, 500, rare=0.09), str(timeless))
+    before = by_day(db, decision).alarm
+    assert before is not None
+    forget(db, "--batch", str(timeless))
+    assert by_day(db, decision).alarm == before
+    forget(db, "--before", "2026-03-03")
+    store(db, day_log(tmp_path, 2, 500, rare=0.09))
+    after = by_day(db, decision).alarm
+    assert after is not None
+    assert after.to_json()["after"] == "2026-03-02T12:00:00"
+
+
 @pytest.mark.parametrize("other", ["a copy of itself", "one that checks", "one that does not"])
 def test_runs_begin_anew_only_where_a_copy_brings_other_runs(
     decision: Path, tmp_path: Path, other: str
