@@ -201,3 +201,29 @@ def test_small_logs_share_what_a_transaction_costs(
         reports = monitor.ingest(str(tmp_path / "*.jsonl"))
     assert [report.stored for report in reports] == [12] * 40
     assert len(statements) < 100  # 36 for each
+
+
+@pytest.mark.parametrize("moment", ["_is_small", "_digest_of_head"])
+def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_before_it_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    files = [folder / f"{number}.jsonl" for number in range(5)]
+    for number, file in enumerate(files):
+        file.write_text(visits(number), encoding="utf-8")
+    function, calls = getattr(ingest, moment), []
+
+    def called(*given: Any, **named: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 3:
+            files[2].unlink()
+        return function(*given, **named)
+
+    monkeypatch.setattr(ingest, moment, called)
+    stored: list[str] = []
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        found = ingest.ingest_files(monitor.database, map(str, files), column_map=ColumnMap())
+        with pytest.raises(InputError, match=r"2\.jsonl: cannot be read"):
+            stored.extend(report.source for reports in found for report in reports)
+    assert stored == [str(file) for file in files[:2]]
