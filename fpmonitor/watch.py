@@ -708,9 +708,17 @@ def post_to(url: str) -> Callable[[Notice], None]:
     InputError
         Not an address of http or https.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError("webhook: must be an address that begins with https:// or http://")
+    refusal = InputError("webhook: must be an address that begins with https:// or http://")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # its text may be the address
+        raise refusal from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise refusal
+    asked = parts.path + parts.query
+    if not asked.isascii() or " " in asked:
+        raise InputError("webhook: letters beyond ASCII and spaces must be written as %20 is")
     opener = urllib.request.build_opener(_NoRedirect)
     waiting: list[threading.Thread] = []  # for answers that do not end
 

@@ -81,13 +81,13 @@ class RunAlarm:
     raised
         Whether it is an alarm.
     log_evidence
-        Mean over the sets of their runs, nats; where users were forgotten, see `log_best`.
+        Mean over the sets of their runs, nats; where `after` is given, see `log_best`.
     run_length
         Windows to the first alarm, on average at least, while no window is above the budget; where
-        users were forgotten, windows for each from which a false alarm is raised.
+        `after` is given, windows for each from which a false alarm is raised.
     after
-        Only windows that begin after this moment count, as users of earlier ones were forgotten;
-        null: all count.
+        Only windows that begin after this moment count, as users of earlier ones were forgotten, or
+        runs of another database were copied in; null: all count.
     """
 
     raised: bool

@@ -259,7 +259,8 @@ def _alarm(alarm: RunAlarm) -> str:
         )
     return (
         f"{said}one window in {alarm.run_length:,} at most begins a false alarm, on average; "
-        f"windows up to {alarm.after:%Y-%m-%d %H:%M} do not count, as users were forgotten"
+        f"windows up to {alarm.after:%Y-%m-%d %H:%M} do not count, as users were forgotten, or "
+        "another database with runs of its own was copied in"
     )
 
 

@@ -109,8 +109,7 @@ def doubt_lists(database: Database, *, first: int, last: datetime | None) -> Non
     """
     now = _now()
     database.run("checks/doubt_lists", first=first, anybody=_ANYBODY)
-    if last is not None:
-        database.run("checks/note_runs_after", moment=min(last, now))
+    database.run("checks/note_runs_after", moment=None if last is None else min(last, now))
     database.run("checks/note_forgetting", day=f"{now:%Y-%m-%d}")
 
 

@@ -241,7 +241,11 @@ def _in_parts(
 
 
 def _is_small(log: LogFile) -> bool:
-    return log.compression == "uncompressed" and log.path.stat().st_size <= _SMALL_BYTES
+    """Whether a log may be stored with others; one that has vanished is refused alone."""
+    try:
+        return log.compression == "uncompressed" and log.path.stat().st_size <= _SMALL_BYTES
+    except OSError:
+        return False
 
 
 def _ingest_group(
@@ -284,15 +288,15 @@ def _ingest_together(
     listed = list(logs.values())
     if not listed:
         return {}
-    joined = None
-    if hasattr(collector, "scan_together"):
-        joined = collector.scan_together(listed, column_map)
-    if joined is None:
+    if not hasattr(collector, "scan_together"):
         return None
-    scan, apis = joined
-    counts = [len(names) for names in apis]
     known = {name for _, name in database.rows("snapshot/apis")}
     try:
+        joined = collector.scan_together(listed, column_map)
+        if joined is None:
+            return None
+        scan, apis = joined
+        counts = [len(names) for names in apis]
         for log, names in zip(listed, apis, strict=True):
             if hasattr(collector, "check_columns") and not known.issuperset(names):
                 collector.check_columns(log, column_map, known)
@@ -312,10 +316,16 @@ def _ingest_together(
 
 
 def _digest_of_head(log: LogFile, collector: Collector, column_map: ColumnMap) -> str | None:
-    """Digest of a log whose head is the whole; null if it is not, as of one that has grown."""
+    """Digest of a log whose head is the whole; null if it is not, as of one that has grown.
+
+    Also of one that cannot be read any more.
+    """
     digest = _digest_of_reading(collector, column_map)
     digest.update(log.head)
-    is_whole = log.path.read_bytes() == log.head
+    try:
+        is_whole = log.path.read_bytes() == log.head
+    except OSError:
+        return None
     return digest.hexdigest() if is_whole else None
 
 

@@ -341,10 +341,58 @@ def test_an_alarm_stays_on_where_users_are_forgotten(
     assert command(db, decision, "--by", "day") == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "one window in 3,650 at most begins a false alarm, on average" in said
-    assert "do not count, as users were forgotten" in said
+    assert "do not count, as users were forgotten, or" in said
     told = json.loads(json.dumps(report.to_json()))
     assert told["doubted"]
     assert told["alarm"]["after"].startswith("2026-03-0")
+
+
+def test_a_visit_without_a_time_that_is_forgotten_ends_no_alarm(
+    decision: Path, tmp_path: Path
+) -> None:
+    db, timeless = tmp_path / "db", tmp_path / "timeless.jsonl"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01))
+    by_day(db, decision)
+    timeless.write_text('{"user": "somebody", "a": "a", "b": 1}\n', encoding="utf-8")
+    store(db, day_log(tmp_path, 1, 500, rare=0.09), str(timeless))
+    before = by_day(db, decision).alarm
+    assert before is not None
+    forget(db, "--batch", str(timeless))
+    assert by_day(db, decision).alarm == before
+    forget(db, "--before", "2026-03-03")
+    store(db, day_log(tmp_path, 2, 500, rare=0.09))
+    after = by_day(db, decision).alarm
+    assert after is not None
+    assert after.to_json()["after"] == "2026-03-02T12:00:00"
+
+
+@pytest.mark.parametrize("other", ["a copy of itself", "one that checks", "one that does not"])
+def test_runs_begin_anew_only_where_a_copy_brings_other_runs(
+    decision: Path, tmp_path: Path, other: str
+) -> None:
+    db, second = tmp_path / "db", tmp_path / "second"
+    store(db, day_log(tmp_path, -9, 500, rare=0.01))
+    copy(db, second)
+    for day in range(1, 5):
+        store(db, day_log(tmp_path, day, 500, rare=0.09))
+        alarm = by_day(db, decision).alarm
+    assert alarm is not None
+    assert alarm.raised
+    if other == "a copy of itself":
+        copy(db, db)
+    else:
+        for day in (-2, -1):
+            store(second, day_log(tmp_path, day, 300, rare=0.01))
+            if other == "one that checks":
+                by_day(second, decision)
+        copy(second, db)
+    assert by_day(db, decision).alarm == (None if other == "one that checks" else alarm)
+
+
+def copy(path: Path, to: Path) -> None:
+    folder = str(to.with_suffix(".copy"))
+    assert run(["db", "copy-out", folder, "--quiet", "--db", str(path)]) == 0
+    assert run(["db", "copy-in", folder, "--db", str(to)]) == 0
 
 
 def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:

@@ -109,12 +109,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=[1, 3, 64])
-def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are stored at a time, at most."""
-    monkeypatch.setattr(ingest, "_TOGETHER", request.param)
-
-
 def content_of(monitor: Monitor) -> list[Any]:
     """All that is stored, by name instead of by number."""
     fetch = monitor.database._fetch
@@ -161,18 +155,29 @@ def store_all(database: Path, folder: Path) -> tuple[list[Any], list[Any]]:
         return content_of(monitor), said
 
 
-_EXPECTED: dict[str, Any] = {}
+@pytest.fixture(scope="module")
+def one_by_one(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Any], list[Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_TOGETHER", 1)
+        return store_all(tmp_path_factory.mktemp("one by one") / "db", folder)
 
 
-@pytest.mark.usefixtures("together")
+@pytest.mark.parametrize("together", [3, 64])
 def test_logs_that_are_stored_together_are_stored_as_if_one_after_the_other(
-    folder: Path, tmp_path: Path
+    folder: Path,
+    one_by_one: tuple[list[Any], list[Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    together: int,
 ) -> None:
+    monkeypatch.setattr(ingest, "_TOGETHER", together)
     found = store_all(tmp_path / "db", folder)
     assert len(found[1]) == len(list(folder.iterdir()))
     assert any(isinstance(line, str) for line in found[1])  # one was refused
     assert any(corrects[0] for _, corrects, _ in (one for one in found[1] if len(one) == 3))
-    assert found == _EXPECTED.setdefault("found", found)
+    assert found == one_by_one
     # Again, all of them add nothing.
     again, _ = store_all(tmp_path / "db", folder)
     assert again == found[0]
@@ -196,3 +201,29 @@ def test_small_logs_share_what_a_transaction_costs(
         reports = monitor.ingest(str(tmp_path / "*.jsonl"))
     assert [report.stored for report in reports] == [12] * 40
     assert len(statements) < 100  # 36 for each
+
+
+@pytest.mark.parametrize("moment", ["_is_small", "_digest_of_head"])
+def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_before_it_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    files = [folder / f"{number}.jsonl" for number in range(5)]
+    for number, file in enumerate(files):
+        file.write_text(visits(number), encoding="utf-8")
+    function, calls = getattr(ingest, moment), []
+
+    def called(*given: Any, **named: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 3:
+            files[2].unlink()
+        return function(*given, **named)
+
+    monkeypatch.setattr(ingest, moment, called)
+    stored: list[str] = []
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        found = ingest.ingest_files(monitor.database, map(str, files), column_map=ColumnMap())
+        with pytest.raises(InputError, match=r"2\.jsonl: cannot be read"):
+            stored.extend(report.source for reports in found for report in reports)
+    assert stored == [str(file) for file in files[:2]]

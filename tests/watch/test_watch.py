@@ -720,7 +720,20 @@ class FakeNotice:
 NOTICE: Any = FakeNotice()
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "file:///etc/passwd", "https://?token=1", "my-hook"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/y",
+        "file:///etc/passwd",
+        "https://?token=1",
+        "my-hook",
+        "https://[::1/x",
+        "https://x:port/y",
+        "https://x:99999/y",
+        "https://x/a b",
+        "https://x/ä",
+    ],
+)
 def test_addresses_that_are_no_webhooks_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="webhook") as caught:
         post_to(url)
