@@ -178,7 +178,7 @@ class Watch:
         self._deliver = tuple(deliver)
         self._note = note
         self._checked = checked
-        self._watched = settings.watched
+        self._lists = [settings.watched]  # of the decisions that were watched, the newest last
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
         self._file: tuple[int, int] | None = None  # of the database that knows them
@@ -189,6 +189,17 @@ class Watch:
         self._corrected: set[str] = set()  # logs, of k users or more, since the last check
         self._day: date | None = None
         self._told: dict[int, set[int]] = {}  # by which ways, where another failed
+
+    def go_over_to(self, decision: Decision) -> None:
+        """Watch another decision from the next look on; notices on those before are delivered."""
+        self._settings = replace(self._settings, decision=decision)
+        watched = self._settings.watched
+        self._lists = [*(each for each in self._lists if each != watched), watched]
+        self._pending = True
+
+    @property
+    def _watched(self) -> str:
+        return self._lists[-1]
 
     def step(self) -> None:
         """Read what has arrived, check, and report; return when there is nothing left to do.
@@ -229,7 +240,12 @@ class Watch:
                 self._ingest(monitor, rest, until=time.monotonic() + _TURN)
                 if not rest:
                     self._check(monitor)
-                    return undelivered_notices(monitor.database, self._watched)
+                    notices = [
+                        notice
+                        for watched in self._lists
+                        for notice in undelivered_notices(monitor.database, watched)
+                    ]
+                    return sorted(notices, key=lambda notice: notice.number)
 
     @property
     def waiting(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -347,18 +346,16 @@ def watch(
         patience=invocation.patience,
     )
 
-    def watch_by(decided: Decision) -> Watch:
-        return Watch(
-            replace(settings, decision=decided),
-            deliver=deliver,
-            note=lambda text: note(printable(text), quiet=quiet),  # also names are on one line
-            checked=lambda report: _note_check(report, quiet=quiet),
-        )
-
     reading.column_map()  # what is wrong with the settings is said at once
+    watching = Watch(
+        settings,
+        deliver=deliver,
+        note=lambda text: note(printable(text), quiet=quiet),  # also names are on one line
+        checked=lambda report: _note_check(report, quiet=quiet),
+    )
     if once:
-        return _watch_once(watch_by(settings.decision), settle, quiet=quiet)
-    _keep_watching(watch_by, settings.decision, decision, every, quiet=quiet)
+        return _watch_once(watching, settle, quiet=quiet)
+    _keep_watching(watching, settings.decision, decision, every, quiet=quiet)
     return 0
 
 
@@ -397,23 +394,18 @@ def _note_check(report: CheckReport, *, quiet: bool) -> None:
 
 
 def _keep_watching(
-    watch_by: Callable[[Decision], Watch],
-    decided: Decision,
-    file: Path,
-    every: float,
-    *,
-    quiet: bool,
+    watching: Watch, decided: Decision, file: Path, every: float, *, quiet: bool
 ) -> None:
     """Check the folder until interrupted, by the decision that its file holds at that time."""
     said: list[str] = []
-    watching = watch_by(decided)
     while True:
         # What fails now may succeed the next time; it is noted once.
         failed: list[tuple[str, bool]] = []
         try:
             now = read_decision(file)
             if now != decided:
-                decided, watching = now, watch_by(now)
+                decided = now
+                watching.go_over_to(now)
                 note(f"{file} holds another decision now, which is watched", quiet=quiet)
         except InputError as error:
             failed.append(

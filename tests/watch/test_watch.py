@@ -336,6 +336,32 @@ def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettin
     assert [body["id"] for body in posted] == [1, 2]
 
 
+def test_notices_on_the_decision_of_before_are_still_delivered(settings: WatchSettings) -> None:
+    told: list[dict[str, Any]] = []
+    posted: list[dict[str, Any]] = []
+    is_down = True
+
+    def post(notice: Notice) -> None:
+        if is_down:
+            raise DeliveryError("example.org answered 500")
+        collect(posted)(notice)
+
+    log(settings.folder, "1.jsonl", range(100), "common")
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    watch = Watch(settings, deliver=[collect(told), post])
+    with pytest.raises(DeliveryError, match="will be sent again"):
+        watch.step()
+    looser = replace(settings.decision.policy, budget=0.9)
+    watch.go_over_to(replace(settings.decision, policy=looser))
+    with pytest.raises(DeliveryError, match="will be sent again"):
+        watch.step()
+    is_down = False
+    watch.step()
+    watch.step()
+    for where in (told, posted):
+        assert [(body["id"], body["state"]) for body in where] == [(1, "violated"), (2, "holds")]
+
+
 def test_names_of_files_end_no_watch_and_forge_no_line(
     settings: WatchSettings, decision: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
