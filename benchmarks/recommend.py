@@ -186,7 +186,7 @@ def random_tables(number: int) -> dict[str, Any]:
         utility = dict(zip(source.apis, rng.choice([0.0, 1, 1, 2, 3, 7], 11).tolist(), strict=True))
         borders = search(source, allow=criterion, block=criterion)
         truth = recommend(borders.allow, weights=utility).weight
-        for seconds in (None, 0.02):
+        for seconds in (None, 0.005):
             found = best_set(
                 source, criterion, limits.tolist(), weights=utility, effort=Effort.of(seconds)
             )
