@@ -217,7 +217,8 @@ def decide(
         typer.Option(
             "--max-sets",
             help="How many sets each list holds at most.",
-            show_default="all; 500 of more than 25 candidates",
+            show_default="all; of more than 25 candidates 500, and up to 5,000 APIs and pairs "
+            "that are not allowed",
             min=1,
         ),
     ] = None,

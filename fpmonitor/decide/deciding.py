@@ -148,6 +148,7 @@ def decide(
             )
     except KeyboardInterrupt:
         tests = None
+    unproven: Proof | None = None if exact else {}
     if not (exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
     many = max_size is None and len(policy.candidates) > MANY
@@ -163,9 +164,8 @@ def decide(
     cut = None
     if max_sets is not None or many:
         most, pairs = (_LISTED, _LISTED_PAIRS) if max_sets is None else (max_sets, max_sets)
-        whole, first = borders, [best.apis, *found.diverse]
-        borders = _cut(whole, most, pairs, first=first, weights=weights)
-        cut = _cut_of(whole, borders)
+        first = [best.apis, *found.diverse]
+        borders, cut = _cut(borders, most, pairs, first=first, weights=weights)
     undecided = without_empty(borders.undecided)
     expected = tolerated = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
@@ -183,7 +183,7 @@ def decide(
         level=level.level,
         registered=level.registered,
         view_weight=level.view_weight,
-        proof=({}, None)[exact] if tests is None else tests.proof,
+        proof=unproven if tests is None else tests.proof,
         guarantee="",
         coverage=coverage,
         allow=without_empty(borders.allow),
@@ -366,17 +366,17 @@ def _cut(
     *,
     first: Sequence[ApiSet],
     weights: Mapping[str, float],
-) -> Borders:
+) -> tuple[Borders, Cut | None]:
     """Keep so many sets of each list, of those that are not allowed so many of one or two APIs.
 
     Of the allowed ones `first`, then for each API one that holds it, and those of the greatest
-    utility; of the others the smallest.
+    utility; of the others the smallest. Say how many there were where a list was cut.
     """
 
     def utility(apis: ApiSet) -> float:
         return math.fsum(weights.get(api, 1.0) for api in apis)
 
-    def cut(sets: Sequence[ApiSet]) -> list[ApiSet]:
+    def smallest_of(sets: Sequence[ApiSet]) -> list[ApiSet]:
         pairs = sum(len(apis) <= 2 for apis in sets)
         smallest = sorted(sets, key=lambda apis: (len(apis), apis))
         return sorted(smallest[: max(most, min(pairs, most_pairs))])
@@ -390,10 +390,11 @@ def _cut(
     kept = replace(
         borders,
         allow=sorted([*dict.fromkeys((*chosen, *best))][:most]),
-        block=cut(borders.block),
-        undecided=cut(borders.undecided),
+        block=smallest_of(borders.block),
+        undecided=smallest_of(borders.undecided),
     )
-    return replace(kept, complete=borders.complete and _cut_of(borders, kept) is None)
+    cut = _cut_of(borders, kept)
+    return replace(kept, complete=borders.complete and cut is None), cut
 
 
 def _cut_of(whole: Borders, kept: Borders) -> Cut | None:

@@ -186,7 +186,8 @@ def _cell_p_values(first: _Window, second: _Window) -> NDArray[np.float64]:
     shrank = after[1] * users[0] < before[0] * users[1]
     earlier = np.where(grew, before[1], before[0])
     later = np.where(grew, after[0], after[1])
-    # Hidden users may make cells common, of which each but one needs a user, and others many.
+    # A hidden user may make one of `perhaps` common; of cells that only hidden users have, each
+    # needs as many of them as make it common.
     more = min(int(perhaps.sum()), hidden) + hidden // POOLED_USERS
     tests = int(common.sum()) + more + bool(before[1][-1] + after[1][-1])
     corrections = 2 * max(tests - (tests == 2), 1)  # of two cells one tells the other

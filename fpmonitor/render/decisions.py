@@ -125,9 +125,9 @@ def conflicts(decided: Decision) -> Table:
     return Table(
         title="APIs that are not allowed alone, and pairs that are not",
         caption=(
-            f"As far as listed. {candidates - len(never) - len(hardest):,} of {candidates:,} APIs "
-            "are allowed alone and in no such pair. These are pairs only: APIs without a conflict "
-            "need not be allowed all together."
+            f"As far as listed, {candidates - len(never) - len(hardest):,} of {candidates:,} APIs "
+            "are neither refused alone nor in such a pair. These are pairs only: APIs without a "
+            "conflict need not be allowed all together."
         ),
         columns=[Column("API"), Column("conflicts", "count"), Column("for example with")],
         rows=[

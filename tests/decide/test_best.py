@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -207,6 +208,8 @@ def test_cut_lists_settle_each_api_and_say_of_none_what_they_do_not_hold() -> No
         allowed = tests.allow.holds(source.spectrum([api]), 1)
         assert (decision.verdict([api])[0] == "allow") == allowed
         assert ("alone" in reason) != allowed
+    nothing = replace(decision, allow=(), block=(), undecided=())  # as of one stopped at once
+    assert "are allowed" not in decision_output(nothing).tables[-1].caption
     few = decide(source, policy, seal="", time_limit=1.2, max_sets=1)
     said = {entry.reason for entry in api_actions(few) if few.verdict([entry.api])[0] == "unknown"}
     assert said == {"no listed set settles it"}

@@ -77,6 +77,19 @@ def collect(told: list[dict[str, Any]]) -> Callable[[Notice], None]:
     return lambda notice: told.append(dict(notice.body))
 
 
+class Webhook:
+    """One that fails until it is up again, and what was posted to it then."""
+
+    def __init__(self) -> None:
+        self.is_down = True
+        self.posted: list[dict[str, Any]] = []
+
+    def __call__(self, notice: Notice) -> None:
+        if self.is_down:
+            raise DeliveryError("example.org answered 500")
+        collect(self.posted)(notice)
+
+
 def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     Watch(settings, deliver=[collect(told)]).step()
@@ -313,16 +326,9 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
 
 def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
-    posted: list[dict[str, Any]] = []
-    is_down = True
-
-    def post(notice: Notice) -> None:
-        if is_down:
-            raise DeliveryError("example.org answered 500")
-        collect(posted)(notice)
-
+    webhook = Webhook()
     log(settings.folder, "1.jsonl", range(100), "common")
-    watch = Watch(settings, deliver=[collect(told), post])
+    watch = Watch(settings, deliver=[collect(told), webhook])
     for _ in range(3):
         with pytest.raises(DeliveryError):
             watch.step()
@@ -330,35 +336,28 @@ def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettin
     with pytest.raises(DeliveryError):
         watch.step()
     assert [body["id"] for body in told] == [1, 2]
-    is_down = False
+    webhook.is_down = False
     watch.step()
     assert [body["id"] for body in told] == [1, 2]
-    assert [body["id"] for body in posted] == [1, 2]
+    assert [body["id"] for body in webhook.posted] == [1, 2]
 
 
 def test_notices_on_the_decision_of_before_are_still_delivered(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
-    posted: list[dict[str, Any]] = []
-    is_down = True
-
-    def post(notice: Notice) -> None:
-        if is_down:
-            raise DeliveryError("example.org answered 500")
-        collect(posted)(notice)
-
+    webhook = Webhook()
     log(settings.folder, "1.jsonl", range(100), "common")
     log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
-    watch = Watch(settings, deliver=[collect(told), post])
+    watch = Watch(settings, deliver=[collect(told), webhook])
     with pytest.raises(DeliveryError, match="will be sent again"):
         watch.step()
     looser = replace(settings.decision.policy, budget=0.9)
     watch.go_over_to(replace(settings.decision, policy=looser))
     with pytest.raises(DeliveryError, match="will be sent again"):
         watch.step()
-    is_down = False
+    webhook.is_down = False
     watch.step()
     watch.step()
-    for where in (told, posted):
+    for where in (told, webhook.posted):
         assert [(body["id"], body["state"]) for body in where] == [(1, "violated"), (2, "holds")]
 
 
