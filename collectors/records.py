@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -78,12 +78,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`."""
+    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`.
+
+    `not_taken` has the members that the collector leaves out on purpose, and why: the store counts
+    and lists them.
+    """
 
     values: Mapping[str, str]
     source: str
     user: str | None = None
     time: str | None = None
+    not_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 def value_text(value: object) -> str:
@@ -409,7 +414,7 @@ class RecordCollector(ABC):
             content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
             user = f"{log.label}#{record.line}#{content.hexdigest()}"
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return Visit(visit.values, visit.source, user, time)
+        return replace(visit, user=user, time=time)
 
     def locate(
         self,
