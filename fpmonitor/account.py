@@ -35,16 +35,16 @@ SET_ASIDE: frozenset[Kind] = frozenset({"identifier", "metadata", "not taken"})
 _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
 _ERROR = re.compile(
-    r"err(or)?|err(or)?[\W_].*|(?-i:\w*(Error|Exception))\b.*|([\w ]+ )?(error|exception)\b.*|uncaught\b.*|\[object \w+\]"
+    r"err(or)?|err(or)?[\W_].*|(?-i:\w*(Error|Exception))\b.*|([\w ]+ )?(error|exception)\b.*"
+    r"|uncaught\b.*|\[object \w+\]"
     r"|.*\b(blocked|timed? ?out|unavailable|unsupported|forbidden|failed|refused|cannot|can't"
     r"|could ?n[o']t|(permission|access) denied|is (undefined|not a function)"
     r"|not (available|supported|allowed|implemented|found|defined|permitted))\b.*",
     re.IGNORECASE | re.DOTALL,
 )
 _LONGEST_ERROR = 200
-_MISSING = frozenset(
-    "- -- ? na n/a #n/a <na> nan null (null) nil undefined missing \\n".split()
-) | {"", "(not set)", "not set"}
+_MISSING = {"", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil"}
+_MISSING |= {"undefined", "\\n", "(not set)", "not set", "missing"}
 
 
 @dataclass(frozen=True, slots=True)
