@@ -12,14 +12,15 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
-from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, NOT_UTF_8, Reject, Scan, excerpt
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
-    from fpmonitor.logs import ColumnMap, LogFile, Refused
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 UNDEFINED = "undefined"
 _ERROR = "error:"
@@ -78,12 +81,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`."""
+    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`.
+
+    `not_taken` has the members that the collector leaves out on purpose, and why: the store counts
+    and lists them.
+    """
 
     values: Mapping[str, str]
     source: str
     user: str | None = None
     time: str | None = None
+    not_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 def value_text(value: object) -> str:
@@ -409,7 +417,7 @@ class RecordCollector(ABC):
             content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
             user = f"{log.label}#{record.line}#{content.hexdigest()}"
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return Visit(visit.values, visit.source, user, time)
+        return replace(visit, user=user, time=time)
 
     def locate(
         self,

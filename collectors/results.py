@@ -11,7 +11,9 @@ from fpmonitor.vocabulary import meaning
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 _FIELDS = ("user", "time", "source")
 

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
 
@@ -587,7 +588,9 @@ def test_file_name_with_glob_signs_and_quotes_is_that_file(tmp_path: Path) -> No
 
 def test_standard_input(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from fpmonitor.logs import ColumnMap, log_files\n"
+        "import sys; from pathlib import Path; "
+        "from fpmonitor.logs.column_map import ColumnMap; "
+        "from fpmonitor.logs.finding import log_files\n"
         "from fpmonitor.store.database import Database\n"
         "from fpmonitor.store.ingest import choose_collector, ingest\n"
         "with Database(Path(sys.argv[1]), create=True) as database, log_files(['-']) as logs:\n"

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, canonical_json, choose_collector, ingest
 
