@@ -40,6 +40,7 @@ def add(database: Database, path: Path, column_map: ColumnMap | None = None) -> 
 
 
 NOW = 1_700_000_000
+NOW_AND_THEN = ({"time": NOW}, {"time": NOW + 1})
 
 
 def counts(report: BatchReport) -> tuple[int, int, int, int]:
@@ -162,7 +163,7 @@ def test_visits_differ_by_user_time_and_source(tmp_path: Path, database: Databas
     records: list[dict[str, Any]] = [
         {"user": user, "a": 1, **rest}
         for user in ("u", "w")
-        for rest in ({}, {"time": NOW}, {"time": NOW + 1}, {"source": "s"}, {"time": NOW, "source": "s"})
+        for rest in ({}, *NOW_AND_THEN, {"source": "s"}, {"time": NOW, "source": "s"})
     ]
     report = add(database, write_json(tmp_path / "a.jsonl", records))
     assert counts(report) == (10, 10, 0, 0)
@@ -278,7 +279,8 @@ def test_any_sequence_of_files_stores_each_observation_once(
     seen: set[tuple[Any, ...]] = set()
     with Database(folder / "db", create=True) as database:
         for i, records in enumerate(batches):
-            records.append({"user": "z", "time": NOW + 9 + i, "a": "x"})  # at least one API; no two alike
+            # at least one API; no two alike
+            records.append({"user": "z", "time": NOW + 9 + i, "a": "x"})
             report = add(database, write_json(folder / f"{i}.jsonl", records))
             assert report.read == report.stored + report.duplicates == len(records)
             seen |= {
