@@ -33,7 +33,9 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.errors import FpmonitorError, InputError
     from fpmonitor.export.exporter import ExportOptions
     from fpmonitor.export.firefox_targets import target_table
-    from fpmonitor.logs import ColumnMap, LogFile, log_files
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.finding import log_files
+    from fpmonitor.logs.log_file import LogFile
     from fpmonitor.plugins import COLLECTORS as COLLECTOR_GROUP
     from fpmonitor.plugins import DEMAND as DEMAND_GROUP
     from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names

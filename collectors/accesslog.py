@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from apachelogs import LogParser
 
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
 
 HEADERS = (
     "User-Agent", "Accept-Language", "Accept-Encoding", "DNT", "Sec-GPC", "Sec-CH-UA",

@@ -25,7 +25,9 @@ from fpmonitor.vocabulary import aliases_of, api_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 _SOURCE = "fingerprintjs"
 KEY_MEMBER = "write_key_name"  # where a service says who sent a result

@@ -18,7 +18,9 @@ from fpmonitor.collectors.renamed import RenamedCollector, column_names, first_e
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 _SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")

@@ -18,7 +18,7 @@ from fpmonitor.collectors.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
 
 
 class HarCollector(RecordCollector):

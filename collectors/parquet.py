@@ -15,13 +15,14 @@ from fpmonitor.collectors.tables import (
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.logs import ROW, Reject
+from fpmonitor.logs.contract import ROW, Reject
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 _MOST_READ_ALONE = 256  # columns: every statement names all of them to DuckDB
 _ROW_NUMBER = "file_row_number"

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
-from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, NOT_UTF_8, Reject, Scan, excerpt
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
-    from fpmonitor.logs import ColumnMap, LogFile, Refused
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 UNDEFINED = "undefined"
 _ERROR = "error:"
@@ -80,7 +83,8 @@ class Record:
 class Visit:
     """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`.
 
-    `not_taken` names members that are left out on purpose, and says why.
+    `not_taken` has the members that the collector leaves out on purpose, and why: the store counts
+    and lists them.
     """
 
     values: Mapping[str, str]

@@ -13,7 +13,9 @@ from fpmonitor.collectors.suspects import refuse_suspects
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 SAYS_TWICE = "a result says it too"
 

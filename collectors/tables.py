@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS
+from fpmonitor.logs.contract import MAX_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused, Reject
+    from fpmonitor.logs.contract import Refused, Reject
+    from fpmonitor.logs.log_file import LogFile
 
 
 ATTRIBUTES = "attributes"

@@ -18,7 +18,9 @@ from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS, ROW, LogFile, Scan, is_unnamed_index
+from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
+from fpmonitor.logs.frames import is_unnamed_index
+from fpmonitor.logs.log_file import LogFile
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.collectors.json_pieces import JsonPieces
     from fpmonitor.collectors.tables import Survey
-    from fpmonitor.logs import ColumnMap, Refused, Reject
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Refused, Reject
 
 
 _NO_WEIGHT = "the number of users is not a whole number"

@@ -18,7 +18,7 @@ from fpmonitor.collectors.records import value_text
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.ldp.frequency import clopper_pearson
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.policy import Strata, check_share
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
@@ -35,7 +35,7 @@ from fpmonitor.vocabulary import FAMILIES, split_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
     from fpmonitor.population.population import Population
 
 _USER_AGENT = "http:user-agent"

@@ -28,7 +28,8 @@ from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
-from fpmonitor.logs import NOT_UTF_8, RECODE, ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.contract import NOT_UTF_8, RECODE
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output

@@ -13,7 +13,7 @@ from fpmonitor.cli.options import QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
-from fpmonitor.logs import log_files
+from fpmonitor.logs.finding import log_files
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
 from fpmonitor.render.numbers import percent

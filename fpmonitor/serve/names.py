@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fpmonitor.logs import MAX_APIS
+from fpmonitor.logs.contract import MAX_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

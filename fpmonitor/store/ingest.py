@@ -20,8 +20,9 @@ from typing import Any, cast
 
 import duckdb
 
-from fpmonitor.errors import InputError, reason_of
-from fpmonitor.logs import (
+from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.contract import (
     MAX_APIS,
     NOT_UTF_8,
     NUMBER_IN_DOUBT,
@@ -29,16 +30,13 @@ from fpmonitor.logs import (
     ROW,
     CodedRows,
     Collector,
-    ColumnMap,
     InexactReadingError,
-    LogFile,
     Refused,
     Reject,
     Scan,
-    describe_names,
-    each_log,
-    excerpt,
 )
+from fpmonitor.logs.finding import each_log
+from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.database import Database

@@ -19,7 +19,8 @@ from fpmonitor.collectors.accesslog import log_line
 from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
 from fpmonitor.collectors.records import text_of
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import load_plugin
 from fpmonitor.store.database import Database

@@ -32,7 +32,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.firefox_targets import installed_targets, target_table
-from fpmonitor.logs import ColumnMap, log_files, zstd
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
+from fpmonitor.logs.log_file import zstd
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.private.keys import read_keys as read_key_ring
@@ -358,7 +360,7 @@ def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant
     with pytest.raises(InputError, match="more than 300 cells for each of its bytes") as refused:
         ingested(path)
     assert "FPMONITOR_MAX_EXPANSION" in refused.value.hint
-    monkeypatch.setattr("fpmonitor.logs._FREE_EXPANSION_BYTES", 100)
+    monkeypatch.setattr("fpmonitor.logs.log_file._FREE_EXPANSION_BYTES", 100)
     rows.head(1000).with_columns(**{"A.a": "user"}).write_parquet(path)
     monkeypatch.setenv("FPMONITOR_MAX_EXPANSION", "0")
     with pytest.raises(InputError, match="more than 0 cells"):

@@ -10,7 +10,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store import ingest
 from fpmonitor.store.upkeep import forget_user
