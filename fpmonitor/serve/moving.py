@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs.contract import MAX_APIS
@@ -58,7 +60,9 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
         return [_stored(monitor, segment, refused)]
     except StoreError:
         raise
-    except FpmonitorError:
+    except FpmonitorError as error:
+        if isinstance(error.__cause__, OSError | duckdb.IOException):  # not what it holds
+            raise StoreError("the database cannot be written now") from error
         halves = [] if is_old(segment) else halve(segment, spool / PARTS)
         if halves:
             return [one for half in halves for one in move_segment(monitor, half, spool)]

@@ -490,7 +490,7 @@ def _seconds_since(started: float) -> float:
 
 def _unreadable(log: LogFile, error: Exception) -> InputError:
     hint = "nothing of this file was stored"
-    if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
+    if isinstance(error, duckdb.InvalidInputException) and log.format == "csv":
         hint += "; CSV lines must all end alike, in LF or in CRLF"
     if isinstance(error, duckdb.OutOfMemoryException):
         hint += "; divide it into several files"
