@@ -34,7 +34,8 @@ from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting, read_decision
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import read_level_decision
-from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
+from fpmonitor.decide.questions import read_policy
+from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget

@@ -46,7 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = folder / "whole.json"
     asked = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(whole)]
     assert run(["decide", "--db", db, *asked]) == 0
-    nothing = {"allow": [], "block": [], "undecided": [], "complete": False}
+    nothing = {name: [] for name in ("allow", "block", "undecided", "recommended")}
+    nothing |= {"complete": False}
     (folder / "stopped.json").write_text(json.dumps(json.loads(whole.read_text()) | nothing))
     return folder
 

@@ -21,7 +21,8 @@ from scipy.stats import binom
 from fpmonitor.answers.questions import list_questions
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision, read_decision
-from fpmonitor.decide.questions import AskedQuestion, level_of, read_policy, view_cost
+from fpmonitor.decide.questions import AskedQuestion, level_of, read_policy
+from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
@@ -44,7 +45,7 @@ candidates = ["A.a", "B.b"]
 
 def weight(**differing: Any) -> float:
     """Of a view, beside that of the base view."""
-    return math.exp(-view_cost(replace(BASE, **differing), universe=UNIVERSE))
+    return level_of(replace(BASE, **differing), (), universe=UNIVERSE).view_weight / BASE_WEIGHT
 
 
 def names(alphabet: list[str], length: int) -> list[str]:
