@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import secrets
 from collections import Counter
 from dataclasses import dataclass
@@ -46,7 +45,6 @@ _FORMS = (
     "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
     "log-line`"
 )
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +115,8 @@ def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | N
 def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0) -> SharesReport:
     """Count the visitors of access logs by browser family and operating system.
 
-    A visitor is an address, or the cookie that `log-line` has logged, with a user agent on a day.
-    Of both, digests with a key that is forgotten are held in memory.
+    Visitors are told by the rule of `fpmonitor.unit`. Of addresses and cookies, digests with a key
+    that is forgotten are held in memory.
 
     Parameters
     ----------
@@ -152,7 +150,7 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
         if not collector.recognises(log, ColumnMap()):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
         for record in collector.records(log):
-            visitor = None if record.problem else _visitor(record.content)
+            visitor = None if record.problem else collector.visitor_of(record.content)
             if visitor is None:
                 rejected += 1
                 continue
@@ -182,13 +180,6 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
 
 def _digest(key: bytes, *parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode(), key=key, digest_size=10).digest()
-
-
-def _visitor(line: Mapping[str, str | None]) -> tuple[str, str, str] | None:
-    """Day, address or cookie, and user agent of a request; null where one is not known."""
-    day, agent = (line.get("time") or "")[:10], line.get(_USER_AGENT)
-    whose = line.get("user") or line.get("host")
-    return (day, whose, agent) if whose and agent and _DAY.fullmatch(day) else None
 
 
 @lru_cache(_AGENTS)

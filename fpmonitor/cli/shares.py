@@ -17,6 +17,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
 from fpmonitor.render.numbers import percent
+from fpmonitor.unit import VISITOR_RULE
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ def shares(
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Count shares of strata for `--strata`: the visitors of an access log, or stored users."""
+    """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
+
+    A visitor is an address, or the cookie that `log-line` logs, with a user agent on a day.
+    """
     if paths:
         source = context.get_parameter_source("db")
         named = source is not None and source.name == "COMMANDLINE"
@@ -121,4 +125,4 @@ def _about(report: SharesReport, k: int) -> str:
         return f"{report.users:,} users{dropped}."
     rejected = f"; lines that tell no visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
-    return f"{report.users:,} visitors, day by day, {first} to {last}{dropped}{rejected}."
+    return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."
