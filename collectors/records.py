@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -89,12 +89,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`."""
+    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`.
+
+    `not_taken` has the members that the collector leaves out on purpose, and why: the store counts
+    and lists them.
+    """
 
     values: Mapping[str, str]
     source: str
     user: str | None = None
     time: str | None = None
+    not_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 def value_text(value: object) -> str:
@@ -263,8 +268,19 @@ def member(record: Mapping[str, Any], name: str) -> Any:
         return record[name]
     content: Any = record
     for part in name.split("."):
+        content = opened(content)
         content = content.get(part) if isinstance(content, dict) else None
     return content
+
+
+def opened(value: object) -> object:
+    """Return what a text says that is a JSON object or array; any other value as it is."""
+    if isinstance(value, str) and value[:1] in {"{", "["} and value[-1:] in {"}", "]"}:
+        try:
+            return strict_json(value.encode())
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 def text_of(value: object) -> str | None:
@@ -272,14 +288,6 @@ def text_of(value: object) -> str | None:
     if value is None or isinstance(value, bool | dict | list):
         return None
     return str(value)
-
-
-def wrapped(record: object, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-    """Return the record itself or the one of its members that is what is wanted."""
-    if not isinstance(record, dict):
-        return None
-    candidates = [record, *(value for value in record.values() if isinstance(value, dict))]
-    return next((candidate for candidate in candidates if is_wanted(candidate)), None)
 
 
 def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, str]:
@@ -451,7 +459,7 @@ class RecordCollector(ABC):
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return Visit(visit.values, visit.source, self._user(log, record, visit), time)
+        return replace(visit, user=self._user(log, record, visit), time=time)
 
     def _user(self, log: LogFile, record: Record, visit: Visit) -> str | None:
         """Name the user, the visitor or the row; an address goes no further than its digest."""

@@ -21,7 +21,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.log_file import LogFile
-from fpmonitor.sql import quote_text
+from fpmonitor.sql import quote_text, statement
 from fpmonitor.unit import VISITOR_RULE, visitor_columns
 
 if TYPE_CHECKING:
@@ -307,14 +307,10 @@ def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
 
 def _visitor(texts: Mapping[str, str]) -> str:
     """Name a visitor in SQL by the texts of `_told_by`, as `unit.visitor_of` does; else null."""
-    time, address, agent = texts["time"], texts["address"], texts["agent"]
-    number = f"TRY_CAST({time} AS DOUBLE)"
-    day = (
-        f"CASE WHEN regexp_matches({time}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') "
-        f"THEN left({time}, 10) WHEN {number} IS NOT NULL THEN left(TRY(make_timestamp(("
-        f"{number} * CASE WHEN {number} < 1e11 THEN 1000000 ELSE 1000 END)::BIGINT))::VARCHAR, 10) "
-        f"ELSE left(TRY_CAST({time} AS TIMESTAMP)::VARCHAR, 10) END"
-    )
+    parsed = statement("ingest/parse_time").replace('"time"', texts["time"])
+    written = f"regexp_extract({texts['time']}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"
+    day = f"COALESCE(NULLIF({written}, ''), left(({parsed})::VARCHAR, 10))"
+    address, agent = texts["address"], texts["agent"]
     named = f"{day} || chr(31) || NULLIF({address}, '') || chr(31) || NULLIF({agent}, '')"
     return f"sha256({named})"
 

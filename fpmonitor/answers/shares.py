@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +25,8 @@ from fpmonitor.population.browsers import (
     OPERATING_SYSTEM,
     SYSTEMS,
     UNKNOWN,
+    are_browsers,
     browser_of,
-    is_browser,
     joined_kind,
     system_of,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _USER_AGENT = "http:user-agent"
 _AGENTS = 10_000  # remembered, of few characters each
 _BUSY = 0.1
+_BLOCK = 50_000  # lines whose user agents are looked up in the list of robots at once
 _DIGITS = 9  # decimals, outward
 _FORMS = (
     "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
@@ -149,22 +151,28 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
     for log in logs:
         if not collector.recognises(log, ColumnMap()):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
-        for record in collector.records(log):
-            visitor = None if record.problem else collector.visitor_of(record.content)
-            if visitor is None:
-                rejected += 1
-                continue
-            digest = _digest(key, *visitor)
-            if digest in seen:
-                continue
-            seen.add(digest)
-            day, address, agent = visitor
-            days.add(day)
-            if is_browser(agent):
-                counts[_kind_of(agent, columns)] += 1
-                addresses[_digest(key, address)] += 1
-            else:
-                automated += 1
+        records = collector.records(log)
+        while block := list(islice(records, _BLOCK)):
+            told = [
+                None if record.problem else collector.visitor_of(record.content) for record in block
+            ]
+            agents = list({visitor[2] for visitor in told if visitor})
+            browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
+            for visitor in told:
+                if visitor is None:
+                    rejected += 1
+                    continue
+                digest = _digest(key, *visitor)
+                if digest in seen:
+                    continue
+                seen.add(digest)
+                day, address, agent = visitor
+                days.add(day)
+                if browsers[agent]:
+                    counts[_kind_of(agent, columns)] += 1
+                    addresses[_digest(key, address)] += 1
+                else:
+                    automated += 1
     if not days:
         raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
     visitors, busiest = counts.total(), max(addresses.values(), default=0)

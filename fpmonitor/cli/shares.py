@@ -14,6 +14,7 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
+from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
 from fpmonitor.render.numbers import percent
@@ -103,6 +104,7 @@ def shares(
         about += f" Limits that all hold with probability {1 - delta:.6g}."
     emit(strata_file(report.strata, about), output)
     note(about, quiet=quiet or output is None)
+    note(f"robots by {robots_list()}", quiet=quiet or report.automated == 0)
     if report.busiest is not None:
         note(
             f"{percent(report.busiest)} of the visitors come from one address: a proxy whose own "

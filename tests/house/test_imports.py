@@ -28,7 +28,7 @@ FLOORS = [
     },
     {"question", "secret_files"},
     {"estimate", "vocabulary"},
-    {"disclosure", "ldp", "sealing"},
+    {"account", "disclosure", "ldp", "sealing"},
     {"logs"},
     {"collectors"},
     {"store"},
