@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fpmonitor.unit import Unit
 
 UNDEFINED = "undefined"
-_ERROR = "error:"
+ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
@@ -144,7 +144,7 @@ def _canonical(value: object) -> str:
 
 def error_text(message: object) -> str:
     """Return the message of an error that an API threw; null where the log does not keep it."""
-    return _ERROR + value_text(message)
+    return ERROR + value_text(message)
 
 
 def json_records(log: LogFile) -> Iterator[Record]:
@@ -504,6 +504,7 @@ class RowTable:
 
     lines: array[int] = field(default_factory=lambda: array("q"))
     _columns: dict[str, int] = field(default_factory=dict)
+    _own: int = 0  # columns that the vocabulary does not have
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
     _bytes: int = 0
     _parts: list[Path] = field(default_factory=list)
@@ -521,8 +522,10 @@ class RowTable:
             It brings more APIs than a log may have.
         """
         fresh = [api for api in visit.values if api not in self._columns]
-        if len(self._columns) + len(fresh) > MAX_APIS:
+        own = sum(api not in known_apis() for api in fresh)  # there is room for the others
+        if self._own + own > MAX_APIS:
             raise RecordError(f"more than {MAX_APIS} APIs in one log")
+        self._own += own
         for api in fresh:
             self._columns[api] = len(self._columns)
         self._append(line, None, visit, sum(map(len, visit.values.values())))

@@ -52,6 +52,7 @@ from fpmonitor.store.readings import (
     stored_beginning,
 )
 from fpmonitor.unit import VISITOR_RULE, Unit, holds_requests, refuse_requests
+from fpmonitor.vocabulary import known_apis
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
@@ -739,13 +740,14 @@ def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) ->
 
 
 def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]:
+    most = MAX_APIS + len(known_apis())
     names = (
         list(scan.apis)
         if scan.apis is not None
-        else [row[0] for row in database.rows("ingest/staged_api_names", most=MAX_APIS + 1)]
+        else [row[0] for row in database.rows("ingest/staged_api_names", most=most + 1)]
     )
     database.run("ingest/add_apis", names=names)
-    if database.rows("ingest/count_apis")[0][0] > MAX_APIS:
+    if database.rows("ingest/count_apis", vocabulary=list(known_apis()))[0][0] > MAX_APIS:
         raise InputError(
             f"{log.label}: more than {MAX_APIS:,} APIs in one database",
             hint="nothing of this file was stored; does it name APIs where values should be?",
