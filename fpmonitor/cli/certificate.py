@@ -15,7 +15,8 @@ from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.coherence import TooManyStepsError, uncovered
 from fpmonitor.decide.deciding import tolerance_proofs
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.view_weight import most_weight
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.output import Shown
-from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 

@@ -10,20 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from fpmonitor.decide.coherence import contradiction
-from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.view_weight import check_level
 from fpmonitor.errors import InputError
 from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.safe_files import typed, untyped
 from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
@@ -548,35 +545,3 @@ class _Parts(msgspec.Struct):
     data: _Data
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
     view: dict[str, Any] | None = None
-
-
-DECISION_HINT = "make one with `fpmonitor decide ... -o decision.json`"
-
-
-def read_decision(path: Path) -> Decision:
-    """Read a decision file.
-
-    Raises
-    ------
-    InputError
-        No such file, not JSON, or not a decision.
-    """
-    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
-    if isinstance(content, dict) and "components" in content:
-        raise InputError(f"{path}: decides levels, and not sets", hint="decide without --levels")
-    try:
-        return as_read(Decision.from_json(content))
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def as_read(decision: Decision) -> Decision:
-    """Return a decision of a file with the sentence that follows from its members.
-
-    Raises
-    ------
-    InputError
-        Its tests have a larger share of delta than its question may have.
-    """
-    check_level(decision)
-    return replace(decision, guarantee=guarantee(decision))

@@ -7,30 +7,25 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction
 from fpmonitor.decide.decision import (
-    DECISION_HINT,
     STOPPED_EARLY,
-    Decision,
     Proof,
     ProofSide,
     Setting,
     Verdict,
-    as_read,
 )
-from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.safe_files import typed, untyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,23 +346,3 @@ class _Listed(msgspec.Struct):
     undecided: tuple[dict[str, int], ...]
     recommended: dict[str, int] | None
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
-
-
-def read_any_decision(path: Path) -> Decision | LevelDecision:
-    """Read a decision file, about sets or about levels; errors as of `decision.read_decision`."""
-    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
-    try:
-        if isinstance(content, dict) and "components" in content:
-            decision = LevelDecision.from_json(content)
-            return replace(decision, guarantee=guarantee(decision))
-        return as_read(Decision.from_json(content))
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def read_level_decision(path: Path) -> LevelDecision:
-    """Read a decision file about levels; errors as of `decision.read_decision`."""
-    decision = read_any_decision(path)
-    if isinstance(decision, Decision):
-        raise InputError(f"{path}: decides sets, and not levels", hint="leave --levels away")
-    return decision

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import universe_of
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.questions import AskedQuestion
+    from fpmonitor.policy import Policy
+    from fpmonitor.population.views import View
+    from fpmonitor.question import Missing
     from fpmonitor.store.transforms import Transform
 
 BASE_WEIGHT = 0.5  # of the view that no option changes
@@ -35,8 +37,24 @@ _VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
 _THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
 
 
+class Asked(Protocol):
+    """What is asked of users, and how they are seen: a question, or its decision."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+
+    @property
+    def view(self) -> View:
+        """How the users are seen."""
+
+    @property
+    def missing(self) -> Missing:
+        """What an absent observation means."""
+
+
 def view_cost(
-    asked: AskedQuestion | Decision,
+    asked: Asked,
     source: str | None,
     bounds: Sequence[datetime] = (),
     *,

@@ -18,7 +18,7 @@ import pytest
 from fpmonitor.answers.decide import answer_gate
 from fpmonitor.cli import run
 from fpmonitor.decide import best, deciding
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.render import decisions
 from tests.stored import stored

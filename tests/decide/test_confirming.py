@@ -14,7 +14,7 @@ import pytest
 from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
@@ -30,6 +30,8 @@ from tests.stored import stored
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
 
 APIS = ("a", "b", "c", "d", "e")
 USERS = 60_000

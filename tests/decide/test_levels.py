@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.level_decision import read_any_decision
+from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import LevelMap, read_levels
 from tests.stored import stored
