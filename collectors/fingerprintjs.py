@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 _SOURCE = "fingerprintjs"
 KEY_MEMBER = "write_key_name"  # where a service says who sent a result
+_IDS = ("visit_id", "session_id")  # where the page snippet names the visit and its session
 VIA = " via "
 _MEMBERS = {"value", "error", "duration"}
 _HASHES = ("visitorId", "confidence")
-_OWN_MEMBERS = frozenset({"components", "version", KEY_MEMBER, *_HASHES})
+_OWN_MEMBERS = frozenset({"components", "version", KEY_MEMBER, *_IDS, *_HASHES})
 _BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
 _MAX_KNOWN_BYTES = 200_000_000
 
@@ -59,6 +60,7 @@ def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Deco
             ("time", msgspec.Raw, msgspec.Raw(b"null")),
             ("version", msgspec.Raw, msgspec.Raw(b"null")),
             (KEY_MEMBER, str, ""),
+            *((name, str | None, None) for name in _IDS),
             *((place, msgspec.Raw, msgspec.Raw(b"null")) for place in (*_HASHES, *others)),
         ],
         rename={"user": user, "time": time, **others},
@@ -133,8 +135,10 @@ class FingerprintjsCollector(ResultCollector):
             if _is_component(entry):
                 values.update(self._values(name, entry))
         version = result.get("version") if "components" in result else None
-        key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
-        return Visit(values, _source(version, components, key if isinstance(key, str) else ""))
+        outer = record if isinstance(record, dict) else {}
+        key = outer.get(KEY_MEMBER)
+        source = _source(version, components, key if isinstance(key, str) else "")
+        return Visit(values, source, **{name: text_of(outer.get(name)) for name in _IDS})
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
@@ -158,7 +162,8 @@ class FingerprintjsCollector(ResultCollector):
         if not values:
             return None
         source = _source(version, record.components, getattr(record, KEY_MEMBER))
-        return Visit(values, source, text_of(user_text), text_of(time_text))
+        named = (getattr(record, name) for name in _IDS)
+        return Visit(values, source, text_of(user_text), text_of(time_text), *named)
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)

@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -87,6 +87,8 @@ class Visit:
     source: str
     user: str | None = None
     time: str | None = None
+    visit_id: str | None = None
+    session_id: str | None = None
 
 
 def value_text(value: object) -> str:
@@ -412,7 +414,7 @@ class RecordCollector(ABC):
             content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
             user = f"{log.label}#{record.line}#{content.hexdigest()}"
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return Visit(visit.values, visit.source, user, time)
+        return replace(visit, user=user, time=time)
 
     def locate(
         self,
@@ -484,6 +486,8 @@ class RowTable:
             "user": [visit.user if visit else None for visit in visits],
             "time": [visit.time if visit else None for visit in visits],
             "source": [visit.source if visit else None for visit in visits],
+            "visit_id": [visit.visit_id if visit else None for visit in visits],
+            "session_id": [visit.session_id if visit else None for visit in visits],
         }
         for api, number in self._columns.items():
             columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
@@ -509,8 +513,9 @@ class RowTable:
         parts = ", ".join(quote_text(str(path)) for path in self._parts)
         values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
         return Scan(
-            f'SELECT problem, "user", "time", source, {values} '  # noqa: S608 -- names are numbered, paths quoted
+            f'SELECT problem, "user", "time", source, visit_id, session_id, {values} '  # noqa: S608 -- names are numbered, paths quoted
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
+            names_visits=True,
         )

@@ -22,6 +22,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Version = Annotated[str, msgspec.Meta(max_length=100)]
 
 
@@ -30,6 +31,8 @@ class _Observation(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
     api: _Name
     status: Literal["value", "undefined", "error"] | msgspec.UnsetType = msgspec.UNSET
     value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    visit_id: _Id | msgspec.UnsetType = msgspec.UNSET
+    session_id: _Id | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Stored(_Observation):
@@ -43,6 +46,8 @@ class _Result(msgspec.Struct):
     user: _User
     components: dict[str, msgspec.Raw]
     version: _Version | msgspec.UnsetType = msgspec.UNSET
+    visit_id: _Id | msgspec.UnsetType = msgspec.UNSET
+    session_id: _Id | msgspec.UnsetType = msgspec.UNSET
 
 
 class _StoredResult(_Result):
@@ -172,22 +177,29 @@ def observation_lines(
     results: list[bytes] = []
     for one in taken:
         if isinstance(one, _Observation):
-            stored = _Stored(one.user, one.api, one.status, one.value, time, source)
-            observations.append(_ENCODER.encode(stored))
+            observations.append(_encoded(_Stored, one, time, source))
         else:
-            result = _StoredResult(one.user, one.components, one.version, time, source)
-            results.append(_ENCODER.encode(result))
-    users = dict.fromkeys(one.user for one in taken)
-    for user in users:
+            results.append(_encoded(_StoredResult, one, time, source))
+    # What waited for delivery comes before what is of this visit, and so does the request.
+    users = {one.user: one for one in taken}
+    for one in users.values():
         for api, value in headers.items():
             raw = msgspec.Raw(_ENCODER.encode(value))
-            observations.append(_ENCODER.encode(_Stored(user, api, "value", raw, time, source)))
+            shown = _Observation(one.user, api, "value", raw, one.visit_id, one.session_id)
+            observations.append(_encoded(_Stored, shown, time, source))
     lines: dict[Kind, bytes] = {}
     if observations:
         lines["observations"] = b"\n".join([*observations, b""])
     if results:
         lines["fingerprintjs"] = b"\n".join([*results, b""])
     return Lines(lines, len(taken), len(records) - len(taken))
+
+
+def _encoded(
+    form: type[_Stored | _StoredResult], one: _Observation | _Result, time: str, source: str
+) -> bytes:
+    members = {name: getattr(one, name) for name in one.__struct_fields__}
+    return _ENCODER.encode(form(**members, time=time, source=source))
 
 
 def _record(record: bytes) -> tuple[_Observation | _Result, Iterable[str]]:

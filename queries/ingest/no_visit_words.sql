@@ -1,0 +1,1 @@
+NULL::UBIGINT AS view, NULL::UBIGINT AS session
