@@ -637,9 +637,9 @@ def _stage(database: Database, scan: Scan) -> None:
     if scan.apis is not None:
         columns = [ROW] if scan.by_column else _value_columns(scan)
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
+    named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
     fragments = {
-        "scan": scan.select,
-        "names": statement(f"ingest/{'' if scan.names_visits else 'no_'}visit_words"),
+        "scan": statement(named, scan=scan.select),
         "columns": ", ".join(dict.fromkeys(columns)),
     }
     if scan.coded is None:

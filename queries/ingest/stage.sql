@@ -15,7 +15,8 @@ SELECT
     ('0x' || left(sha256($key || "user"), 16))::UBIGINT AS digest,
     parsed_time AS "time",
     source,
-    {names},
+    view,
+    session,
     {columns}
 FROM (
     SELECT

@@ -1,1 +1,0 @@
-NULL::UBIGINT AS view, NULL::UBIGINT AS session
