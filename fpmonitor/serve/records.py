@@ -1,8 +1,7 @@
-"""Bodies of requests as lines for the spool: checked whole, before anything of them is kept."""
+"""Bodies of requests as typed records: checked whole, before anything of them is kept."""
 
 from __future__ import annotations
 
-import json
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from fpmonitor.collectors.fingerprintjs import KEY_MEMBER, FingerprintjsCollector
-from fpmonitor.collectors.records import RecordError
+from fpmonitor.collectors.records import RecordError, value_text
+from fpmonitor.collectors.reporting import call_of
+from fpmonitor.safe_files import strict_json
+from fpmonitor.serve.frames import Observation, Observations, Report, Reports, Result, Results
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fpmonitor.serve.spool import Kind
+    from fpmonitor.serve.frames import Content
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
@@ -26,51 +28,36 @@ _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Version = Annotated[str, msgspec.Meta(max_length=100)]
 
 
-class _Observation(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _Observation(msgspec.Struct, forbid_unknown_fields=True):
     user: _User
     api: _Name
-    status: Literal["value", "undefined", "error"] | msgspec.UnsetType = msgspec.UNSET
+    status: Literal["value", "undefined", "error"] | None = None
     value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    visit_id: _Id | msgspec.UnsetType = msgspec.UNSET
-    session_id: _Id | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Stored(_Observation):
-    time: str = ""
-    source: str = ""
+    visit_id: _Id | None = None
+    session_id: _Id | None = None
 
 
 class _Result(msgspec.Struct):
     """A result of FingerprintJS; members that are not named are left out."""
 
     user: _User
-    components: dict[str, msgspec.Raw]
+    components: dict[str, Any]
     version: _Version | msgspec.UnsetType = msgspec.UNSET
-    visit_id: _Id | msgspec.UnsetType = msgspec.UNSET
-    session_id: _Id | msgspec.UnsetType = msgspec.UNSET
-
-
-class _StoredResult(_Result):
-    time: str = ""
-    source: str = msgspec.field(default="", name=KEY_MEMBER)
+    visit_id: _Id | None = None
+    session_id: _Id | None = None
 
 
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
-_RESULT = msgspec.json.Decoder(_Result)
-_ENCODER = msgspec.json.Encoder()
 _FINGERPRINTJS = FingerprintjsCollector()
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """Records of one request as lines, by the kind of segment they go to.
+class Arrival:
+    """What one request brought: `refused` counts the records of it that are not taken."""
 
-    `records` counts those of the lines, `refused` those whose API names are too many.
-    """
-
-    lines: Mapping[Kind, bytes]
+    contents: Sequence[Content]
     records: int
     refused: int = 0
 
@@ -141,15 +128,15 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def observation_lines(
+def observations_of(
     records: list[bytes],
     *,
     time: str,
     source: str,
     headers: Mapping[str, str],
     takes_names: Callable[[Iterable[str]], bool] = lambda _: True,
-) -> Lines:
-    """Return lines of observations and of results of FingerprintJS.
+) -> Arrival:
+    """Read observations and results of FingerprintJS.
 
     `time` and `source` are those of all records, which are JSON objects; `headers` are values by
     API that are also stored for every user of the request. A record whose API names
@@ -160,82 +147,85 @@ def observation_lines(
     RefusedRequestError
         A record is neither; the message names its position, not its content. Or none is taken.
     """
-    found = []
+    found: list[Observation | Result] = []
     for place, record in enumerate(records, start=1):
         try:
-            found.append(_record(record))
+            found.append(_record(record, source))
         except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
                 "result of FingerprintJS (user, components)",
             ) from error
-    taken = [record for record, names in found if takes_names(names)]
+    taken = [
+        one
+        for one in found
+        if takes_names((one.api,) if isinstance(one, Observation) else one.values)
+    ]
     if not taken:
-        raise RefusedRequestError(403, "too many API names for this key or for the database")
-    observations: list[bytes] = []
-    results: list[bytes] = []
-    for one in taken:
-        if isinstance(one, _Observation):
-            observations.append(_encoded(_Stored, one, time, source))
-        else:
-            results.append(_encoded(_StoredResult, one, time, source))
-    # What waited for delivery comes before what is of this visit, and so does the request.
-    users = {one.user: one for one in taken}
-    for one in users.values():
-        for api, value in headers.items():
-            raw = msgspec.Raw(_ENCODER.encode(value))
-            shown = _Observation(one.user, api, "value", raw, one.visit_id, one.session_id)
-            observations.append(_encoded(_Stored, shown, time, source))
-    lines: dict[Kind, bytes] = {}
-    if observations:
-        lines["observations"] = b"\n".join([*observations, b""])
+        raise RefusedRequestError(403, "too many API names for this key")
+    observations = [one for one in taken if isinstance(one, Observation)]
+    results = [one for one in taken if isinstance(one, Result)]
+    contents: list[Content] = []
+    if observations or headers:
+        told = {name: value_text(value) for name, value in headers.items()}
+        # What waited for delivery comes before what is of this visit, and so does the request.
+        named = {one.user: (one.user, one.visit_id, one.session_id) for one in taken}
+        users = list(named.values()) if told else []
+        contents.append(Observations(source, time, observations, told, users))
     if results:
-        lines["fingerprintjs"] = b"\n".join([*results, b""])
-    return Lines(lines, len(taken), len(records) - len(taken))
+        contents.append(Results(source, time, results))
+    return Arrival(contents, len(taken), len(records) - len(taken))
 
 
-def _encoded(
-    form: type[_Stored | _StoredResult], one: _Observation | _Result, time: str, source: str
-) -> bytes:
-    members = {name: getattr(one, name) for name in one.__struct_fields__}
-    return _ENCODER.encode(form(**members, time=time, source=source))
-
-
-def _record(record: bytes) -> tuple[_Observation | _Result, Iterable[str]]:
-    """Decode a record; return it with its API names."""
+def _record(record: bytes, source: str) -> Observation | Result:
     try:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
-        result = _RESULT.decode(record)
-        return result, _FINGERPRINTJS.visit(json.loads(record)).values
-    if found.value is not msgspec.UNSET:
-        raw = bytes(found.value)
-        content = json.loads(raw)
-        if b"\\ud" in raw.lower():  # what msgspec leaves raw may hold half a character
-            json.dumps(content, ensure_ascii=False).encode()
-    return found, (found.api,)
+        return _result(strict_json(record.decode()), source)
+    value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
+    status = found.status or ("undefined" if value is None else "value")
+    return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
 
 
-def report_lines(records: list[bytes], *, received: str) -> Lines:
-    """Return lines of reports of the Reporting API.
+def _result(record: object, source: str) -> Result:
+    """Read a result once: what is checked is what is kept."""
+    told = msgspec.convert(record, _Result)
+    version = {} if told.version is msgspec.UNSET else {"version": told.version}
+    visit = _FINGERPRINTJS.visit({"components": told.components, KEY_MEMBER: source} | version)
+    if not visit.values:
+        raise RecordError("no value of an API")
+    values = dict(visit.values)
+    return Result(told.user, visit.source, values, told.visit_id, told.session_id)
 
-    `received` makes equal reports different: each of them counts.
+
+def _canonical(text: str) -> str:
+    """Return a JSON value as the store keeps it, in which no white space is left: a line stays one.
+
+    Numbers keep their digits.
+    """
+    value = strict_json(text)
+    return value_text(value) if isinstance(value, str | dict | list) else text
+
+
+def reports_of(records: list[bytes], *, time: str, source: str) -> Arrival:
+    """Read reports of the Reporting API; those on something else than a policy are not taken.
 
     Raises
     ------
     RefusedRequestError
         A record is not a report.
     """
-    lines = []
+    found = []
     for place, record in enumerate(records, start=1):
         try:
-            report: Any = json.loads(record)
+            report: Any = strict_json(record.decode())
         except (ValueError, RecursionError) as error:
             raise RefusedRequestError(400, f"record {place} is not JSON") from error
         if not isinstance(report, dict) or not isinstance(report.get("type"), str):
             raise RefusedRequestError(400, f"record {place} is not a report of the Reporting API")
-        kept = {name: report[name] for name in ("type", "url", "age", "body") if name in report}
-        kept["received"] = f"{received}/{place}"
-        lines.append(json.dumps(kept).encode())
-    return Lines({"reports": b"\n".join([*lines, b""])}, len(records))
+        call = call_of(report)
+        if call.site and call.script and call.api:
+            found.append(Report(call.site, call.script, call.api))
+    contents = [Reports(source, time, found)] if found else []
+    return Arrival(contents, len(found), len(records) - len(found))

@@ -24,7 +24,9 @@ from scipy import stats
 from fpmonitor.cli import run as main
 from fpmonitor.ldp.mechanisms import RandomisedResponse, optimised_unary_encoding
 from fpmonitor.monitor import Monitor
-from fpmonitor.serve.records import observation_lines, split_records
+from fpmonitor.serve.frames import frame_of, start_of_segment
+from fpmonitor.serve.moving import move_segment
+from fpmonitor.serve.records import observations_of, split_records
 from fpmonitor.serve.snippet import KEY_HERE, SCRIPTS, script_named, unreadable
 from fpmonitor.vocabulary import known_apis
 
@@ -376,13 +378,13 @@ def test_an_answer_that_was_lost_makes_no_record_twice(tmp_path: Path) -> None:
     with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
         for time, body in enumerate((first, second), start=1_800_000_000):
             received = split_records(body.encode(), 100)
-            lines = observation_lines(
+            [content] = observations_of(
                 received, time=str(time), source="key", headers={"http:dnt": "1"}
-            ).lines["observations"]
-            log = tmp_path / f"{time}.jsonl"
-            log.write_bytes(lines)
-            [batch] = monitor.ingest([str(log)])
-        assert (batch.read, batch.stored, batch.duplicates) == (3, 2, 1)
+            ).contents
+            segment = tmp_path / f"{time}.observations.frames"
+            segment.write_bytes(start_of_segment() + frame_of(content))
+            [moved] = move_segment(monitor, segment, tmp_path)
+        assert (moved.stored, moved.rejected) == (2, 0), "one of three is known"
         counts = Counter(row[1] for row in monitor.observations())
         assert counts == {"Screen.width": 2, "http:dnt": 2}
         assert monitor.population().snapshot.visits == 2
