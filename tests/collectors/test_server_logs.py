@@ -395,7 +395,8 @@ def test_lines_of_no_form_are_rejected_where_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = COMBINED(1, FIREFOX)
-    text = f"{good}\n\nstarting up\n{good}\x01\n{good}{'x' * 40_000}\n\n{COMBINED(2, '-')}\n{good}\n"
+    long = f"{good}{'x' * 40_000}"
+    text = f"{good}\n\nstarting up\n{good}\x01\n{long}\n\n{COMBINED(2, '-')}\n{good}\n"
     ingested(tmp_path, text)
     capsys.readouterr()
     assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
