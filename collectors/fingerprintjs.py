@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from fpmonitor.collectors.nested import Found, find
+from fpmonitor.collectors.nested import Result, holds, read
 from fpmonitor.collectors.records import (
+    IDS,
     UNDEFINED,
     RecordError,
     Visit,
@@ -18,7 +19,7 @@ from fpmonitor.collectors.records import (
     text_of,
     value_text,
 )
-from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 
@@ -89,7 +90,6 @@ class FingerprintjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    title: ClassVar[str] = "FingerprintJS"
     left_out: ClassVar[Mapping[str, str]] = {
         "visitorId": _HASHES["visitorId"],
         KEY_MEMBER: "part of the source",
@@ -129,6 +129,7 @@ class FingerprintjsCollector(ResultCollector):
         """
         names = {name for record in self.first(log) if isinstance(record, dict) for name in record}
         fields = map(column_map.name_of, ("user", "time"))
+        self._names_visits = any(column_map.name_of(name) in names for name in IDS)
         self._beside = tuple(sorted(names - _OWN_MEMBERS - {*fields}))
         try:
             return super().scan(log, column_map)
@@ -141,11 +142,11 @@ class FingerprintjsCollector(ResultCollector):
             raise
 
     _saw_pro_event = False
+    _names_visits = False
 
     def visit(self, record: Any) -> Visit:
         """Components of one result, and what lies beside it."""
-        found = find(record, self.is_result)
-        if found is None and _is_pro_event(record):
+        if _is_pro_event(record) and not holds(record, self.is_result):
             self._saw_pro_event = True
             raise RecordError("an event of Fingerprint Pro holds no components")
         visit = super().visit(record)
@@ -180,6 +181,8 @@ class FingerprintjsCollector(ResultCollector):
         """Components of a result that is a line of its own; what was seen before is not parsed."""
         if "." in time or len({user, time} | _OWN_MEMBERS) < len(_OWN_MEMBERS) + 2:
             return None
+        if self._names_visits:
+            return None
         try:
             record = _decoder(user, time, self._beside).decode(raw)
             components = record.components.values()
@@ -192,17 +195,18 @@ class FingerprintjsCollector(ResultCollector):
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
             user_text, time_text, version = map(_scalar, (record.user, record.time, record.version))
-            told = [name for name in _HASHES if rest[name] is not None]
-            not_taken = {name: _HASHES[name] for name in told} | _DURATIONS
+            not_taken = {name: why for name, why in _HASHES.items() if rest[name] is not None}
+            not_taken |= _DURATIONS
             source = f"{_SOURCE} {_version(version, record.components)}"
             result = Result(values, source, _OWN_MEMBERS, not_taken)
-            visit = self.told(rest, Found(rest), result)
+            told = read(rest, self.reading, result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
-        if not visit.values:
+        if not values:
             return None
         source = f"{source}{_via(getattr(record, KEY_MEMBER))}"
-        return replace(visit, source=source, user=text_of(user_text), time=text_of(time_text))
+        user_text, time_text = text_of(user_text), text_of(time_text)
+        return Visit(told.values, source, user_text, time_text, told.not_taken)
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)

@@ -22,6 +22,13 @@ from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_text
+from fpmonitor.unit import (
+    VISITOR_SEPARATOR,
+    holds_requests,
+    refuse_requests,
+    visitor_of,
+    visitor_rule,
+)
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
 if TYPE_CHECKING:
@@ -31,8 +38,10 @@ if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Refused
     from fpmonitor.logs.log_file import LogFile
+    from fpmonitor.unit import Unit
 
 UNDEFINED = "undefined"
+IDS = ("visit_id", "session_id")  # of a record of the page snippet: names of its visit and session
 ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
@@ -45,7 +54,7 @@ _PART_BYTES = 64_000_000
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
 OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
-_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
+OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 
 def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
@@ -59,7 +68,7 @@ def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
         Name in any case -> value; null where the request had none.
     """
     told = {name.lower(): value for name, value in headers.items() if value is not None}
-    left_out = set() if told.get("sec-fetch-mode") == "navigate" else _OF_NAVIGATIONS
+    left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
     named = {f"http:{name}": value for name, value in told.items() if name not in left_out}
     wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
     return {api: value_text(named[api]) for api in wanted}
@@ -92,6 +101,8 @@ class Visit:
     user: str | None = None
     time: str | None = None
     not_taken: Mapping[str, str] = field(default_factory=dict)
+    visit_id: str | None = None
+    session_id: str | None = None
 
 
 def value_text(value: object) -> str:
@@ -313,13 +324,15 @@ class RecordCollector(ABC):
     """Reads a log record by record; subclasses say what one record means.
 
     Records name their user in the column that the column map gives (default `user`, also
-    `outer.inner`). Where the log has none, each record is a visit of its own.
+    `outer.inner`). Where the log has none, each record counts as a row; records that are requests
+    do so only where that is said.
     """
 
     name: ClassVar[str]
+    rows_are_requests: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.rows_are_visits = False
+        self.unit: Unit = "user"
 
     @abstractmethod
     def visit(self, record: Any) -> Visit:
@@ -365,11 +378,10 @@ class RecordCollector(ABC):
         Raises
         ------
         InputError
-            No record says anything of an API.
+            No record says anything of an API; or records are requests, and nobody said who a row
+            is.
         """
-        self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
-        is_named = column_map.columns.get("user", "row") != "row"
-        self.rows_are_visits = not (is_named or self._names_users(log))
+        self.unit = self.unit_of(log, column_map)
         table = RowTable()
         for line, visit in self._visits(log):
             try:
@@ -382,7 +394,7 @@ class RecordCollector(ABC):
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""
-        if self._is_quick and not self.rows_are_visits and _begins_with_line(log):
+        if self._is_quick and self.unit == "user" and _begins_with_line(log):
             for line, raw in text_lines(log):
                 yield line, partial(self._visit_of_line, log, line, raw)
             return
@@ -399,10 +411,44 @@ class RecordCollector(ABC):
             quick = self.quick_visit(raw, self._fields["user"], self._fields["time"])
         return quick or self._complete(log, _record(line, raw))
 
-    def _names_users(self, log: LogFile) -> bool:
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Records are requests, and nobody said it.
+        """
+        self._fields = {name: column_map.name_of(name) for name in ("user", "time", *IDS)}
+        said = column_map.columns.get("user")
+        if column_map.visitor:
+            return "visitor"
+        if said not in (None, "row"):
+            return "user"
+        if any(self.names_user(record) for record in self.first(log)):
+            return "user"
+        if said is None and (self.rows_are_requests or self._tells_of_requests(log)):
+            raise refuse_requests(log.label, self.name)
+        return "row"
+
+    def names_user(self, record: Any) -> bool:
+        """Whether a record names its user."""
+        return isinstance(record, dict) and member(record, self._fields["user"]) is not None
+
+    def _tells_of_requests(self, log: LogFile) -> bool:
         return any(
-            isinstance(record, dict) and member(record, self._fields["user"]) is not None
-            for record in self.first(log)
+            isinstance(record, dict) and holds_requests(record) for record in self.first(log)
+        )
+
+    def visitor_of(self, record: Any) -> Sequence[str] | None:
+        """Tell a visitor by a record, as `unit.visitor_of` does; null where it does not."""
+        if not isinstance(record, dict):
+            return None
+        return visitor_of(
+            time=record.get("time"),
+            cookie=record.get("user"),
+            address=record.get("host"),
+            agent=record.get("http:user-agent"),
         )
 
     def _complete(self, log: LogFile, record: Record) -> Visit:
@@ -415,12 +461,25 @@ class RecordCollector(ABC):
         if not visit.values:
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
-        user = visit.user or text_of(member(outer, self._fields["user"]))
-        if self.rows_are_visits and visit.user is None:
-            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
-            user = f"{log.label}#{record.line}#{content.hexdigest()}"
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return replace(visit, user=user, time=time)
+        view, session = (text_of(member(outer, self._fields[name])) for name in IDS)
+        return replace(
+            visit, user=self._user(log, record, visit), time=time, visit_id=view, session_id=session
+        )
+
+    def _user(self, log: LogFile, record: Record, visit: Visit) -> str | None:
+        """Name the user, the visitor or the row; an address goes no further than its digest."""
+        if self.unit == "row":
+            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
+            return f"{log.origin}#{record.line}#{content.hexdigest()}"
+        if self.unit == "user":
+            outer = record.content if isinstance(record.content, dict) else {}
+            return visit.user or text_of(member(outer, self._fields["user"]))
+        told = self.visitor_of(record.content)
+        if told is None:
+            raise RecordError(f"does not tell {visitor_rule(self.name)}")
+        named = VISITOR_SEPARATOR.join(told)
+        return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()
 
     def locate(
         self,
@@ -495,6 +554,8 @@ class RowTable:
             "user": [visit.user if visit else None for visit in visits],
             "time": [visit.time if visit else None for visit in visits],
             "source": [visit.source if visit else None for visit in visits],
+            "visit_id": [visit.visit_id if visit else None for visit in visits],
+            "session_id": [visit.session_id if visit else None for visit in visits],
         }
         for api, number in self._columns.items():
             columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
@@ -520,8 +581,9 @@ class RowTable:
         parts = ", ".join(quote_text(str(path)) for path in self._parts)
         values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
         return Scan(
-            f'SELECT problem, "user", "time", source, {values} '  # noqa: S608 -- names are numbered, paths quoted
+            f'SELECT problem, "user", "time", source, visit_id, session_id, {values} '  # noqa: S608 -- names are numbered, paths quoted
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
+            names_visits=True,
         )

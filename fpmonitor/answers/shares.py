@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import secrets
 from collections import Counter
 from dataclasses import dataclass
@@ -48,7 +47,6 @@ _FORMS = (
     "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
     "log-line`"
 )
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +114,13 @@ def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | N
     return counts
 
 
-def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0) -> SharesReport:
+def shares_of_logs(
+    logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0, log_format: str = ""
+) -> SharesReport:
     """Count the visitors of access logs by browser family and operating system.
 
-    A visitor is an address, or the cookie that `log-line` has logged, with a user agent on a day.
-    Of both, digests with a key that is forgotten are held in memory.
+    Visitors are told by the rule of `fpmonitor.unit`. Of addresses and cookies, digests with a key
+    that is forgotten are held in memory.
 
     Parameters
     ----------
@@ -130,6 +130,8 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
         `browser family`, `operating system`, or both.
     k, delta
         As of `shares_of_users`.
+    log_format
+        As of a column map.
 
     Raises
     ------
@@ -144,18 +146,18 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
             "shares: an access log tells nothing but browser family and operating system",
             hint="--by family,os; or `ingest` a log that has more, and ask without naming it",
         )
-    collector, key = AccesslogCollector(), secrets.token_bytes(32)
+    collector, column_map = AccesslogCollector(), ColumnMap(log_format=log_format)
+    key = secrets.token_bytes(32)
     seen: set[bytes] = set()
     counts: Counter[str | None] = Counter()
     addresses: Counter[bytes] = Counter()
     automated = rejected = 0
     days: set[str] = set()
     for log in logs:
-        if not collector.recognises(log, ColumnMap()):
+        if not collector.recognises(log, column_map):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
-        records = collector.records(log)
-        while block := list(islice(records, _BLOCK)):
-            told = [None if record.problem else _visitor(record.content) for record in block]
+        requests = collector.visitors(log, column_map)
+        while told := list(islice(requests, _BLOCK)):
             agents = list({visitor[2] for visitor in told if visitor})
             browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
             for visitor in told:
@@ -188,13 +190,6 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
 
 def _digest(key: bytes, *parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode(), key=key, digest_size=10).digest()
-
-
-def _visitor(line: Mapping[str, str | None]) -> tuple[str, str, str] | None:
-    """Day, address or cookie, and user agent of a request; null where one is not known."""
-    day, agent = (line.get("time") or "")[:10], line.get(_USER_AGENT)
-    whose = line.get("user") or line.get("host")
-    return (day, whose, agent) if whose and agent and _DAY.fullmatch(day) else None
 
 
 @lru_cache(_AGENTS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
@@ -18,6 +18,7 @@ from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
 from fpmonitor.render.numbers import percent
+from fpmonitor.unit import VISITOR_RULE
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def shares(
             rich_help_panel="Question",
         ),
     ] = None,
+    log_format: LOG_FORMAT = "",
     users: SharedUsers,
     output: Annotated[
         Path | None,
@@ -79,7 +81,10 @@ def shares(
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Count shares of strata for `--strata`: the visitors of an access log, or stored users."""
+    """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
+
+    A visitor is an address, or the cookie that `log-line` logs, with a user agent on a day.
+    """
     if paths:
         source = context.get_parameter_source("db")
         named = source is not None and source.name == "COMMANDLINE"
@@ -89,7 +94,9 @@ def shares(
                 hint="leave the options for users of a database away",
             )
         with log_files(paths) as logs:
-            report = shares_of_logs(logs, _in_full(by), k=k, delta=delta or 0.0)
+            report = shares_of_logs(
+                logs, _in_full(by), k=k, delta=delta or 0.0, log_format=log_format
+            )
     else:
         with users.open() as monitor:
             population = monitor.population()
@@ -123,4 +130,4 @@ def _about(report: SharesReport, k: int) -> str:
         return f"{report.users:,} users{dropped}."
     rejected = f"; lines that tell no visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
-    return f"{report.users:,} visitors, day by day, {first} to {last}{dropped}{rejected}."
+    return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."

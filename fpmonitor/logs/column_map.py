@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,10 @@ from typing import Literal
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
-_FIELDS = ("user", "time", "api", "value", "status", "source", "weight")
+_FIELDS = (
+    *("user", "time", "api", "value", "status", "source", "weight"),
+    *("visit_id", "session_id"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class ColumnMap:
         is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    visitor
+        Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+    log_format
+        How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
+        recognise the form of text logs.
+
+    Raises
+    ------
+    InputError
+        A visitor and a column of users, or of numbers of them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -38,10 +51,28 @@ class ColumnMap:
     null: Literal["value", "absent"] = "value"
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+    visitor: bool = False
+    log_format: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to who a row is."""
+        given = [name for name in ("user", "weight") if name in self.columns]
+        if self.visitor and given:
+            raise InputError(
+                f"who a row is: both a visitor and --{given[0]} {self.columns[given[0]]}",
+                hint=f"leave --visitor or --{given[0]} away",
+            )
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
         return self.columns.get(field_name, field_name)
+
+    def names_of(self, field_name: str, names: Collection[str]) -> list[str]:
+        """Names of the columns that make up a field, as of `date,time`, among those of a log."""
+        name = self.name_of(field_name)
+        parts = [part.strip() for part in name.split(",")]
+        together = parts if name not in names and all(part in names for part in parts) else [name]
+        return [name for name in together if name in names]
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
@@ -58,10 +89,13 @@ class ColumnMap:
         null = content.pop("null", "value")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
+        visitor = content.pop("visitor", False)
+        log_format = content.pop("log_format", "")
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null` and `flatten`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten`, "
+                "`visitor` and `log_format`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -80,6 +114,9 @@ class ColumnMap:
             raise InputError(f"column map {path}: names must be strings")
         if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
-        if not isinstance(flatten, bool):
-            raise InputError(f"column map {path}: flatten must be true or false")
-        return cls(columns, frozenset(ignore), null, apis, flatten)
+        for name, switch in (("flatten", flatten), ("visitor", visitor)):
+            if not isinstance(switch, bool):
+                raise InputError(f"column map {path}: {name} must be true or false")
+        if not isinstance(log_format, str):
+            raise InputError(f"column map {path}: log_format must be text")
+        return cls(columns, frozenset(ignore), null, apis, flatten, visitor, log_format)

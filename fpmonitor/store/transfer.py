@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import duckdb
 import msgspec
 
-import fpmonitor
 from fpmonitor.errors import InputError, SchemaError, StoreError, reason_of
 from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
 from fpmonitor.store.files import owner_only
+from fpmonitor.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,7 @@ TABLES = (
     "observation",
     "demand_batch",
     "demand",
+    "demand_reject",
     "certified_check",
     "checked_list",
     "checked_window",
@@ -52,6 +53,7 @@ TABLES = (
     "notice",
     "question",
     "forgotten_user",
+    "page_view",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -64,6 +66,7 @@ _MERGE_OBSERVATIONS = (
     "transfer/add_sources",
     "transfer/number_visits",
     "transfer/add_visits",
+    "transfer/add_page_views",
     "transfer/take_observations",
     "transfer/add_apis",
     "transfer/add_values",
@@ -74,6 +77,7 @@ _MERGE_REST = (
     "transfer/number_demand_batches",
     "transfer/add_demand_batches",
     "transfer/add_demand",
+    "transfer/add_demand_rejects",
     "transfer/add_checks",
     "transfer/add_forgetting",
     "transfer/add_checked_lists",
@@ -179,7 +183,7 @@ def _write(database: Database, folder: Path) -> Manifest:
         files = {table: _write_table(database, table, folder) for table in TABLES}
     manifest = Manifest(
         format=FORMAT,
-        fpmonitor=fpmonitor.__version__,
+        fpmonitor=__version__,
         schema=SCHEMA_VERSION,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         digest=content.digest,

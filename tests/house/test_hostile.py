@@ -27,7 +27,7 @@ from fpmonitor.cli import run
 from fpmonitor.cli.ldp import _matrix
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
 from fpmonitor.export.enforce import ControlExporter
@@ -63,6 +63,7 @@ from tests.decided import decided
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.store.ingest import BatchReport
 
 # Small files: decisions, settings, maps, weights, tables
@@ -233,13 +234,15 @@ def test_an_endless_device_is_refused(kind: str, scratch: Path) -> None:
 # Logs
 
 
-def ingested(path: Path, *, collector: str | None = None) -> BatchReport:
+def ingested(
+    path: Path, *, collector: str | None = None, column_map: ColumnMap | None = None
+) -> BatchReport:
     """Report of an ingest into a new database."""
     database = path.parent / "store" / "x.duckdb"
     database.parent.mkdir(exist_ok=True)
     database.unlink(missing_ok=True)
     with Monitor(database, create=True) as monitor:
-        [report] = monitor.ingest([str(path)], collector=collector)
+        [report] = monitor.ingest([str(path)], collector=collector, column_map=column_map)
     assert report.read == report.stored + report.duplicates + report.rejected
     return report
 
@@ -504,7 +507,8 @@ def test_a_long_line_of_an_access_log_is_rejected_at_once(tmp_path: Path) -> Non
     line = '127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET /{} HTTP/1.1" 200 1 "-" "Mozilla"\n'
     path = tmp_path / "access.log"
     path.write_text(line.format("a") + line.format("[01/Jan/2026:00:00:00 +0000] " * 2000))
-    assert outcome(ingested(path, collector="accesslog")) == (1, 1)
+    report = ingested(path, collector="accesslog", column_map=ColumnMap({"user": "row"}))
+    assert outcome(report) == (1, 1)
 
 
 def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
