@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.errors import InputError, StoppedError
+from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import write_bytes
@@ -20,7 +21,8 @@ from fpmonitor.safe_files import write_bytes
 def note(text: str, *, quiet: bool = False) -> None:
     """Print a note on stderr; names in it cannot control the terminal."""
     if not quiet:
-        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+        shown = "\n".join(map(printable, text.split("\n")))
+        print(without_commands(shown), file=sys.stderr)
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
