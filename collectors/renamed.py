@@ -41,12 +41,8 @@ class RenamedCollector(WideCollector, ABC):
     def _renamed(self, scan: Scan) -> Scan:
         source = f"COALESCE(source, '{self.name}') AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
-        exact = scan.exact
         return replace(
-            scan,
-            select=select,
-            apis=tuple(self._api(column) for column in scan.apis or ()),
-            exact=None if exact is None else lambda: self._renamed(exact()),
+            scan, select=select, apis=tuple(self._api(column) for column in scan.apis or ())
         )
 
     def _api(self, column: str) -> str:

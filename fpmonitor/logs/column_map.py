@@ -25,19 +25,22 @@ class ColumnMap:
     ignore
         Columns of a wide log that are no APIs.
     null
-        What a JSON `null` in a wide record means: a value that the API returned, or absent.
+        What a JSON `null` in a wide record means: absent, or a value that the API returned.
     apis
         Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
         is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    absent
+        Texts (`NA`, `-`) that stand for a missing value, in every format.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
-    null: Literal["value", "absent"] = "value"
+    null: Literal["value", "absent"] = "absent"
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+    absent: frozenset[str] = frozenset()
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
@@ -45,7 +48,7 @@ class ColumnMap:
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
+        """Read a column map: tables `[columns]` and `[apis]`, lists `ignore` and `null`.
 
         Raises
         ------
@@ -55,7 +58,7 @@ class ColumnMap:
         content = read_toml(path, "column map")
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
-        null = content.pop("null", "value")
+        null = content.pop("null", "absent")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
         if content:
@@ -78,8 +81,17 @@ class ColumnMap:
             )
         if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
-        if null not in ("value", "absent"):  # a list has no hash
-            raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
+        absent = null if isinstance(null, list) else []
+        if not all(isinstance(text, str) for text in absent):
+            raise InputError(
+                f"column map {path}: null must be a list of texts",
+                hint='write numbers in quotes, as in null = ["NA", "-1"]',
+            )
+        if not isinstance(null, list) and null not in {"value", "absent"}:
+            raise InputError(
+                f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
+            )
         if not isinstance(flatten, bool):
             raise InputError(f"column map {path}: flatten must be true or false")
-        return cls(columns, frozenset(ignore), null, apis, flatten)
+        word: Literal["value", "absent"] = "value" if null == "value" else "absent"
+        return cls(columns, frozenset(ignore), word, apis, flatten, frozenset(absent))

@@ -1,5 +1,5 @@
 -- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind.
-CREATE OR REPLACE TEMP TABLE {table} AS
+CREATE OR REPLACE TEMP TABLE staged AS
 SELECT
     COALESCE(
         problem,
