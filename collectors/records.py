@@ -260,8 +260,19 @@ def member(record: Mapping[str, Any], name: str) -> Any:
         return record[name]
     content: Any = record
     for part in name.split("."):
+        content = opened(content)
         content = content.get(part) if isinstance(content, dict) else None
     return content
+
+
+def opened(value: object) -> object:
+    """Return what a text says that is a JSON object or array; any other value as it is."""
+    if isinstance(value, str) and value[:1] in {"{", "["} and value[-1:] in {"}", "]"}:
+        try:
+            return strict_json(value.encode())
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 def text_of(value: object) -> str | None:
@@ -269,14 +280,6 @@ def text_of(value: object) -> str | None:
     if value is None or isinstance(value, bool | dict | list):
         return None
     return str(value)
-
-
-def wrapped(record: object, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-    """Return the record itself or the one of its members that is what is wanted."""
-    if not isinstance(record, dict):
-        return None
-    candidates = [record, *(value for value in record.values() if isinstance(value, dict))]
-    return next((candidate for candidate in candidates if is_wanted(candidate)), None)
 
 
 def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from fpmonitor.cli import run
 from fpmonitor.collectors import records
 from fpmonitor.collectors.accesslog import log_line
 from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
-from fpmonitor.collectors.records import Visit, text_of
+from fpmonitor.collectors.records import text_of
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -217,7 +218,7 @@ def test_what_lies_beside_results_of_other_libraries_is_what_it_is(
     _, alone, _ = stored(tmp_path, log(), columns=columns)
     _, rows, _ = stored(tmp_path, log(ua="agent", novel=3), columns=columns)
     added = {api: values(rows)[api] for api in values(rows).keys() - values(alone).keys()}
-    assert added == {"ua": ("value", "agent")}
+    assert added == {"ua": ("value", "agent"), "novel": ("value", "3")}
 
 
 def test_the_four_states_of_fingerprintjs_survive(tmp_path: Path) -> None:
@@ -649,13 +650,14 @@ def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it
     results: list[dict[str, Any]], user: object, ascii_only: bool
 ) -> None:
     collector = FingerprintjsCollector()
+    collector.prepare(ColumnMap({"user": "id", "time": "at"}))
     for components in results:
         record = {"id": user, "at": 1, "version": "5.0.1", "components": components}
         raw = json.dumps(record, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
         quick = collector.quick_visit(raw, "id", "at")
         if quick is not None:
             slow = collector.visit(json.loads(raw))
-            assert quick == Visit(slow.values, slow.source, text_of(user), "1")
+            assert quick == replace(slow, user=text_of(user), time="1")
 
 
 def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:

@@ -39,6 +39,10 @@ def add(database: Database, path: Path, column_map: ColumnMap | None = None) -> 
         return ingest(database, log, choose_collector(log, column_map), column_map)
 
 
+NOW = 1_700_000_000
+NOW_AND_THEN = ({"time": NOW}, {"time": NOW + 1})
+
+
 def counts(report: BatchReport) -> tuple[int, int, int, int]:
     return report.read, report.stored, report.duplicates, report.rejected
 
@@ -147,7 +151,7 @@ def test_repeats_within_a_log_are_duplicates(tmp_path: Path, database: Database)
 def test_record_with_one_new_value_is_stored_and_the_rest_of_it_not_again(
     tmp_path: Path, database: Database
 ) -> None:
-    first = {"user": "u", "time": 0, "a": 1}
+    first = {"user": "u", "time": 1_700_000_000, "a": 1}
     add(database, write_json(tmp_path / "a.jsonl", [first]))
     report = add(database, write_json(tmp_path / "b.jsonl", [{**first, "b": 2}]))
     assert counts(report) == (1, 1, 0, 0)
@@ -159,7 +163,7 @@ def test_visits_differ_by_user_time_and_source(tmp_path: Path, database: Databas
     records: list[dict[str, Any]] = [
         {"user": user, "a": 1, **rest}
         for user in ("u", "w")
-        for rest in ({}, {"time": 0}, {"time": 1}, {"source": "s"}, {"time": 0, "source": "s"})
+        for rest in ({}, *NOW_AND_THEN, {"source": "s"}, {"time": NOW, "source": "s"})
     ]
     report = add(database, write_json(tmp_path / "a.jsonl", records))
     assert counts(report) == (10, 10, 0, 0)
@@ -261,7 +265,7 @@ def test_canonical_json(text: str, expected: str) -> None:
 
 
 cells = st.fixed_dictionaries(
-    {"user": st.sampled_from("uvw"), "time": st.sampled_from([0, 1])},
+    {"user": st.sampled_from("uvw"), "time": st.sampled_from([NOW, NOW + 1])},
     optional={"a": st.sampled_from("xy"), "b": st.sampled_from("xy")},
 )
 
@@ -275,7 +279,8 @@ def test_any_sequence_of_files_stores_each_observation_once(
     seen: set[tuple[Any, ...]] = set()
     with Database(folder / "db", create=True) as database:
         for i, records in enumerate(batches):
-            records.append({"user": "z", "time": i, "a": "x"})  # at least one API; no two alike
+            # at least one API; no two alike
+            records.append({"user": "z", "time": NOW + 9 + i, "a": "x"})
             report = add(database, write_json(folder / f"{i}.jsonl", records))
             assert report.read == report.stored + report.duplicates == len(records)
             seen |= {
