@@ -82,6 +82,14 @@ class Reading:
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
     ] = None
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null",
+            help="A text that stands for a missing value, such as NA; repeat for further ones.",
+            metavar="TEXT",
+        ),
+    ] = None
     flatten: Annotated[
         bool,
         typer.Option(
@@ -100,6 +108,7 @@ class Reading:
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
             flatten=column_map.flatten and self.flatten,
+            absent=column_map.absent | set(self.null or ()),
         )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from fpmonitor.logs.column_map import ColumnMap
 
 
-def json_texts(texts: Collection[str]) -> frozenset[str]:
+@cache
+def json_texts(texts: frozenset[str]) -> frozenset[str]:
     """Return the forms in JSON of values with these texts: strings, and numbers and words."""
     strings = {json.dumps(text, ensure_ascii=False) for text in texts}
     return frozenset(strings | {text for text in texts if _is_scalar(text)})
