@@ -120,9 +120,9 @@ def _text(column: str, kind: str) -> str:
     if kind in {"FLOAT", "DOUBLE"}:
         return (
             # What is no number is how pandas and numpy write that there is none.
-            f"CASE WHEN isnan({column}) THEN NULL "
-            f"WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
-            f"THEN {column}::BIGINT::VARCHAR ELSE {column}::VARCHAR END"
+            f"CASE WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
+            f"THEN TRY_CAST({column} AS BIGINT)::VARCHAR "
+            f"WHEN NOT isnan({column}) THEN {column}::VARCHAR END"
         )
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):
         return f"to_json({column})::VARCHAR"

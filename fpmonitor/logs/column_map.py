@@ -87,7 +87,7 @@ class ColumnMap:
                 f"column map {path}: null must be a list of texts",
                 hint='write numbers in quotes, as in null = ["NA", "-1"]',
             )
-        if not isinstance(null, list) and null not in {"value", "absent"}:
+        if not isinstance(null, list) and null not in ("value", "absent"):  # a table has no hash
             raise InputError(
                 f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
             )

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 @cache
 def json_texts(texts: frozenset[str]) -> frozenset[str]:
-    """Return the forms in JSON of values with these texts: strings, and numbers and words."""
+    """Return the forms in JSON of values with these texts: strings, numbers and words."""
     strings = {json.dumps(text, ensure_ascii=False) for text in texts}
-    return frozenset(strings | {text for text in texts if _is_scalar(text)})
+    scalars = {text for text in texts if _is_scalar(text)}
+    whole = {f"{text}.0" for text in scalars if text.removeprefix("-").isdigit()}
+    return frozenset(strings | scalars | whole)
 
 
 def _is_scalar(text: str) -> bool:
