@@ -76,13 +76,19 @@ def read_table(
     values: Sequence[Column],  # noqa: ARG001
     *,
     with_nulls: bool = False,  # noqa: ARG001
+    with_whole: bool = False,  # noqa: ARG001
 ) -> Table:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
     [log] = logs
     names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     _check_refusals(log, len(names))
-    return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
+    return Table(
+        _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
+        cells,
+        cells,
+        whole=f"[{', '.join(cells.values())}]::VARCHAR",
+    )
 
 
 def _read(log: LogFile, width: int, on_error: str) -> str:

@@ -204,26 +204,37 @@ def read_table(
     values: Sequence[Column],
     *,
     with_nulls: bool = False,
+    with_whole: bool = False,
 ) -> Table:
     """Read the members; a line that is no JSON object has none of them."""
-    tree = None if with_nulls else _tree(texts, values)
-    return _extracted(logs, texts, values) if tree is None else _typed(logs, texts, values, tree)
+    tree = None if with_nulls or with_whole else _tree(texts, values)
+    if tree is None:
+        return _extracted(logs, texts, values, with_nulls=with_nulls)
+    return _typed(logs, texts, values, tree)
 
 
-def _extracted(logs: Sequence[LogFile], texts: Sequence[Column], values: Sequence[Column]) -> Table:
+def _extracted(
+    logs: Sequence[LogFile],
+    texts: Sequence[Column],
+    values: Sequence[Column],
+    *,
+    with_nulls: bool,
+) -> Table:
     """Pick the members out of the text of each record: takes any name, tells null from absent."""
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
-        f"(SELECT json_extract(json, [{pointers}]) AS cells "  # noqa: S608 -- quoted
+        f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
         f"FROM {_read('read_json_objects', logs)})"
     )
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
+    text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
     return Table(
         relation,
         # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
         text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
-        value={column: f"{cells[column]}::VARCHAR" for column in values},
+        value={column: text.format(cells[column]) for column in values},
+        whole="json::VARCHAR",
     )
 
 

@@ -65,6 +65,7 @@ def read_table(
     values: Sequence[Column],  # noqa: ARG001
     *,
     with_nulls: bool = False,  # noqa: ARG001
+    with_whole: bool = False,  # noqa: ARG001
 ) -> Table:
     """Read the columns, under names of ours as theirs may differ in case alone."""
     [log] = logs
@@ -79,7 +80,14 @@ def read_table(
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
-    return Table(f"{read}) AS records({', '.join(names)})", cells, cells, by_column=numbered)
+    whole = ", ".join(_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+    return Table(
+        f"{read}) AS records({', '.join(names)})",
+        cells,
+        cells,
+        by_column=numbered,
+        whole=f"[{whole}]::VARCHAR",
+    )
 
 
 def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:

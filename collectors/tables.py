@@ -54,12 +54,16 @@ class Table:
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
     by_column
         Whether a column can be read without the others; then the relation also has `ROW`.
+    whole
+        Expression of a text of the whole record, whichever columns were asked for; of JSON lines
+        only where it was wanted.
     """
 
     relation: str
     text: Mapping[Column, str]
     value: Mapping[Column, str]
     by_column: bool = False
+    whole: str = "''"
 
 
 MAX_DEPTH = 4
@@ -103,6 +107,7 @@ class Reader(Protocol):
         values: Sequence[Column],
         *,
         with_nulls: bool = False,
+        with_whole: bool = False,
     ) -> Table:
         """Read some columns as text and others as values, in SQL.
 
@@ -114,6 +119,8 @@ class Reader(Protocol):
             The columns.
         with_nulls
             Whether a JSON null is the value `null`, rather than absent.
+        with_whole
+            Whether the text of the whole record is wanted, too.
         """
 
     def locate(

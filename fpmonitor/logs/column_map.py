@@ -33,6 +33,13 @@ class ColumnMap:
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
     absent
         Texts (`NA`, `-`) that stand for a missing value, in every format.
+    visitor
+        Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+
+    Raises
+    ------
+    InputError
+        A visitor and a column of users, or of numbers of them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -41,6 +48,16 @@ class ColumnMap:
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
     absent: frozenset[str] = frozenset()
+    visitor: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to who a row is."""
+        given = [name for name in ("user", "weight") if name in self.columns]
+        if self.visitor and given:
+            raise InputError(
+                f"who a row is: both a visitor and --{given[0]} {self.columns[given[0]]}",
+                hint=f"leave --visitor or --{given[0]} away",
+            )
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
@@ -61,10 +78,12 @@ class ColumnMap:
         null = content.pop("null", "absent")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
+        visitor = content.pop("visitor", False)
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null` and `flatten`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten` "
+                "and `visitor`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -91,7 +110,8 @@ class ColumnMap:
             raise InputError(
                 f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
             )
-        if not isinstance(flatten, bool):
-            raise InputError(f"column map {path}: flatten must be true or false")
+        for name, switch in (("flatten", flatten), ("visitor", visitor)):
+            if not isinstance(switch, bool):
+                raise InputError(f"column map {path}: {name} must be true or false")
         word: Literal["value", "absent"] = "value" if null == "value" else "absent"
-        return cls(columns, frozenset(ignore), word, apis, flatten, frozenset(absent))
+        return cls(columns, frozenset(ignore), word, apis, flatten, frozenset(absent), visitor)

@@ -104,13 +104,15 @@ def test_same_bytes_under_another_name_add_nothing(tmp_path: Path, database: Dat
     assert counts(add(database, write_json(tmp_path / "b.jsonl", records))) == (5, 0, 5, 0)
 
 
-def test_same_bytes_under_another_column_map_are_read_again(
+def test_same_bytes_under_another_column_map_are_refused_with_the_way_on(
     tmp_path: Path, database: Database
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", [{"user": "u", "a": None, "b": 1}])
     add(database, path, ColumnMap(null="absent"))
-    assert counts(add(database, path)) == (1, 1, 0, 0)
-    assert {row[3] for row in observations(database)} == {"a", "b"}
+    with pytest.raises(InputError, match="is stored already, under other options") as caught:
+        add(database, path)
+    assert "db forget --batch" in str(caught.value.hint)
+    assert {row[3] for row in observations(database)} == {"b"}
 
 
 @pytest.mark.parametrize("form", [list, long_records], ids=["wide", "long"])
