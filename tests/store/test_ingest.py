@@ -108,9 +108,9 @@ def test_same_bytes_under_another_column_map_are_refused_with_the_way_on(
     tmp_path: Path, database: Database
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", [{"user": "u", "a": None, "b": 1}])
-    add(database, path, ColumnMap(null="absent"))
+    add(database, path)
     with pytest.raises(InputError, match="is stored already, under other options") as caught:
-        add(database, path)
+        add(database, path, ColumnMap(null="value"))
     assert "db forget --batch" in str(caught.value.hint)
     assert {row[3] for row in observations(database)} == {"b"}
 
