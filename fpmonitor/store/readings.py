@@ -61,7 +61,7 @@ def reading_of(log: LogFile, collector: Collector, column_map: ColumnMap) -> byt
         sorted(column_map.columns.items()),
         sorted(column_map.ignore),
         # No other format has nulls that may be values; it was the default once.
-        column_map.null if log.format == "jsonl" else "value",
+        column_map.null if log.head.lstrip()[:1] == b"{" else "value",
         *([] if column_map.flatten else ["whole"]),
         *([["absent", *sorted(column_map.absent)]] if column_map.absent else []),
         *(["visitor"] if column_map.visitor else []),
