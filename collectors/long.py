@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
 
-_TEXTS = ("user", "time", "source", "api", "status")
+_IDS = ("visit_id", "session_id")
+_TEXTS = ("user", "time", "source", "api", "status", *_IDS)
 _STATUSES = "('value', 'undefined', 'error')"
 
 
@@ -27,6 +28,8 @@ class LongCollector:
     JSON has no word for it and leaves the member out, or writes null. With the status `value`, a
     JSON null is what the API returned. Where the value is a text that the column map calls absent,
     nothing is known of the API.
+    `visit_id` names the visit: a record of one that is stored adds what is new of it, whatever its
+    time. `session_id` names the session of the browser.
     """
 
     name: ClassVar[str] = "long"
@@ -77,10 +80,12 @@ class LongCollector:
                     WHEN value IS NULL AND whole IS NOT NULL THEN '{ABSENT}'
                     ELSE COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
                 END AS status,
-                COALESCE(value, {found}) AS value
+                COALESCE(value, {found}) AS value,
+                visit_id,
+                session_id
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
-        return Scan(select, None, values_are_json=is_json)
+        return Scan(select, None, values_are_json=is_json, names_visits=True)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

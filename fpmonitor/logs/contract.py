@@ -56,12 +56,16 @@ class Scan:
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
         the record from 0.
+    names_visits
+        Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
+        has none.
     """
 
     select: str
     apis: tuple[str, ...] | None
     values_are_json: bool
     by_column: bool = False
+    names_visits: bool = False
 
 
 class Collector(Protocol):
