@@ -65,6 +65,7 @@ def reading_of(log: LogFile, collector: Collector, column_map: ColumnMap) -> byt
         *([] if column_map.flatten else ["whole"]),
         *([["absent", *sorted(column_map.absent)]] if column_map.absent else []),
         *(["visitor"] if column_map.visitor else []),
+        *([column_map.log_format] if column_map.log_format else []),
     ]
     return json.dumps(reading).encode()
 
