@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.files import Patience
     from fpmonitor.store.snapshot import Window
+    from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,8 @@ class Invocation:
         return Patience(self.wait, note)
 
 
+# What is counted, as far as it is known: what this command prints speaks of it.
+UNIT: ContextVar[Unit] = ContextVar("UNIT", default="user")
 INVOCATION: ContextVar[Invocation] = ContextVar("INVOCATION", default=Invocation())  # noqa: B039 -- frozen
 
 
@@ -92,6 +95,7 @@ def open_monitor(
     )
     if not create:  # then no log is to be read
         monitor.database.bar_other_files()
+        UNIT.set(monitor.unit)
     return monitor
 
 
@@ -105,7 +109,9 @@ def _open_snapshot(
             "--snapshot: a snapshot keeps neither times nor sources",
             hint="omit --since, --until and --source, or use a database file",
         )
-    return SnapshotMonitor(folder, engine, view=view, audience=audience)
+    monitor = SnapshotMonitor(folder, engine, view=view, audience=audience)
+    UNIT.set(monitor.unit)
+    return monitor
 
 
 def open_database(db: Path, *, create: bool = False) -> Database:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.cli.context import UNIT
 from fpmonitor.cli.output import Shown
 from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
 from fpmonitor.render import decisions
@@ -40,6 +41,7 @@ def gate(
     """Answer whether a site that has read some APIs may read more."""
     asked = [*split_names(have), *split_names(want)]
     decided = read_any_decision(decision)
+    UNIT.set(decided.unit)
     if db is None:
         if isinstance(decided, LevelDecision):
             shown.show(decisions.gate(decided.answer(decided.vector_of(asked))))

@@ -14,7 +14,7 @@ from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.answers.trade_off import trade_offs
-from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.context import UNIT, open_monitor
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
@@ -161,6 +161,7 @@ def check_image(output: Path) -> None:
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
+    figure = figure.of(UNIT.get())
     drawn = figure.file
     if output.suffix == ".png":
         write_bytes(output, [_png(drawn)])
