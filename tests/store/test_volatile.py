@@ -9,7 +9,7 @@ import pytest
 
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
