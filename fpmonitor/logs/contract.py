@@ -100,6 +100,9 @@ class Scan:
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
         the record from 0.
+    names_visits
+        Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
+        has none.
     """
 
     select: str
@@ -109,6 +112,7 @@ class Scan:
     exact: Callable[[], Scan] | None = None
     coded: CodedRows | None = None
     by_column: bool = False
+    names_visits: bool = False
 
 
 class Collector(Protocol):
