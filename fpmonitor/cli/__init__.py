@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fpmonitor.cli.commands import PANELS, LazyCommand, name_values
-from fpmonitor.cli.context import INVOCATION, UNIT, Invocation
+from fpmonitor.cli.context import INVOCATION, Invocation
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable
 from fpmonitor.unit import spoken

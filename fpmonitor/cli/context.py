@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.files import Patience
     from fpmonitor.store.snapshot import Window
-    from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,6 @@ class Invocation:
         return Patience(self.wait, note)
 
 
-# What is counted, as far as it is known: what this command prints speaks of it.
-UNIT: ContextVar[Unit] = ContextVar("UNIT", default="user")
 INVOCATION: ContextVar[Invocation] = ContextVar("INVOCATION", default=Invocation())  # noqa: B039 -- frozen
 
 

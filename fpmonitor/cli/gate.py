@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.context import UNIT
 from fpmonitor.cli.output import Shown
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions

@@ -12,7 +12,7 @@ import typer
 
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
-from fpmonitor.cli.context import INVOCATION, UNIT, open_monitor
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import Storing
 from fpmonitor.cli.options import (
     DB,
@@ -26,6 +26,7 @@ from fpmonitor.cli.options import (
     number_of_users,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError

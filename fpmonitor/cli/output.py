@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fpmonitor.cli.context import UNIT
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError, StoppedError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output

@@ -14,10 +14,11 @@ from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.answers.trade_off import trade_offs
-from fpmonitor.cli.context import UNIT, open_monitor
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.decide.level_decision import LevelDecision
