@@ -20,6 +20,7 @@ from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -76,6 +77,8 @@ def _breakable(api: str) -> markupsafe.Markup:
 def page(template: str, *, status: int = 200, **values: Any) -> Response:
     """Return a template, filled."""
     text = _templates().get_template(template).render(style=static_path("dashboard.css"), **values)
+    if overview := values.get("overview"):
+        text = spoken(text, overview.unit)
     return HTMLResponse(
         text, status_code=status, headers=PAGE_HEADERS | {"Cache-Control": "no-store"}
     )
