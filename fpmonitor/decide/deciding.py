@@ -18,13 +18,14 @@ from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
-from fpmonitor.decide.utility import recommend, weight_bound
-from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.errors import EngineLostError, InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
+from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Proof, Setting, Verdict
     from fpmonitor.policy import Policy
+    from fpmonitor.population.evidence import Lack
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
@@ -53,6 +55,8 @@ def decide(
     setting: Setting = "population",
     missing: Missing = "value",
     coverage: Mapping[str, float | None] | None = None,
+    no_evidence: Mapping[str, Lack] | None = None,
+    assumed: Mapping[str, Lack] | None = None,
     weights: Mapping[str, float] | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
@@ -84,8 +88,10 @@ def decide(
         See `Decision`; at least the number of candidates.
     level
         Share of delta that the tests have; by default the whole, where something is estimated.
-    setting, missing, coverage
-        See `Decision`; `missing` and `coverage` are noted only.
+    setting, missing, coverage, assumed
+        See `Decision`; the last three are noted only.
+    no_evidence
+        See `Decision`; no set that holds one of them is searched.
     weights
         Utility of each API, 1 where not named.
     must, never
@@ -121,13 +127,14 @@ def decide(
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    assumed = (*["realised"] * policy.realised, *policy.sample.options)
-    if assumed and forecast:
+    models = (*["realised"] * policy.realised, *policy.sample.options)
+    if models and forecast:
         raise InputError(
-            f"forecast: not with --{assumed[0]}", hint=f"leave --forecast or --{assumed[0]} away"
+            f"forecast: not with --{models[0]}", hint=f"leave --forecast or --{models[0]} away"
         )
     started = time.perf_counter()
-    must, never, weights = sorted(set(must)), set(never), weights or {}
+    lacking = no_evidence or {}
+    must, never, weights = sorted(set(must)), {*never, *lacking}, weights or {}
     exact = setting == "sample" or policy.delta is None
     universe = None if exact else universe
     level = Level(level=policy.delta) if level is None else level
@@ -136,7 +143,7 @@ def decide(
         if known is None
         else _proven(
             known, policy, setting, missing=missing, seal=seal, universe=universe, level=level
-        )
+        ).without(lacking)
     )
     try:
         with INTERRUPTS.passing():
@@ -151,7 +158,7 @@ def decide(
     unproven: Proof | None = None if exact else {}
     if not (exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    many = max_size is None and len(policy.candidates) > MANY
+    many = max_size is None and len({*policy.candidates} - never) > MANY
     effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
     sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
     before = None if known is None else known.search
@@ -159,7 +166,8 @@ def decide(
         found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
     else:
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
-    borders, best = found.borders, recommend(found.borders.allow, weights=weights)
+    borders = found.borders
+    best = recommended_of(borders.allow, source, tests and tests.allow, weights=weights)
     bound = best.weight if borders.complete else found.bound
     cut = None
     if max_sets is not None or many:
@@ -186,6 +194,8 @@ def decide(
         proof=unproven if tests is None else tests.proof,
         guarantee="",
         coverage=coverage,
+        no_evidence=lacking,
+        assumed=assumed or {},
         allow=without_empty(borders.allow),
         block=without_empty(borders.block),
         undecided=undecided,
@@ -678,6 +688,32 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
     return Criterion(weights, np.full(largest + 1, float(limit)))
+
+
+def recommended_of(
+    allow: Iterable[ApiSet],
+    source: SpectrumSource,
+    criterion: Criterion | None,
+    *,
+    weights: Mapping[str, float],
+) -> RecommendedSet:
+    """Recommend an allowed set: of equal utility the one that a test sees furthest from its limit.
+
+    An interrupt, or the loss of the engine that holds the users, ends the look at the users: the
+    set is one of the greatest utility all the same. So it is where nothing was tested.
+    """
+
+    def share_of_limit(sets: Sequence[ApiSet]) -> list[float]:
+        if criterion is None:
+            return [0.0] * len(sets)
+        with suppress(EngineLostError, KeyboardInterrupt), INTERRUPTS.passing():
+            return [
+                criterion.score(spectrum) / (float(criterion.limits[len(apis)]) or 1.0)
+                for apis, spectrum in zip(sets, spectra_of(source, sets), strict=True)
+            ]
+        return [0.0] * len(sets)
+
+    return recommend(allow, weights=weights, exposure=share_of_limit)
 
 
 def without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from fpmonitor.decide.decision import (
 )
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.population.evidence import Lack
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
@@ -75,6 +76,8 @@ class LevelDecision(Result):
         How many users count where not all that were observed do; null where all do.
     policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
         As in `Decision`.
+    assumed
+        As in `Decision`; a decision about levels is about no other APIs without evidence.
     names, proof
         As in `Decision`; the limits of the proof are by the sum of the levels above the lowest.
     """
@@ -99,6 +102,7 @@ class LevelDecision(Result):
     source: str | None = None
     masked: tuple[str, ...] = ()
     coverage: Mapping[str, float | None] | None = None
+    assumed: Mapping[str, Lack] = field(default_factory=dict)
     names: Mapping[str, str]
     design: DesignPart | None = None
     drawn: Drawn | None = None
@@ -109,6 +113,7 @@ class LevelDecision(Result):
     registered = False
     universe = None
     confirmation = None
+    no_evidence: ClassVar[Mapping[str, Lack]] = {}
 
     @property
     def fixed(self) -> str:
@@ -256,7 +261,7 @@ class LevelDecision(Result):
         for name in ("allow", "block", "undecided"):
             content[name] = [self.shown(vector) for vector in getattr(self, name)]
         content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("design", "drawn", "coverage", "masked"):
+        for name in ("design", "drawn", "coverage", "masked", "assumed"):
             if not content[name]:
                 del content[name]
         content["policy"]["sample"] = self.policy.sample.to_json()
