@@ -29,7 +29,7 @@ from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.levels import decide_levels
 from fpmonitor.decide.vectors import VectorSearch
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.level_source import LevelSource

@@ -9,7 +9,8 @@ from fpmonitor.collectors.renamed import RenamedCollector
 from fpmonitor.vocabulary import aliases_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import ColumnMap, LogFile
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.log_file import LogFile
 
 _NO_APIS = {"counter", "updateDate", "endDate", "addressHttp", "hostHttp", "connectionHttp"}
 

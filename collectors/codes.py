@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fpmonitor.logs import InexactReadingError
+from fpmonitor.logs.contract import InexactReadingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,23 +11,16 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Survey, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError
-from fpmonitor.logs import (
-    LONG_LINE,
-    MAX_APIS,
-    MAX_RECORD_BYTES,
-    MAX_REFUSED,
-    NOT_UTF_8,
-    RECODE,
-    Reject,
-    excerpt,
-)
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Reject
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 _DELIMITERS = (",", "\t", ";", "|")
 _BLOCK = 1 << 20
@@ -87,7 +80,12 @@ def read_table(
     names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     _check_refusals(log, len(names))
-    return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
+    return Table(
+        _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
+        cells,
+        cells,
+        whole=f"[{', '.join(cells.values())}]::VARCHAR",
+    )
 
 
 def _read(log: LogFile, width: int, on_error: str) -> str:

@@ -9,7 +9,9 @@ from fpmonitor.collectors.long import LongCollector
 from fpmonitor.collectors.renamed import column_names
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 _HASH = "metric_hash"
 

@@ -22,13 +22,16 @@ from fpmonitor.collectors.tables import (
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, NOT_UTF_8, Reject, excerpt
+from fpmonitor.errors import excerpt
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays whole
@@ -234,7 +237,7 @@ def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) 
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
-        f"(SELECT json_extract(json, [{pointers}]) AS cells "  # noqa: S608 -- quoted
+        f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
         f"FROM {_read('read_json_objects', log)})"
     )
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
@@ -243,6 +246,7 @@ def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) 
         # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
         text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
         value={column: f"{cells[column]}::VARCHAR" for column in values},
+        whole="json::VARCHAR",
     )
 
 

@@ -20,14 +20,14 @@ from fpmonitor.collectors.codes import Codes, joined
 from fpmonitor.collectors.json_lines import leaves_of, pointer
 from fpmonitor.collectors.tables import ATTRIBUTES, select_fields
 from fpmonitor.duckdb_connection import ArrowStream, in_memory
-from fpmonitor.logs import InexactReadingError
+from fpmonitor.logs.contract import InexactReadingError
 from fpmonitor.sql import quote_name, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fpmonitor.collectors.tables import Column
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
 
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
 _MAX_PIECES = 32

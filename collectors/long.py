@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column
-from fpmonitor.logs import Scan
+from fpmonitor.logs.contract import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Refused, Reject
+    from fpmonitor.logs.log_file import LogFile
 
 _TEXTS = ("user", "time", "source", "api", "status")
 _STATUSES = "('value', 'undefined', 'error')"

@@ -11,14 +11,14 @@ import duckdb
 from fpmonitor.collectors.calls import script_of, site_of
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import Call
+from fpmonitor.logs.contract import Call
 from fpmonitor.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
 
 _SITES = ("top_level_url", "document_url", "top_url")  # the newest name first
 _WRITES = ("set", "set(failed)", "set(prevented)")

@@ -15,13 +15,14 @@ from fpmonitor.collectors.tables import (
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.logs import ROW, Reject
+from fpmonitor.logs.contract import ROW, Reject
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused
+    from fpmonitor.logs.contract import Refused
+    from fpmonitor.logs.log_file import LogFile
 
 _MOST_READ_ALONE = 256  # columns: every statement names all of them to DuckDB
 _ROW_NUMBER = "file_row_number"
@@ -78,7 +79,14 @@ def read_table(
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
-    return Table(f"{read}) AS records({', '.join(names)})", cells, cells, by_column=numbered)
+    whole = ", ".join(_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+    return Table(
+        f"{read}) AS records({', '.join(names)})",
+        cells,
+        cells,
+        by_column=numbered,
+        whole=f"[{whole}]::VARCHAR",
+    )
 
 
 def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:

@@ -8,7 +8,7 @@ from fpmonitor.collectors import csv_text, json_lines, parquet
 
 if TYPE_CHECKING:
     from fpmonitor.collectors.tables import Reader
-    from fpmonitor.logs import Format, LogFile
+    from fpmonitor.logs.log_file import Format, LogFile
 
 _READERS: dict[Format, Reader] = {"csv": csv_text, "jsonl": json_lines, "parquet": parquet}
 

@@ -12,7 +12,9 @@ from fpmonitor.collectors.wide import WideCollector
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 
 class RenamedCollector(WideCollector, ABC):

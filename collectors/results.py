@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.records import RecordCollector, value_text
+from fpmonitor.collectors.nested import Reading, Result, Told, holds, read
+from fpmonitor.collectors.records import RecordCollector, RecordError, Visit
 from fpmonitor.collectors.suspects import refuse_suspects
-from fpmonitor.vocabulary import meaning
+from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from fpmonitor.logs import ColumnMap, LogFile, Scan
-
-_FIELDS = ("user", "time", "source")
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.logs.log_file import LogFile
 
 
 class ResultCollector(RecordCollector):
-    """Reads results of a library; of what lies beside them (`ua`), members are kept.
+    """Reads results of a library, at any depth of a record and in texts that are JSON.
 
-    Those, that is, by which the vocabulary or the user means an API, under their own names.
+    Results of other libraries in the record are read as theirs. Whatever else it holds is kept
+    under its own name, as the wide collector keeps it.
     """
 
-    own_members: ClassVar[frozenset[str]] = frozenset()
+    # Libraries that tell less: a log with a result of another one as well is one of the other.
+    is_minor: ClassVar[bool] = False
+    left_out: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: Mapping[str, str] = {}
-        self._beside: tuple[str, ...] = ()
+        self.prepared: Reading | None = None
+
+    @abstractmethod
+    def is_result(self, content: Any) -> bool:
+        """Whether this is a result, by what only this library has."""
+
+    @abstractmethod
+    def result(self, content: Any) -> Result:
+        """Tell what a result says.
+
+        Raises
+        ------
+        RecordError
+            It holds a value that cannot be kept.
+        """
+
+    def recognises_record(self, record: Any) -> bool:
+        """Whether the record is or holds a result, and none of a library that tells more."""
+        return holds(record, self.is_result) and not any(
+            holds(record, other.is_result)
+            for other in _libraries()
+            if self.is_minor and not other.is_minor
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """How records are read: as `scan` was told, or with the default names."""
+        return self.prepared or Reading(_libraries())
+
+    def visit(self, record: Any) -> Visit:
+        """Tell what the results of a record say, and what lies beside them."""
+        told = read(record, self.reading)
+        if not told.sources:
+            raise RecordError(f"no result of {self.name}")
+        order = [library.name for library in self.reading.libraries]
+        source = told.sources[min(told.sources, key=order.index)]
+        return Visit(told.values, source, not_taken=told.not_taken)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -38,33 +79,31 @@ class ResultCollector(RecordCollector):
             What lies beside a result looks like a time, and none is named; or no record says
             anything of an API.
         """
-        self._said = {**dict.fromkeys(column_map.ignore, ""), **column_map.apis}
-        first = [record for record in self.first(log) if isinstance(record, dict)]
-        names = {name for record in first for name in record}
-        names -= self.own_members | {*map(column_map.name_of, _FIELDS)}
-        self._beside = tuple(sorted(names))
-        sample = _texts(first, self._beside)
-        refuse_suspects(log, sample, names - column_map.ignore, column_map, {"time"})
+        self.prepare(column_map)
+        sample = self._sample(log)
+        refuse_suspects(log, sample, sample, column_map, {"time"})
         return super().scan(log, column_map)
 
-    def is_beside(self, name: str) -> bool:
-        """Whether a member is an API that is not the library's."""
-        return name not in self.own_members and bool(meaning(name, self._said))
+    def prepare(self, column_map: ColumnMap) -> None:
+        """Take from a column map what is no API."""
+        fields = {column_map.name_of("source"): "the library tells the source"}
+        told = [*map(column_map.name_of, ("user", "time")), *column_map.ignore]
+        fields |= dict.fromkeys(told, "")
+        self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
 
-    def values_beside(self, *objects: Mapping[str, Any]) -> dict[str, str]:
-        """Values of members that are APIs, of some objects around what the library returned."""
-        return {
-            name: value_text(value)
-            for members in objects
-            for name, value in members.items()
-            if isinstance(value, str | int | float) and self.is_beside(name)
-        }
+    def _sample(self, log: LogFile) -> dict[str, list[str]]:
+        """Names of what the first records tell, and their texts."""
+        sample: dict[str, list[str]] = {}
+        for record in self.first(log):
+            told = read(record, self.reading) if holds(record, self.is_result) else Told()
+            for name, text in told.values.items():
+                sample.setdefault(name, []).append(text.removeprefix('"').removesuffix('"'))
+        return sample
 
 
-def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[str]]:
-    """Return texts and numbers of members, by their names."""
-    found = {name: [record.get(name) for record in records] for name in names}
-    return {
-        name: [str(value) for value in values if isinstance(value, str | int | float)]
-        for name, values in found.items()
-    }
+@cache
+def _libraries() -> tuple[ResultCollector, ...]:
+    """All libraries whose results can be read; those that tell less are the last."""
+    loaded = [load_plugin(COLLECTORS, name)() for name in plugin_names(COLLECTORS)]
+    found = [one for one in loaded if isinstance(one, ResultCollector)]
+    return tuple(sorted(found, key=lambda one: one.is_minor))

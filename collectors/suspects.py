@@ -7,14 +7,14 @@ from itertools import pairwise
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.errors import InputError
-from fpmonitor.logs import describe_names, excerpt
+from fpmonitor.errors import InputError, describe_names, excerpt
 from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fpmonitor.logs import ColumnMap, LogFile
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.log_file import LogFile
 
 _FEWEST = 20  # values of which a habit can be told
 _FEWEST_NAMED = 5  # where the name tells it, too: records of libraries are large, and few are seen

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS
+from fpmonitor.logs.contract import MAX_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fpmonitor.logs import LogFile, Refused, Reject
+    from fpmonitor.logs.contract import Refused, Reject
+    from fpmonitor.logs.log_file import LogFile
 
 
 ATTRIBUTES = "attributes"
@@ -81,6 +82,8 @@ class Table:
         Columns of JSON lines whose value is plain text all the same.
     by_column
         Whether a column can be read without the others; then the relation also has `ROW`.
+    whole
+        Expression of a text of the whole record, whichever columns were asked for.
     """
 
     relation: str
@@ -88,6 +91,7 @@ class Table:
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
     by_column: bool = False
+    whole: str = "''"
 
 
 MAX_DEPTH = 4

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.calls import script_of, site_of
 from fpmonitor.collectors.records import first_records, json_records
-from fpmonitor.logs import Call
+from fpmonitor.logs.contract import Call
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs.log_file import LogFile
 
 
 class TrackerradarCollector:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.logs import ColumnMap, Frame, LazyFrame
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.frames import Frame, LazyFrame
     from fpmonitor.monitor import Monitor, RejectedRecord
     from fpmonitor.policy import Departure, Drawn, Policy, SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
@@ -116,7 +117,8 @@ _HOMES = {
     "disclosure": ("Audience",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "export.coverage": ("Coverage",),
-    "logs": ("ColumnMap", "Frame", "LazyFrame"),
+    "logs.column_map": ("ColumnMap",),
+    "logs.frames": ("Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
     "policy": ("Departure", "Drawn", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),

@@ -18,8 +18,9 @@ Anything outside this tree is a bug of fpmonitor and shows its traceback.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class FpmonitorError(Exception):
@@ -124,3 +125,15 @@ def reason_of(error: Exception) -> str:
     Where there is none, the name of the error.
     """
     return " ".join(str(error).split("\n", 1)[0].split()) or type(error).__name__
+
+
+def excerpt(text: str) -> str:
+    """Return the beginning of a record, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def describe_names(names: Sequence[Any]) -> str:
+    """List names for a message, the first dozen."""
+    shown = ", ".join(str(name) for name in names[:12])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > 12 else "")

@@ -31,7 +31,10 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
-from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
+from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
+from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex

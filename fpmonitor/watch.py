@@ -44,7 +44,8 @@ from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.exporter import printable
-from fpmonitor.logs import ColumnMap, is_log
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.question import Question

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 
 from fpmonitor.cluster.portable import transpile
-from fpmonitor.errors import InputError, StoreError
-from fpmonitor.logs import excerpt
+from fpmonitor.errors import InputError, StoreError, excerpt
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.sql import statement
 

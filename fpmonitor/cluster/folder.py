@@ -27,9 +27,8 @@ from fpmonitor.cluster.snapshot import (
     told_by,
     values_join,
 )
-from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
-from fpmonitor.logs import excerpt
 from fpmonitor.population.browsers import (
     TELLING_APIS,
     BrowserGroups,

@@ -20,8 +20,7 @@ from fpmonitor.duckdb_connection import (
     interrupt_and_close,
     keyboard_interrupts,
 )
-from fpmonitor.errors import InputError, StoreError, reason_of
-from fpmonitor.logs import excerpt
+from fpmonitor.errors import InputError, StoreError, excerpt, reason_of
 from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.ingest import canonical_json

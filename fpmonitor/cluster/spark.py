@@ -15,8 +15,7 @@ import polars as pl
 
 from fpmonitor.closing import Closing
 from fpmonitor.cluster.portable import needs_extra, sqlglot
-from fpmonitor.errors import EngineLostError, InputError, StoreError
-from fpmonitor.logs import excerpt
+from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,8 +12,8 @@ from fpmonitor.cluster.engine import rows, union
 from fpmonitor.cluster.local import LocalEngine
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.logs import MAX_APIS, excerpt
+from fpmonitor.errors import InputError, UnknownNameError, excerpt
+from fpmonitor.logs.contract import MAX_APIS
 from fpmonitor.sql import quote_name, statement
 from fpmonitor.store.ingest import LARGE_VALUE_BYTES, canonical_json
 

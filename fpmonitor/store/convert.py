@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest

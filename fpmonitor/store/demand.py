@@ -16,7 +16,8 @@ from typing import Any, Literal
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.logs import DemandCollector, LogFile
+from fpmonitor.logs.contract import DemandCollector
+from fpmonitor.logs.log_file import LogFile
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
 from fpmonitor.store.database import Database
 

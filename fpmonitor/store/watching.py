@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from fpmonitor.logs import ColumnMap
+    from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.store.database import Database
 
 

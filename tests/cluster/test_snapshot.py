@@ -17,7 +17,7 @@ from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.memory import MemorySource

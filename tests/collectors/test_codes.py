@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from fpmonitor.collectors import codes, wide
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_RECORD_BYTES, ColumnMap, InexactReadingError, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.contract import InexactReadingError
+from fpmonitor.logs.finding import log_files
+from fpmonitor.logs.log_file import MAX_RECORD_BYTES
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import choose_collector, ingest
 

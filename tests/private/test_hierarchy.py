@@ -18,7 +18,8 @@ from scipy import stats
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.hierarchy import keep_rules, next_ask, next_sets, open_sets, simulate
 from fpmonitor.private.knowledge import Knowledge, level_of

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.attacks import attack_groups
 from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows

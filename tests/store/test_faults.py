@@ -35,7 +35,8 @@ SEED = 20260304
 INGEST = """
 import sys
 from pathlib import Path
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import choose_collector, ingest
 

@@ -27,7 +27,7 @@ from fpmonitor.answers.standing import is_news, judged
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command

@@ -1,0 +1,145 @@
+"""The account of a log: what each of its members is taken for, and why.
+
+A member is a column, or what is at a path of nested ones. The evidence is its values in the whole
+log; its name decides only where they leave it open.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Kind = Literal[
+    "API",
+    "user",
+    "time",
+    "source",
+    "weight",
+    "identifier",
+    "metadata",
+    "constant",
+    "empty",
+    "errors",
+    "not taken",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# What is stored, however little it tells: in another log it may tell more.
+STORED: frozenset[Kind] = frozenset({"API", "constant", "empty", "errors"})
+SET_ASIDE: frozenset[Kind] = frozenset({"identifier", "metadata", "not taken"})
+_PLURALS = {"API": "APIs", "identifier": "identifiers"}
+TIME_OF_RECORDS = "the time of each record"
+_ERROR = re.compile(
+    r"err(or)?|err(or)?[\W_].*|(?-i:\w*(Error|Exception))\b.*|([\w ]+ )?(error|exception)\b.*"
+    r"|uncaught\b.*|\[object \w+\]"
+    r"|.*\b(blocked|timed? ?out|unavailable|unsupported|forbidden|failed|refused|cannot|can't"
+    r"|could ?n[o']t|(permission|access) denied|is (undefined|not a function)"
+    r"|not (available|supported|allowed|implemented|found|defined|permitted))\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_LONGEST_ERROR = 200
+_MISSING = {"", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil"}
+_MISSING |= {"undefined", "\\n", "(not set)", "not set", "missing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What one member of a log is.
+
+    Attributes
+    ----------
+    path
+        Its name in the log, nested ones joined by dots.
+    kind
+        What it is taken for.
+    api
+        The API as which it is stored; null for what is none.
+    why
+        The reason, in a few words.
+    records
+        Records that have a value.
+    values
+        Different values.
+    commonest
+        The value that most records have, where at least k users share it; else null.
+    """
+
+    path: str
+    kind: Kind
+    api: str | None
+    why: str
+    records: int
+    values: int
+    commonest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the members of a log are.
+
+    Attributes
+    ----------
+    records
+        Records that could be used.
+    unit
+        What a record tells of: a `user` whom a column names, a `visitor` by a rule, or a `row`.
+    members
+        Every member of the log.
+    """
+
+    records: int
+    unit: str
+    members: tuple[Member, ...]
+
+    @property
+    def set_aside(self) -> list[Member]:
+        """Members that are not stored, although they have values and are no field of a record."""
+        return [
+            member for member in self.members if member.kind in SET_ASIDE or _is_spare_time(member)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the account as it is kept and printed."""
+        return asdict(self) | {"members": [asdict(member) for member in self.members]}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Account:
+        """Read what `to_json` returned."""
+        members = tuple(Member(**member) for member in content["members"])
+        return cls(content["records"], content["unit"], members)
+
+    @classmethod
+    def from_text(cls, text: str | None) -> Account | None:
+        """Read the JSON text of an account; null for logs that were stored without one."""
+        return None if text is None else cls.from_json(json.loads(text))
+
+
+def _is_spare_time(member: Member) -> bool:
+    return member.kind == "time" and member.why != TIME_OF_RECORDS
+
+
+def summary(members: Iterable[Member]) -> str:
+    """Say in one line how many members are of which kind."""
+    counts = Counter(member.kind for member in members)
+    total = sum(counts.values())
+    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts[kind]]
+    return f"from {total} column{'s' if total != 1 else ''}: {', '.join(told)}"
+
+
+def _words(kind: Kind, times: int) -> str:
+    return kind if times == 1 else _PLURALS.get(kind, kind)
+
+
+def is_error_text(text: str) -> bool:
+    """Whether a value tells that reading the API went wrong, such as `ERR_TIMEOUT`."""
+    return len(text) <= _LONGEST_ERROR and _ERROR.fullmatch(text.strip()) is not None
+
+
+def is_missing_text(text: str) -> bool:
+    """Whether a value is how some writer spells that there is none, such as `NA` or `-`."""
+    return text == "None" or text.strip().casefold() in _MISSING

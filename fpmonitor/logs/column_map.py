@@ -1,0 +1,105 @@
+"""Which columns of a log hold what: the column map, as words and as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_toml
+
+_FIELDS = ("user", "time", "api", "value", "status", "source", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Which columns of a log hold what.
+
+    Attributes
+    ----------
+    columns
+        Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log. `user` may
+        be `row`: each record of a wide log is a user. `weight` is a number of such users.
+    ignore
+        Columns of a wide log that are no APIs.
+    null
+        What a JSON `null` in a wide record means: a value that the API returned, or absent.
+    apis
+        Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
+        is, empty for none.
+    flatten
+        Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    visitor
+        Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+
+    Raises
+    ------
+    InputError
+        A visitor and a column of users, or of numbers of them.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    ignore: frozenset[str] = frozenset()
+    null: Literal["value", "absent"] = "value"
+    apis: Mapping[str, str] = field(default_factory=dict)
+    flatten: bool = True
+    visitor: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to who a row is."""
+        given = [name for name in ("user", "weight") if name in self.columns]
+        if self.visitor and given:
+            raise InputError(
+                f"who a row is: both a visitor and --{given[0]} {self.columns[given[0]]}",
+                hint=f"leave --visitor or --{given[0]} away",
+            )
+
+    def name_of(self, field_name: str) -> str:
+        """Name of a field's column in the log."""
+        return self.columns.get(field_name, field_name)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> ColumnMap:
+        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
+
+        Raises
+        ------
+        InputError
+            Not readable, not TOML, or with words that a column map does not have.
+        """
+        content = read_toml(path, "column map")
+        columns = content.pop("columns", {})
+        ignore = content.pop("ignore", [])
+        null = content.pop("null", "value")
+        apis = content.pop("apis", {})
+        flatten = content.pop("flatten", True)
+        visitor = content.pop("visitor", False)
+        if content:
+            raise InputError(
+                f"column map {path}: unknown {', '.join(sorted(content))}",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten` "
+                "and `visitor`",
+            )
+        if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
+            ignore, list
+        ):
+            raise InputError(
+                f"column map {path}: `columns` and `apis` must be tables and `ignore` a list",
+                hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
+            )
+        unknown = sorted(set(columns) - set(_FIELDS))
+        if unknown:
+            raise InputError(
+                f"column map {path}: unknown field {', '.join(unknown)}",
+                hint=f"fields are {', '.join(_FIELDS)}",
+            )
+        if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
+            raise InputError(f"column map {path}: names must be strings")
+        if null not in ("value", "absent"):  # a list has no hash
+            raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
+        for name, switch in (("flatten", flatten), ("visitor", visitor)):
+            if not isinstance(switch, bool):
+                raise InputError(f"column map {path}: {name} must be true or false")
+        return cls(columns, frozenset(ignore), null, apis, flatten, visitor)

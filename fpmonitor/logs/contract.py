@@ -1,0 +1,171 @@
+"""The contract between a log, its collector and the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl  # slow to load
+
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.log_file import LogFile
+
+MAX_REFUSED = 100_000
+MAX_APIS = 4000
+NOT_UTF_8 = "not UTF-8"
+RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpmonitor ingest -`"
+# Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
+NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
+ROW = "log_row"
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that was not stored: its line (Parquet: row) from 1, why, and its beginning."""
+
+    line: int
+    reason: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that DuckDB's CSV reader refused: its first byte in the unpacked log, why, text."""
+
+    offset: int
+    reason: str
+    text: str
+
+
+class InexactReadingError(Exception):
+    """A fast way of reading that cannot tell exactly what this log holds."""
+
+
+class CodedRows(Protocol):
+    """Rows of a wide log whose values become codes while they are read."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """For each API the column that holds its codes; several APIs may share one."""
+
+    @property
+    def select(self) -> str:
+        """How the store reads one batch, the table `coded_batch`; see `Scan`."""
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """Read the log; each batch has columns of text and columns of codes (UInt32).
+
+        Raises
+        ------
+        InexactReadingError
+            The log must be read in another way.
+        """
+
+    def dictionary(self, column: str) -> pl.DataFrame:
+        """Return what the codes of a column stand for, once all batches have been read.
+
+        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String; the value in the
+        log, or its JSON text); an API about which a code says nothing is absent.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """How the store reads the records of a log.
+
+    Attributes
+    ----------
+    select
+        A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
+        columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
+        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide; where values are JSON text, also
+        `undefined` and `error:` followed by the message as JSON text or null).
+    apis
+        Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
+    values_are_json
+        Whether values are JSON text (strings in quotes) rather than plain text.
+    plain
+        Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
+    exact
+        Reads the same more slowly, for logs where this way raises `InexactReadingError`, or where
+        the text of a plain column could be a number or a string.
+    coded
+        Wide logs: rows with codes instead of values; then `select` reads one batch of them, the
+        table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
+    by_column
+        Wide logs: whether a column can be read without the others, as in Parquet. Then the store
+        need not keep the values until it knows them all; `select` also yields `ROW`, the place of
+        the record from 0.
+    """
+
+    select: str
+    apis: tuple[str, ...] | None
+    values_are_json: bool
+    plain: frozenset[int] = frozenset()
+    exact: Callable[[], Scan] | None = None
+    coded: CodedRows | None = None
+    by_column: bool = False
+
+
+class Collector(Protocol):
+    """Turns the logs of one source into records for the store."""
+
+    name: ClassVar[str]
+
+    def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
+        """Whether the shape of the log is the one that this collector reads."""
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
+
+        Raises
+        ------
+        InputError
+            The log is not what the collector reads.
+        """
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored.
+
+        Parameters
+        ----------
+        log
+            The log that was scanned.
+        rows
+            Row of the scan, from 0 -> reason.
+        refused
+            Records that are no row of the scan, in their order.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script that read an API on a site `calls` times; rejected where one of them is empty."""
+
+    site: str
+    script: str
+    api: str
+    calls: int
+
+
+class DemandCollector(Protocol):
+    """Turns the demand logs of one source into calls."""
+
+    name: ClassVar[str]
+
+    def recognises(self, log: LogFile) -> bool:
+        """Whether the log is one of this source."""
+
+    def calls(self, log: LogFile) -> Iterator[Call]:
+        """Read the calls; a record that cannot be used yields one that names nothing.
+
+        Raises
+        ------
+        InputError
+            The log cannot be read.
+        """
