@@ -17,6 +17,7 @@ _ERROR = re.compile(
     r"""
     ^\W*(uncaught\s+)?\[?(object\s+)?(                              # TypeError: ..., [object Error]
         (?-i:[\w.]*(Error|Exception|ERROR|EXCEPTION))|error|exception)\b
+    | ^\[object\ \w+\]$
     | ^\W*(err|ns_error|dom_exception|e_fail)_\w+                   # ERR_TIMEOUT, NS_ERROR_FAILURE
     | ^e(timedout|conn\w+|acces|perm|notfound|inval)\b              # ETIMEDOUT of Node
     | ^\{\s*"(error|exception|reason)"\s*:                          # {"error": ...}
