@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.nested import Reading, Result, Told, holds, read
-from fpmonitor.collectors.records import RecordCollector, RecordError, Visit
+from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
 from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
@@ -87,7 +87,7 @@ class ResultCollector(RecordCollector):
     def prepare(self, column_map: ColumnMap) -> None:
         """Take from a column map what is no API."""
         fields = {column_map.name_of("source"): "the library tells the source"}
-        told = [*map(column_map.name_of, ("user", "time")), *column_map.ignore]
+        told = [*map(column_map.name_of, ("user", "time", *IDS)), *column_map.ignore]
         fields |= dict.fromkeys(told, "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
 

@@ -38,6 +38,7 @@ from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.sql import statement
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values, keep_digests_only
 from fpmonitor.store.names import say_names
@@ -686,7 +687,11 @@ def _stage(database: Database, scan: Scan) -> None:
     if scan.apis is not None:
         columns = [ROW] if scan.by_column else _value_columns(scan)
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
-    fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
+    named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
+    fragments = {
+        "scan": statement(named, scan=scan.select),
+        "columns": ", ".join(dict.fromkeys(columns)),
+    }
     if scan.coded is None:
         stage(fragments=fragments | {"table": "staged"})
         return
@@ -844,6 +849,7 @@ def _store_observations(
         database.run("ingest/add_visits_of_logs")
     else:
         database.run("ingest/add_visits", batch=batch)
+    database.run("ingest/add_page_views")
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
     database.run("ingest/create_unordered_visit")

@@ -43,6 +43,7 @@ TABLES = (
     "observation",
     "demand_batch",
     "demand",
+    "demand_reject",
     "certified_check",
     "checked_list",
     "checked_window",
@@ -52,6 +53,7 @@ TABLES = (
     "notice",
     "question",
     "forgotten_user",
+    "page_view",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -64,6 +66,7 @@ _MERGE_OBSERVATIONS = (
     "transfer/add_sources",
     "transfer/number_visits",
     "transfer/add_visits",
+    "transfer/add_page_views",
     "transfer/take_observations",
     "transfer/add_apis",
     "transfer/add_values",
@@ -74,6 +77,7 @@ _MERGE_REST = (
     "transfer/number_demand_batches",
     "transfer/add_demand_batches",
     "transfer/add_demand",
+    "transfer/add_demand_rejects",
     "transfer/add_checks",
     "transfer/add_forgetting",
     "transfer/add_checked_lists",
