@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.evidence import Seen, find_lack
 from fpmonitor.population.stored import StoredSnapshot
