@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-import fpmonitor
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
@@ -34,6 +33,8 @@ from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
+from fpmonitor.unit import check_limits
+from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
@@ -356,13 +357,14 @@ def report_trend(
     Raises
     ------
     PolicyError, UnknownNameError, InputError
-        A number out of range, an API never observed, an empty set.
+        A number out of range, an API never observed, an empty set; or rows that may be no users.
     UndecidableError
         No visit has a time, or no window has k users.
     """
     check_share("false_alarms", false_alarms)
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
+    check_limits(windows.units, rows_are_users=question.counted or question.sample.rows_are_users)
     wanted = sorted_sets(map(windows.named, sets))
     k = question.k
     places = _places(windows, k, wanted, against=against, progress=progress)
@@ -447,7 +449,7 @@ def _places(
     """Follow the windows; those that have not changed since they were kept are not read again."""
     apis = sorted({api for names in sets for api in names})
     # Each version, and each edition of the tests, finds by rules of its own.
-    asked = (fpmonitor.__version__, _EDITION, k, against, sets)
+    asked = (__version__, _EDITION, k, against, sets)
     read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
     places: list[_Place] = []
     fresh: list[KeptWindow] = []

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-import fpmonitor
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
 from fpmonitor.question import Missing, Question, read_strata
+from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
 _MOST_DIGITS = 30
@@ -44,7 +44,7 @@ def _check_counter(context: typer.Context, counter: str) -> str | None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"fpmonitor {fpmonitor.__version__}")
+        print(f"fpmonitor {__version__}")
         raise typer.Exit
 
 
@@ -225,6 +225,14 @@ CLUSTER = Annotated[
         rich_help_panel="Question",
     ),
 ]
+ROWS_ARE_USERS = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-users",
+        help="Take each row of a log that names no users for a user; the answer says so.",
+        rich_help_panel="Question",
+    ),
+]
 SINCE = Annotated[
     datetime | None,
     typer.Option(
@@ -319,11 +327,13 @@ class Exposure:
     k: K = 10
     population: POPULATION = None
     delta: DELTA = 0.05
+    rows_are_users: ROWS_ARE_USERS = False
 
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        return Question(self.k, self.population, self.delta)
+        sample = SampleModel(rows_are_users=self.rows_are_users)
+        return Question(self.k, self.population, self.delta, sample=sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +353,7 @@ class ExposureOfSample(Exposure):
             strata=None if self.strata is None else read_strata(self.strata),
             fake_share=self.fake_share,
             cluster=self.cluster,
+            rows_are_users=self.rows_are_users,
         )
         return replace(super().question, sample=sample)
 
@@ -357,3 +368,14 @@ class AskedOfSample(ExposureOfSample):
     def question(self) -> Question:
         """The question that the options ask."""
         return replace(super().question, missing=self.missing)
+
+
+LOG_FORMAT = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        help="The log_format of nginx or the LogFormat of Apache by which a server wrote the log.",
+        metavar="TEXT",
+        show_default="recognised",
+    ),
+]

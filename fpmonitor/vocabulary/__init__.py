@@ -17,11 +17,12 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.vocabulary.headers import header_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +33,6 @@ _PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
 _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
-_HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
 # What libraries and pages put around the name of a value.
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Names whose values have members that libraries name by what they found: fonts, permissions.
@@ -263,7 +263,29 @@ def meanings(name: str) -> tuple[str, ...]:
 
     The last parts of a name decide: `context.screen.width` is what `screen.width` is.
     """
-    return next(filter(None, map(_meanings, _endings(name))), ())
+    header = header_of(name)
+    return (header,) if header else next(filter(None, map(_meanings, _endings(name))), ())
+
+
+@lru_cache(1 << 13)
+def header_of(name: str, *, in_requests: bool = False) -> str | None:
+    """Return the API of the request header that a member of a log holds; null for others.
+
+    Parameters
+    ----------
+    name
+        The path of the member, such as `request.headers.User-Agent` or `ClientRequestUserAgent`.
+    in_requests
+        Whether the log is known to be one of requests: a `userAgent` is the header then.
+    """
+    if name.startswith("x:"):
+        return None
+    return header_named(name, _headers(), in_requests=in_requests)
+
+
+@cache
+def _headers() -> frozenset[str]:
+    return frozenset(api for api in known_apis() if api.startswith("http:"))
 
 
 def _endings(name: str) -> Iterator[str]:
@@ -285,16 +307,11 @@ def _meanings(name: str) -> tuple[str, ...]:
     instrumented = api_of_instrumented("any", name)
     if is_known(instrumented):
         return (instrumented,)
-    header = _HEADER.fullmatch(name)
-    if header:
-        api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
-        if api in known_apis():
-            return (api,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
-    found = _columns().get(_folded(name)) or _columns().get(_folded(bare))
+    found = _columns().get(folded(name)) or _columns().get(folded(bare))
     whole, _, inner = bare.partition(".")
     if not found and inner not in {"", "duration"} and whole.casefold() in _WITH_MEMBERS:
-        found = _columns().get(_folded(whole))
+        found = _columns().get(folded(whole))
     return found or ()
 
 
@@ -363,12 +380,13 @@ def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
 @cache
 def nearest(name: str) -> tuple[str, ...]:
     """APIs whose names, or whose names in some source, come close to a name; the closest first."""
-    spelled = {_folded(api): (api,) for api in known_apis()} | _columns()
-    close = difflib.get_close_matches(_folded(name), spelled, n=2, cutoff=0.88)
+    spelled = {folded(api): (api,) for api in known_apis()} | _columns()
+    close = difflib.get_close_matches(folded(name), spelled, n=2, cutoff=0.88)
     return tuple(dict.fromkeys(api for key in close for api in spelled[key]))
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a name without case and punctuation, by which names are compared."""
     return _PUNCTUATION.sub("", name).casefold()
 
 
@@ -381,23 +399,23 @@ def _columns() -> dict[str, tuple[str, ...]]:
         objects[interface].append(path)
     own: dict[str, set[str]] = defaultdict(set)
     for api in known_apis():
-        own[_folded(api)].add(api)
+        own[folded(api)].add(api)
         if _MEDIA.match(api):
-            own[_folded(api.removeprefix("css:"))].add(api)
+            own[folded(api.removeprefix("css:"))].add(api)
         interface, _, member = api.rpartition(".")
         for path in objects[interface]:
             parts = path.split(".")
             for start in range(len(parts)):
-                own[_folded(".".join([*parts[start:], member]))].add(api)
+                own[folded(".".join([*parts[start:], member]))].add(api)
             if _SEVERAL_WORDS.match(member):
-                own[_folded(member)].add(api)
+                own[folded(member)].add(api)
     others: dict[str, set[str]] = defaultdict(set)
     for source, aliases in content["aliases"].items():
         for alias, api in aliases.items():
             if source not in _NO_COLUMNS and _SEVERAL_WORDS.match(alias):
-                others[_folded(alias)].add(api)
+                others[folded(alias)].add(api)
     agreed = {name: _agreed(apis) for name, apis in (others | own).items()}
-    return agreed | {_folded(name): tuple(apis) for name, apis in content["columns"].items()}
+    return agreed | {folded(name): tuple(apis) for name, apis in content["columns"].items()}
 
 
 def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
