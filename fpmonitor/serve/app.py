@@ -20,12 +20,13 @@ from starlette.routing import Match, Route
 from fpmonitor.serve.asked import Flights
 from fpmonitor.serve.asking import Apart, Here
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
-from fpmonitor.serve.dashboard import PEOPLE, Dashboard
+from fpmonitor.serve.below import asked_app
+from fpmonitor.serve.dashboard import PEOPLE
 from fpmonitor.serve.door import Door
 from fpmonitor.serve.frames import kind_of
 from fpmonitor.serve.log import log
 from fpmonitor.serve.pages import static_routes
-from fpmonitor.serve.programs import PROGRAMS, Programs
+from fpmonitor.serve.programs import PROGRAMS
 from fpmonitor.serve.questions import Questions, state_of
 from fpmonitor.serve.records import (
     Arrival,
@@ -111,12 +112,6 @@ def create_app(
     )
     app.state.service, app.state.questions = service, questions
     return app
-
-
-def asked_app(questions: Questions) -> Starlette:
-    """Return what answers readers who were let in; their name is `reader` of the scope."""
-    handlers = Programs(questions).handlers | Dashboard(questions).handlers
-    return Starlette(routes=[Route(path, handler) for path, handler in handlers.items()])
 
 
 @asynccontextmanager

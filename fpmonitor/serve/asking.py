@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import signal
 import struct
 import sys
 from contextlib import suppress
@@ -20,20 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fpmonitor.errors import FpmonitorError, StoreError
+from fpmonitor.errors import StoreError
 from fpmonitor.serve.asked import Asked, Told, respond
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.moving import Moved
 from fpmonitor.serve.questions import Questions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.types import ASGIApp
 
 _SIZE = struct.Struct("<I")
-_MOST_BYTES = 1 << 26  # that wait in a pipe
-_NICENESS = 5  # of the process that answers: who sends comes first
+MOST_BYTES = 1 << 26  # that wait in a pipe
 _TYPES: dict[str, Any] = {
     "respond": Told,
     "move": list[Moved],
@@ -108,7 +103,7 @@ class Apart:
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            questions.write(_framed(msgspec.msgpack.encode((number, method, argument))))
+            questions.write(framed(msgspec.msgpack.encode((number, method, argument))))
             await questions.drain()
             raw = await waiting
         except ConnectionError as error:
@@ -125,15 +120,15 @@ class Apart:
         async with self._starting:
             if self._below is None or self._below.reading.done():
                 process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", "fpmonitor.serve.asking"),
+                    *(sys.executable, "-P", "-m", "fpmonitor.serve.below"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
-                    limit=_MOST_BYTES,
+                    limit=MOST_BYTES,
                 )
                 questions, answers = process.stdin, process.stdout
                 if questions is None or answers is None:
                     raise _ended()
-                questions.write(_framed(self._start))
+                questions.write(framed(self._start))
                 reading = asyncio.create_task(self._read(process, answers))
                 self._below = _Below(process, questions, reading)
             return self._below.questions
@@ -143,7 +138,7 @@ class Apart:
     ) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                told = msgspec.msgpack.decode(await _next(answers), type=tuple[int, bytes])
+                told = msgspec.msgpack.decode(await next_frame(answers), type=tuple[int, bytes])
                 waiting = self._waiting.get(told[0])
                 if waiting is not None and not waiting.done():
                     waiting.set_result(told[1])
@@ -170,81 +165,12 @@ def untied(config: ServeConfig) -> dict[str, Any]:
     return {name: str(one) if isinstance(one, Path) else one for name, one in found.items()}
 
 
-def _framed(content: bytes) -> bytes:
+def framed(content: bytes) -> bytes:
+    """Return a message with its length before it."""
     return _SIZE.pack(len(content)) + content
 
 
-async def _next(stream: asyncio.StreamReader) -> bytes:
+async def next_frame(stream: asyncio.StreamReader) -> bytes:
+    """Read a message; raises IncompleteReadError at the end."""
     (size,) = _SIZE.unpack(await stream.readexactly(_SIZE.size))
     return await stream.readexactly(size)
-
-
-# ---- Below
-
-
-async def _serve_above(source: int, target: int) -> None:
-    """Answer what comes from the process above until that ends."""
-    loop = asyncio.get_running_loop()
-    stream = asyncio.StreamReader(limit=_MOST_BYTES)
-    await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(source, "rb")
-    )
-    content, key_file = msgspec.json.decode(await _next(stream))
-    config = msgspec.convert(content, ServeConfig, dec_hook=lambda _, name: Path(name))
-    from fpmonitor.serve.app import asked_app  # noqa: PLC0415 -- of both processes
-
-    questions = Questions(config, key_file=key_file and Path(key_file))
-    app = asked_app(questions)
-    methods: dict[str, Callable[[Any], Awaitable[Any]]] = {
-        "respond": lambda asked: respond(app, msgspec.convert(asked, Asked)),
-        "move": lambda segment: questions.move(Path(segment)),
-        "look": lambda _: questions.look(),
-        "names": lambda _: questions.names(),
-    }
-    writing = asyncio.Lock()
-
-    async def answer(raw: bytes) -> None:
-        number, method, argument = msgspec.msgpack.decode(raw)
-        try:
-            told = msgspec.msgpack.encode((True, await methods[method](argument)))
-        except FpmonitorError as error:
-            told = msgspec.msgpack.encode((False, error.message))
-        except Exception as error:  # noqa: BLE001 -- told above; messages may hold values
-            told = msgspec.msgpack.encode((False, type(error).__name__))
-        async with writing:
-            framed = _framed(msgspec.msgpack.encode((number, told)))
-            await loop.run_in_executor(None, _write_all, target, framed)
-
-    under_way = set()
-    while True:
-        task = asyncio.create_task(answer(await _next(stream)))
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
-def main() -> None:
-    """Run the process below; it ends with the one above, whatever it does."""
-    for one in (signal.SIGINT, signal.SIGTERM):  # the process above says when
-        signal.signal(one, signal.SIG_IGN)
-    os.nice(_NICENESS)
-    source, target = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # what libraries print is no answer
-    with suppress(asyncio.IncompleteReadError, BrokenPipeError):
-        asyncio.run(_until_end(source, target))
-
-
-async def _until_end(source: int, target: int) -> None:
-    try:
-        await _serve_above(source, target)
-    finally:
-        os._exit(0)  # as after a kill: questions that nobody waits for are left
-
-
-if __name__ == "__main__":
-    main()
