@@ -322,8 +322,8 @@ def test_logs_of_an_earlier_version_get_the_unit_that_can_be_known(
 def test_a_copy_keeps_who_a_row_is(ingest: Callable[..., Any], tmp_path: Path) -> None:
     assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
     copied, folder = str(tmp_path / "y.duckdb"), str(tmp_path / "copy")
-    assert run(["db", "copy-out", folder, "--db", str(tmp_path / "x.duckdb"), "-q"]) == 0
-    assert run(["db", "copy-in", folder, "--db", copied, "-q"]) == 0
+    assert run(["db", "copy-out", folder, "--db", str(tmp_path / "x.duckdb")]) == 0
+    assert run(["db", "copy-in", folder, "--db", copied]) == 0
     options = ["--user", "row", "--ignore", "percent", "-q", "--db", copied]
     assert run(["ingest", str(tmp_path / "a.csv"), *options]) == 2
     with Monitor(tmp_path / "y.duckdb") as monitor:
