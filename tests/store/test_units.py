@@ -329,3 +329,16 @@ def test_a_copy_keeps_who_a_row_is(ingest: Callable[..., Any], tmp_path: Path) -
     with Monitor(tmp_path / "y.duckdb") as monitor:
         assert [batch.unit for batch in monitor.batches()] == ["row"]
         assert monitor.population().unit == "row"
+
+
+def test_of_several_logs_none_is_stored_where_one_is_of_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("user,lang\nu1,en\nu2,de\n")
+    (tmp_path / "z.log").write_text(combined())
+    database = tmp_path / "x.duckdb"
+    logs = [str(tmp_path / name) for name in ("a.csv", "z.log")]
+    assert run(["ingest", *logs, "--db", str(database)]) == 2
+    assert "each row is a request" in capsys.readouterr().err
+    with Monitor(database) as monitor:
+        assert monitor.batches() == []
