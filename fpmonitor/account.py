@@ -7,10 +7,11 @@ log; its name decides only where they leave it open.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from fpmonitor.refusals import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,15 +35,6 @@ STORED: frozenset[Kind] = frozenset({"API", "constant", "empty", "errors"})
 SET_ASIDE: frozenset[Kind] = frozenset({"identifier", "metadata", "not taken"})
 _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
-_ERROR = re.compile(
-    r"err(or)?|err(or)?[\W_].*|(?-i:\w*(Error|Exception))\b.*|([\w ]+ )?(error|exception)\b.*"
-    r"|uncaught\b.*|\[object \w+\]"
-    r"|.*\b(blocked|timed? ?out|unavailable|unsupported|forbidden|failed|refused|cannot|can't"
-    r"|could ?n[o']t|(permission|access) denied|is (undefined|not a function)"
-    r"|not (available|supported|allowed|implemented|found|defined|permitted))\b.*",
-    re.IGNORECASE | re.DOTALL,
-)
-_LONGEST_ERROR = 200
 _MISSING = {"", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil"}
 _MISSING |= {"undefined", "\\n", "(not set)", "not set", "missing"}
 
@@ -137,7 +129,7 @@ def _words(kind: Kind, times: int) -> str:
 
 def is_error_text(text: str) -> bool:
     """Whether a value tells that reading the API went wrong, such as `ERR_TIMEOUT`."""
-    return len(text) <= _LONGEST_ERROR and _ERROR.fullmatch(text.strip()) is not None
+    return kind_of("value", text) != "value" and not is_missing_text(text)
 
 
 def is_missing_text(text: str) -> bool:

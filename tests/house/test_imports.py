@@ -20,6 +20,7 @@ FLOORS = [
         "closing",
         "masking",
         "policy",
+        "refusals",
         "results",
         "safe_files",
         "spectrum",
