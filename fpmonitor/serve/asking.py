@@ -20,12 +20,13 @@ import msgspec
 
 from fpmonitor.errors import StoreError
 from fpmonitor.serve.asked import Asked, Told, respond
-from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.moving import Moved
-from fpmonitor.serve.questions import Questions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from fpmonitor.serve.config import ServeConfig
+    from fpmonitor.serve.questions import Questions
 
 _SIZE = struct.Struct("<I")
 MOST_BYTES = 1 << 26  # that wait in a pipe

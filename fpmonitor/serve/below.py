@@ -61,8 +61,8 @@ async def _serve_above(source: int, target: int) -> None:
         except Exception as error:  # noqa: BLE001 -- told above; messages may hold values
             told = msgspec.msgpack.encode((False, type(error).__name__))
         async with writing:
-            framed = framed(msgspec.msgpack.encode((number, told)))
-            await loop.run_in_executor(None, _write_all, target, framed)
+            message = framed(msgspec.msgpack.encode((number, told)))
+            await loop.run_in_executor(None, _write_all, target, message)
 
     under_way = set()
     while True:
