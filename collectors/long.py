@@ -62,7 +62,10 @@ class LongCollector:
                 value
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
-        return Scan(select, None, values_are_json=log.format == "jsonl")
+        fields = {name: columns[name].name for name in ("user", "time", "source")}
+        if present is not None:
+            fields = {name: path for name, path in fields.items() if columns[name] in present}
+        return Scan(select, None, values_are_json=log.format == "jsonl", fields=fields)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
@@ -24,7 +23,7 @@ from fpmonitor.logs.log_file import LogFile
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.collectors.json_pieces import JsonPieces
     from fpmonitor.collectors.tables import Survey
@@ -60,19 +59,6 @@ class WideCollector:
             and column_map.name_of("api") not in names
             and bool(_api_columns(columns, column_map))
         )
-
-    def check_columns(self, log: LogFile, column_map: ColumnMap, known: Collection[str]) -> None:
-        """Check that no column but those that are known looks like a time or an id.
-
-        Raises
-        ------
-        InputError
-            One does.
-        """
-        if self.name == WideCollector.name:
-            log = log.shortened
-            apis = {column.name for column in _api_columns(_head_columns(log), column_map)}
-            refuse_suspects(log, reader_of(log).sample(log), apis.difference(known), column_map)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -167,7 +153,14 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
     if coded is None:
         return None
     exact = partial(_surveyed, log, column_map)
-    return Scan(coded.select, coded.names, values_are_json=True, exact=exact, coded=coded)
+    return Scan(
+        coded.select,
+        coded.names,
+        values_are_json=True,
+        exact=exact,
+        coded=coded,
+        fields=_field_names(log, column_map),
+    )
 
 
 def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
@@ -187,6 +180,8 @@ def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
         columns = [leaf for column in columns for leaf in leaves.get(column.name, [column])]
     apis = sorted(_api_columns(columns, column_map), key=lambda column: column.steps)
     fields = _field_columns(columns, column_map)
+    if _spare_columns(columns, column_map):
+        return None
     if "user" not in fields or "weight" in fields or any(field.path for field in fields.values()):
         return None
     if not 0 < len({api.name for api in apis}) == len(apis) <= MAX_APIS:
@@ -194,6 +189,11 @@ def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
     keeps_null = column_map.null == "value"
     texts = {field: column.name for field, column in fields.items()}
     return json_pieces.JsonPieces(log, texts, apis, null_is_value=keeps_null, leaves=leaves)
+
+
+def _field_names(log: LogFile, column_map: ColumnMap) -> dict[str, str]:
+    columns = _field_columns(_head_columns(log), column_map)
+    return {field: column.name for field, column in columns.items()}
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
@@ -217,7 +217,8 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
             hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
         )
     fields = _field_columns(survey.columns, column_map)
-    table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
+    spare = _spare_columns(survey.columns, column_map)
+    table = reader_of(log).read_table(log, [*fields.values(), *spare], apis, survey)
     texts = {field: table.text[column] for field, column in fields.items()}
     values = [_value(table.value[column], log, column_map) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
@@ -229,6 +230,8 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         problem = f"COALESCE({problem}, CASE WHEN {users} IS NULL THEN '{_NO_WEIGHT}' END)"
         weight = f", {users} AS weight"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
+    # Hashes: a column that nobody wants may hold whole pages.
+    listed += "".join(f", {_hash(table.text[column])} AS s{i}" for i, column in enumerate(spare))
     by_column = table.by_column and not weight
     select = (
         f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}"  # noqa: S608 -- names are quoted where the table is made
@@ -246,6 +249,8 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
         exact=partial(_scan, log, column_map, survey.exact),
         by_column=by_column,
+        fields={field: column.name for field, column in fields.items()},
+        spare={column.name: why for column, why in spare.items()},
     )
 
 
@@ -290,6 +295,23 @@ def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
     if sum(users) > _MAX_WEIGHTS:
         raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
     return users
+
+
+def _hash(text: str) -> str:
+    return f"CASE WHEN {text} IS NOT NULL THEN hash({text}) END"
+
+
+def _spare_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[Column, str]:
+    """Columns that are neither fields nor APIs, and why."""
+    taken = {*_api_columns(columns, column_map), *_field_columns(columns, column_map).values()}
+    reasons = {"": "a column without a name"}
+    return {
+        column: reasons.get(column.name, "numbers the rows of a frame")
+        if column.name not in column_map.ignore
+        else "--ignore"
+        for column in columns
+        if column not in taken and column.name != ATTRIBUTES
+    }
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:

@@ -43,8 +43,9 @@ _ERROR = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LONGEST_ERROR = 200
-_MISSING = {"", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil"}
-_MISSING |= {"undefined", "\\n", "(not set)", "not set", "missing"}
+MISSING = frozenset(
+    ["", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil", "undefined"]
+).union(["\\n", "(not set)", "not set", "missing"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Member:
     records
         Records that have a value.
     values
-        Different values.
+        Different values; null where the members were counted without being read.
     commonest
         The value that most records have, where at least k users share it; else null.
     """
@@ -74,7 +75,7 @@ class Member:
     api: str | None
     why: str
     records: int
-    values: int
+    values: int | None
     commonest: str | None = None
 
 
@@ -142,4 +143,4 @@ def is_error_text(text: str) -> bool:
 
 def is_missing_text(text: str) -> bool:
     """Whether a value is how some writer spells that there is none, such as `NA` or `-`."""
-    return text == "None" or text.strip().casefold() in _MISSING
+    return text == "None" or text.strip().casefold() in MISSING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class CodedRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A member that a collector leaves out: why, and the records that have it."""
+
+    why: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """How the store reads the records of a log.
 
@@ -99,6 +107,13 @@ class Scan:
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
         the record from 0.
+    fields
+        Fields of a record (`user`, `time`, `source`, `weight`) -> their names in the log.
+    spare
+        Wide logs: members that are not taken -> why. `select` also yields their values as `s0`,
+        `s1`, ..., so that the store can count them.
+    not_taken
+        Members that the collector leaves out, where it counts them itself.
     """
 
     select: str
@@ -108,6 +123,9 @@ class Scan:
     exact: Callable[[], Scan] | None = None
     coded: CodedRows | None = None
     by_column: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    spare: Mapping[str, str] = field(default_factory=dict)
+    not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
 
 
 class Collector(Protocol):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from shlex import quote
@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import duckdb
 
+from fpmonitor.account import Account
 from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
@@ -39,6 +40,7 @@ from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.store.accounts import Staged, account_for, are_apart, refuse_asks, set_aside
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values, keep_digests_only
 from fpmonitor.store.names import say_names
@@ -76,13 +78,14 @@ class BatchReport:
     apis: int
     seconds: float
     rows_are_visits: bool = False
+    account: Account | None = None
     reason: str = ""
     corrects: Mapping[str, int] = field(default_factory=dict)
     corrected_users: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        members = asdict(self)
+        members = asdict(self) | {"account": self.account and self.account.to_json()}
         for name in ("rows_are_visits", "reason", "corrects", "corrected_users"):
             del members[name]
         return members
@@ -288,22 +291,24 @@ def _ingest_together(
         return {}
     if not hasattr(collector, "scan_together"):
         return None
-    known = {name for _, name in database.rows("snapshot/apis")}
     try:
         joined = collector.scan_together(listed, column_map)
         if joined is None:
             return None
-        scan, apis = joined
-        counts = [len(names) for names in apis]
-        for log, names in zip(listed, apis, strict=True):
-            if hasattr(collector, "check_columns") and not known.issuperset(names):
-                collector.check_columns(log, column_map, known)
-            known.update(names)
+        scan, own = joined
         while scan is not None:
             try:
                 _stage_all(database, scan)
                 with database.transaction():
-                    return _store_together(database, logs, collector, scan, counts, started=started)
+                    return _store_together(
+                        database,
+                        logs,
+                        own,
+                        scan,
+                        collector=collector,
+                        column_map=column_map,
+                        started=started,
+                    )
             except InexactReadingError:
                 scan = scan.exact and scan.exact()
     except (_NotApartError, InputError, duckdb.Error, OSError):
@@ -334,10 +339,11 @@ class _NotApartError(Exception):
 def _store_together(
     database: Database,
     logs: Mapping[str | None, LogFile],
-    collector: Collector,
+    own: Sequence[Sequence[str]],
     scan: Scan,
-    counts: Sequence[int],
     *,
+    collector: Collector,
+    column_map: ColumnMap,
     started: float,
 ) -> dict[str | None, BatchReport]:
     rows = [_records_of(log) for log in logs.values()]
@@ -348,8 +354,14 @@ def _store_together(
     )
     if database.rows("ingest/problem_rows", most=1):
         raise _NotApartError
-    apis = _number_apis(database, next(iter(logs.values())), scan)
-    _number_values(database, scan, apis)
+    database.run("ingest/add_log_column")
+    database.run("ingest/number_log_rows", first_rows=[0, *itertools.accumulate(rows[:-1])])
+    staged = _with_values(database, list(logs.values()), scan)
+    accounts = account_for(database, replace(staged, own=own), column_map)
+    if not are_apart(accounts):
+        raise _NotApartError
+    apis = set_aside(database, staged, accounts)
+    _code_values(database, together=True)
     _store_observations(database, scan, apis, None)
     counted = database.rows("ingest/count_records_of_logs")
     if [read for _, read, _, _ in counted] != rows:
@@ -364,11 +376,12 @@ def _store_together(
             duplicates=read - stored,
             rejected=0,
             users=users,
-            apis=number,
+            apis=len(judged.taken),
             seconds=seconds,
+            account=judged.account,
         )
-        for (digest, log), number, (_, read, stored, users) in zip(
-            logs.items(), counts, counted, strict=True
+        for (digest, log), judged, (_, read, stored, users) in zip(
+            logs.items(), accounts, counted, strict=True
         )
     }
     _add_batches(database, batches, reports)
@@ -430,7 +443,6 @@ def ingest(
                 if repeated:
                     return repeated
             log.check_expansion()
-            _check_columns(database, log, collector, column_map)
             scan = _staged(database, collector.scan(log, column_map))
             digest = hashing.result()
         _check_same_file(log, before)
@@ -438,7 +450,14 @@ def ingest(
         if repeated:
             return repeated
         store = partial(
-            _store, database, log, collector, digest=digest, started=started, progress=progress
+            _store,
+            database,
+            log,
+            collector,
+            column_map=column_map,
+            digest=digest,
+            started=started,
+            progress=progress,
         )
         while True:
             try:
@@ -453,15 +472,6 @@ def ingest(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
-
-
-def _check_columns(
-    database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
-) -> None:
-    """Check that no column looks like an id; what is an API of the database stays one."""
-    if hasattr(collector, "check_columns"):
-        apis = {name for _, name in database.rows("snapshot/apis")}
-        collector.check_columns(log, column_map, apis)
 
 
 def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
@@ -544,32 +554,37 @@ def _store(
     collector: Collector,
     scan: Scan,
     *,
+    column_map: ColumnMap,
     digest: str,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
-    rejects, refused = _rejects(database, log, collector)
-    apis = _number_apis(database, log, scan)
     progress("coding values")
-    _number_values(database, scan, apis)
+    staged = _with_values(database, [log], scan)
+    [judged] = account_for(database, staged, column_map)
+    refuse_asks(log.label, judged.asks, scan.fields)
+    apis = set_aside(database, staged, [judged])
+    _code_values(database)
+    rejects, refused = _rejects(database, log, collector)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
     any_known = _store_observations(database, scan, apis, batch)
-    staged, problems, stored, users = database.rows("ingest/count_records")[0]
-    if rejects and problems == staged:
-        raise _all_rejected(log, staged + refused, rejects)
+    read, problems, stored, users = database.rows("ingest/count_records")[0]
+    if rejects and problems == read:
+        raise _all_rejected(log, read + refused, rejects)
     corrected = database.rows("ingest/corrected_logs") if any_known else []
     report = BatchReport(
         source=log.label,
         collector=collector.name,
-        read=staged + refused,
+        read=read + refused,
         stored=stored,
-        duplicates=staged - problems - stored,
+        duplicates=read - problems - stored,
         rejected=problems + refused,
         users=users,
         apis=len(apis),
         seconds=_seconds_since(started),
         rows_are_visits=getattr(collector, "rows_are_visits", False),
+        account=judged.account,
         reason=_commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},
         corrected_users={source: users for source, _, users in corrected},
@@ -634,7 +649,8 @@ def _exact(scan: Scan) -> Scan:
 def _stage(database: Database, scan: Scan) -> None:
     columns: Sequence[str] = ["api", "status", "value"]
     if scan.apis is not None:
-        columns = [ROW] if scan.by_column else _value_columns(scan)
+        spare = [f"s{place}" for place in range(len(scan.spare))]
+        columns = [ROW] if scan.by_column else [*_value_columns(scan), *spare]
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
     fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
     if scan.coded is None:
@@ -652,12 +668,13 @@ def _stage(database: Database, scan: Scan) -> None:
         table = "staged_batch"
 
 
-def _values_of(scan: Scan, column: str) -> dict[str, str]:
+def _values_of(scan: Scan, column: str, *, together: bool = False) -> dict[str, str]:
     """Fragments of statements on one column: its values in records that can be stored, by place.
 
     A view of all columns would be bound anew for each of them, in seconds where they are many.
     """
-    staged = f"SELECT rowid AS log_row, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
+    log = "log" if together else "0"
+    staged = f"SELECT rowid AS log_row, {log} AS log, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
     return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
 
 
@@ -704,7 +721,12 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
+def _with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
+    """Stage the different values of logs whose records are staged."""
+    known = frozenset(name for _, name in database.rows("snapshot/apis"))
+    apis = _number_apis(database, logs[0], scan)
+    _stage_users(database)
+    together = len(logs) > 1
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
     if scan.by_column:
@@ -713,9 +735,9 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     elif scan.coded is not None:
-        _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
+        _add_coded_values(database, scan, numbers, together=together)
     else:
-        _add_raw_values(database, scan, numbers)
+        _add_raw_values(database, scan, numbers, together=together)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -724,25 +746,47 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
         texts=nested,
         canonical=[canonical_json(text) for text in nested],
     )
+    return Staged(
+        labels=[log.label for log in logs],
+        scan=scan,
+        apis=apis,
+        known=known,
+        values_of=partial(_values_of, scan),
+    )
+
+
+def _stage_users(database: Database) -> None:
+    database.run("ingest/stage_visits")
+    database.run("ingest/stage_users")
+
+
+def _code_values(database: Database, *, together: bool = False) -> None:
+    """Give numbers to the values that are to be stored."""
     digest_staged_values(database)
     database.run("ingest/add_values")
-    database.run("ingest/code_values")
+    database.run("ingest/code_values", fragments={"distinct": "DISTINCT" if together else ""})
 
 
 def _add_coded_values(
-    database: Database, coded: CodedRows, apis: Sequence[int], *, json: bool
+    database: Database, scan: Scan, apis: Sequence[int], *, together: bool
 ) -> None:
+    coded = cast("CodedRows", scan.coded)
     for column in dict.fromkeys(coded.columns):
-        fragments = {"column": column}
+        fragments = _values_of(scan, column, together=together)
         with database.frame("dictionary", coded.dictionary(column)):
-            database.run("ingest/add_raw_values_coded", fragments=fragments, apis=apis, json=json)
+            database.run(
+                "ingest/add_raw_values_coded",
+                fragments=fragments,
+                apis=apis,
+                json=scan.values_are_json,
+            )
 
 
-def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
+def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int], *, together: bool) -> None:
     for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
         database.run(
             "ingest/add_raw_values_wide",
-            fragments=_values_of(scan, column),
+            fragments=_values_of(scan, column, together=together),
             api=api,
             json=scan.values_are_json and i not in scan.plain,
         )
@@ -784,8 +828,6 @@ def _store_observations(
     """
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
-    database.run("ingest/stage_visits")
-    database.run("ingest/stage_users")
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
     database.run("ingest/number_visits", last=last, wide=wide)
@@ -807,6 +849,8 @@ def _store_observations(
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
     form = "raw" if scan.coded is None else "code"
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
+        if name not in apis:
+            continue
         value = {**_values_of(scan, column), "form": form}
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
