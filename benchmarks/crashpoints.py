@@ -47,6 +47,7 @@ from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.release.histogram import read_release
 from fpmonitor.sealing import open_file
+from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
 from fpmonitor.store import database, encryption, ingest
@@ -68,19 +69,21 @@ from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
+from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
+from fpmonitor.serve.frames import Observation, Observations
 from fpmonitor.serve.service import Service
 from fpmonitor.store import ingest
 
-ingest.MAX_APIS = int(sys.argv[2])
+ingest.MAX_APIS = moving.MAX_APIS = int(sys.argv[2])
 
 async def main():
     service = Service(read_config(Path(sys.argv[1])))
     writing = asyncio.create_task(service.spool.run())
     for number in range(3):
         name = f"A.{number if ingest.MAX_APIS < 3 else 0}"
-        record = {"user": f"u{number}", "api": name, "value": f"v{number}"}
-        await service.spool.append("observations", json.dumps(record).encode() + b"\\n")
+        record = Observation(f"u{number}", name, "value", f'"v{number}"')
+        await service.spool.append("s", [Observations("s", f"{number}", [record])])
         os.write(1, b"taken")
     await service.move()
 
@@ -477,11 +480,12 @@ def received(folder: Path) -> Any:
 
 
 def received_names(folder: Path) -> Any:
-    usual, ingest.MAX_APIS = ingest.MAX_APIS, 1
+    usual = ingest.MAX_APIS
+    ingest.MAX_APIS = moving.MAX_APIS = 1
     try:
         return received(folder)
     finally:
-        ingest.MAX_APIS = usual
+        ingest.MAX_APIS = moving.MAX_APIS = usual
 
 
 def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:

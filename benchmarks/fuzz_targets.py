@@ -43,13 +43,14 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.render import decisions
     from fpmonitor.safe_files import read_json, typed
     from fpmonitor.serve.config import read_config
+    from fpmonitor.serve.frames import content_of, frame_of
     from fpmonitor.serve.keys import read_keys
     from fpmonitor.serve.records import (
-        RefusedBodyError,
-        observation_lines,
-        report_lines,
+        observations_of,
+        reports_of,
         split_records,
     )
+    from fpmonitor.serve.requests import RefusedRequestError
     from fpmonitor.store.database import Database
     from fpmonitor.store.ingest import canonical_json, choose_collector, ingest
     from fpmonitor.store.transforms import Transform, read_transforms
@@ -62,7 +63,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ANSWERS = (FpmonitorError, RecordError, RefusedBodyError)
+ANSWERS = (FpmonitorError, RecordError, RefusedRequestError)
 SAVE_EVERY = 1.0
 COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 HOSTILE_NAMES = (
@@ -168,13 +169,13 @@ def ingest_any(database: Database, path: Path, data: bytes) -> None:
 def http_records(data: bytes) -> None:
     records = split_records(data, most=100)
     headers = {"http:user-agent": "x"}
-    taken = observation_lines(records, time="2026-01-01", source="s", headers=headers)
-    for lines in taken.lines.values():
-        lines.decode()
+    taken = observations_of(records, time="2026-01-01", source="s", headers=headers)
+    for content in taken.contents:
+        assert content_of(frame_of(content)) == content
 
 
 def http_reports(data: bytes) -> None:
-    report_lines(split_records(data, most=100), received="now")
+    reports_of(split_records(data, most=100), time="now", source="s")
 
 
 def values(data: bytes) -> None:

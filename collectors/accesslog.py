@@ -70,10 +70,12 @@ class AccesslogCollector(RecordCollector):
     """Reads the common, combined and vhost formats, and the two that `log_line` gives.
 
     A header that a request lacks is absent: browsers send most client hints only after the server
-    has asked for them. `--user host` takes the remote address for the user.
+    has asked for them. Users are those that the cookie `fpm` names, or as is said: see
+    `fpmonitor.unit`.
     """
 
     name: ClassVar[str] = "accesslog"
+    rows_are_requests: ClassVar[bool] = True
 
     def first(self, log: LogFile) -> Sequence[Any]:
         """Contents of the first good lines; empty for logs in another form."""

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.records import RecordError, Visit, leaves, wrapped
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.records import leaves
+from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "clientjs"
-_GETTER = re.compile(r"(get|is)[A-Z]\w*")
-_DERIVED = {
-    "getBrowserData",  # the user agent, taken apart
-    "getCustomFingerprint",
-    "getFingerprint",
-    "getSoftwareVersion",
-    "getUserAgentLowerCase",
+_VERSION = "getSoftwareVersion"
+_NOT_READ = {
+    "getBrowserData": "the user agent, taken apart",
+    "getCustomFingerprint": "a hash of what the site chose",
+    "getFingerprint": "a hash of the rest",
+    _VERSION: "the version of the library",
+    "getUserAgentLowerCase": "the user agent again",
 }
+# `isChrome` and `isMobile` are anybody's; others than ClientJS return objects by these names.
+_FEWEST_GETTERS = 2
+_FEWEST = 3
 
 
 class ClientjsCollector(ResultCollector):
     """Reads an object with a member for each getter; `getFingerprint` is a hash of the others."""
 
     name: ClassVar[str] = _SOURCE
+    title: ClassVar[str] = "ClientJS"
 
-    def recognises_record(self, record: Any) -> bool:
-        """Whether the record is or holds such an object."""
-        return wrapped(record, _is_bag) is not None
+    def is_result(self, content: Any) -> bool:
+        """Whether this has several members that only ClientJS calls so, getters among them."""
+        if not isinstance(content, dict):
+            return False
+        known = [name for name, value in content.items() if _is_own(name) and _is_plain(value)]
+        getters = sum(name.startswith("get") for name in known)
+        return getters >= _FEWEST_GETTERS and len(known) >= _FEWEST
 
-    def visit(self, record: Any) -> Visit:
+    def result(self, content: Any) -> Result:
         """Getters of one object."""
-        bag = wrapped(record, _is_bag)
-        if bag is None:
-            raise RecordError("no results of ClientJS")
-        read = {name: bag[name] for name in bag if _GETTER.fullmatch(name) and name not in _DERIVED}
-        version = bag.get("getSoftwareVersion")
-        values = self.values_beside(record, bag) | leaves(_SOURCE, read, depth=1)
-        return Visit(values, f"{_SOURCE} {version}" if version else _SOURCE)
-
-    def is_beside(self, name: str) -> bool:
-        """Whether a member is an API that is no getter's."""
-        return not _GETTER.fullmatch(name) and super().is_beside(name)
+        own = [name for name in content if _is_own(name)]
+        read = {name: content[name] for name in own if name not in _NOT_READ}
+        version = content.get(_VERSION)
+        source = f"{_SOURCE} {version}" if version else _SOURCE
+        not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
+        return Result(leaves(_SOURCE, read, depth=1), source, own, not_taken)
 
 
-def _is_bag(record: dict[str, Any]) -> bool:
-    return sum(bool(_GETTER.fullmatch(name)) for name in record) >= 3
+def _is_own(name: str) -> bool:
+    return name in aliases_of(_SOURCE) or name in _NOT_READ
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict | list)

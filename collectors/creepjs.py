@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.records import RecordError, Visit, leaves, wrapped
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.records import leaves
+from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "creepjs"
-_SECTIONS = {
-    "canvas2d", "canvasWebgl", "clientRects", "css", "cssMedia", "fonts", "htmlElementVersion",
-    "intl", "maths", "media", "navigator", "offlineAudioContext", "screen", "svg", "timezone",
+_SECTIONS = frozenset({
+    "canvas2d", "canvasWebgl", "capturedErrors", "clientRects", "consoleErrors", "css", "cssMedia",
+    "features", "fonts", "forceRenew", "headless", "htmlElementVersion", "intl", "lies", "maths",
+    "media", "navigator", "offlineAudioContext", "resistance", "screen", "svg", "timezone", "trash",
     "voices", "windowFeatures", "workerScope",
-}  # fmt: skip
-_SURFACES = _SECTIONS | {"consoleErrors", "features", "headless", "resistance"}
+})  # fmt: skip
+_ANYBODYS = frozenset({
+    "css", "features", "fonts", "intl", "media", "navigator", "screen", "svg", "timezone", "voices",
+})  # fmt: skip
+_MARKS = frozenset({"$hash", "device", "fontFaceLoadFonts", "lied", "locationMeasured", "system"})
+_HASH = "a hash of its section"
+_NOT_READ = {
+    "capturedErrors": "what failed in the library, not an API",
+    "forceRenew": "a constant of the library",
+    "trash": "what the library discarded",
+}
 
 
 class CreepjsCollector(ResultCollector):
@@ -24,31 +35,33 @@ class CreepjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    own_members: ClassVar[frozenset[str]] = frozenset(_SURFACES)
+    title: ClassVar[str] = "CreepJS"
 
-    def recognises_record(self, record: Any) -> bool:
-        """Whether the record is or holds an exported fingerprint."""
-        return wrapped(record, _is_fingerprint) is not None
+    def is_result(self, content: Any) -> bool:
+        """Whether two sections bear what only CreepJS writes; sections of any library do not."""
+        if not isinstance(content, dict):
+            return False
+        sections = [name for name in content if name in _SECTIONS]
+        return len(sections) >= 3 and sum(_is_own(name, content[name]) for name in sections) >= 2
 
-    def visit(self, record: Any) -> Visit:
-        """Sections of one fingerprint."""
-        fingerprint = wrapped(record, _is_fingerprint)
-        if fingerprint is None:
-            raise RecordError("no fingerprint of CreepJS")
-        values = self.values_beside(record, fingerprint)
-        return Visit(values | leaves(_SOURCE, _surfaces(fingerprint), depth=2), _SOURCE)
-
-
-def _surfaces(fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """Sections without their hashes; a section that failed is null and stays a value."""
-    return {
-        name: {key: section[key] for key in section if key != "$hash"}
-        if isinstance(section, dict)
-        else section
-        for name, section in fingerprint.items()
-        if name in _SURFACES
-    }
+    def result(self, content: Any) -> Result:
+        """Sections of a fingerprint; one that failed is null and stays a value."""
+        sections = {name: value for name, value in content.items() if name in _SECTIONS}
+        read, not_taken = {}, {}
+        for name, section in sections.items():
+            if name in _NOT_READ:
+                not_taken[name] = _NOT_READ[name]
+            elif isinstance(section, dict):
+                read[name] = {key: value for key, value in section.items() if key != "$hash"}
+                not_taken |= {f"{name}.$hash": _HASH} if "$hash" in section else {}
+            else:
+                read[name] = section
+        return Result(leaves(_SOURCE, read, depth=2), _SOURCE, sections, not_taken)
 
 
-def _is_fingerprint(record: dict[str, Any]) -> bool:
-    return sum(isinstance(record.get(name), dict | list) for name in _SECTIONS) >= 4
+def _is_own(name: str, section: Any) -> bool:
+    """Whether a section is one of CreepJS: by its name, its hash, or a name in it."""
+    if not isinstance(section, dict):
+        return False
+    ours = {key for key in section if f"{name}.{key}" in aliases_of(_SOURCE)}
+    return bool(_MARKS & section.keys()) or bool(ours and name not in _ANYBODYS)

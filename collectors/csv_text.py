@@ -80,7 +80,12 @@ def read_table(
     names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     _check_refusals(log, len(names))
-    return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
+    return Table(
+        _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
+        cells,
+        cells,
+        whole=f"[{', '.join(cells.values())}]::VARCHAR",
+    )
 
 
 def _read(log: LogFile, width: int, on_error: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from fpmonitor.collectors.nested import Found, find
 from fpmonitor.collectors.records import (
     UNDEFINED,
     RecordError,
@@ -16,9 +17,8 @@ from fpmonitor.collectors.records import (
     strict_json,
     text_of,
     value_text,
-    wrapped,
 )
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import Result, ResultCollector
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 
@@ -33,8 +33,12 @@ _SOURCE = "fingerprintjs"
 KEY_MEMBER = "write_key_name"  # where a service says who sent a result
 VIA = " via "
 _MEMBERS = {"value", "error", "duration"}
-_HASHES = ("visitorId", "confidence")
+_HASHES = {"visitorId": "a hash of the components", "confidence": "the library's own estimate"}
 _OWN_MEMBERS = frozenset({"components", "version", KEY_MEMBER, *_HASHES})
+_DURATION = "how long it took, not what the browser returned"
+_DURATIONS = {"components.*.duration": _DURATION}
+_STACK = "names places in the page, not the browser"
+_FEWEST = 3  # components, where nothing else says whose they are
 _BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
 _MAX_KNOWN_BYTES = 200_000_000
 
@@ -72,10 +76,9 @@ def _scalar(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(text) if text[:1] == b'"' else strict_json(text)
 
 
-def _source(version: Any, components: Mapping[str, Any], key: str) -> str:
-    """Say what made a result, and by which key it came: the sender says only the former."""
-    source = f"{_SOURCE} {_version(version, components)}"
-    return f"{source}{VIA}{key}" if key else source
+def _via(key: Any) -> str:
+    """Say by which key a result came; the sender says what made it."""
+    return f"{VIA}{key}" if key and isinstance(key, str) else ""
 
 
 class FingerprintjsCollector(ResultCollector):
@@ -86,18 +89,35 @@ class FingerprintjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    own_members: ClassVar[frozenset[str]] = _OWN_MEMBERS
+    title: ClassVar[str] = "FingerprintJS"
+    left_out: ClassVar[Mapping[str, str]] = {
+        "visitorId": _HASHES["visitorId"],
+        KEY_MEMBER: "part of the source",
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self._aliases = aliases_of(_SOURCE)
         self._members = _members_of_components()
+        self._names = frozenset({name.partition(".")[0] for name in self._aliases})
+        self._beside: tuple[str, ...] = ()
         self._known: dict[tuple[str, bytes, bytes], dict[str, str]] = {}
         self._known_bytes = 0
 
+    def is_result(self, content: Any) -> bool:
+        """Whether this holds components: what each took tells them, or that several are known."""
+        components = content.get("components", content) if isinstance(content, dict) else None
+        if not isinstance(components, dict):
+            return False
+        shaped = [name for name, entry in components.items() if _is_component(entry)]
+        timed = sum("duration" in components[name] for name in shaped)
+        if timed >= (1 if "components" in content else _FEWEST):
+            return True
+        return len(self._names.intersection(shaped)) >= _FEWEST
+
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""
-        return wrapped(record, _has_components) is not None or _is_pro_event(record)
+        return super().recognises_record(record) or _is_pro_event(record)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -107,6 +127,9 @@ class FingerprintjsCollector(ResultCollector):
         InputError
             As of other results; or events of Fingerprint Pro, which hold no components.
         """
+        names = {name for record in self.first(log) if isinstance(record, dict) for name in record}
+        fields = map(column_map.name_of, ("user", "time"))
+        self._beside = tuple(sorted(names - _OWN_MEMBERS - {*fields}))
         try:
             return super().scan(log, column_map)
         except InputError as error:
@@ -120,21 +143,38 @@ class FingerprintjsCollector(ResultCollector):
     _saw_pro_event = False
 
     def visit(self, record: Any) -> Visit:
-        """Components of one result."""
-        result = wrapped(record, _has_components)
-        if result is None:
-            if _is_pro_event(record):
-                self._saw_pro_event = True
-                raise RecordError("an event of Fingerprint Pro holds no components")
-            raise RecordError("no components of FingerprintJS")
-        components = result.get("components", result)
-        values = self.values_beside(record, result, components)
-        for name, entry in components.items():
-            if _is_component(entry):
-                values.update(self._values(name, entry))
-        version = result.get("version") if "components" in result else None
+        """Components of one result, and what lies beside it."""
+        found = find(record, self.is_result)
+        if found is None and _is_pro_event(record):
+            self._saw_pro_event = True
+            raise RecordError("an event of Fingerprint Pro holds no components")
+        visit = super().visit(record)
         key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
-        return Visit(values, _source(version, components, key if isinstance(key, str) else ""))
+        return replace(visit, source=f"{visit.source}{_via(key)}")
+
+    def result(self, content: Any) -> Result:
+        """Components of one result; what is no component is kept as it is."""
+        whole = "components" in content
+        components = content["components"] if whole else content
+        read = {name: entry for name, entry in components.items() if self._is_read(name, entry)}
+        values: dict[str, str] = {}
+        for name, entry in read.items():
+            values |= self._values(name, entry)
+        for name in components.keys() - read.keys() if whole else ():
+            values[api_of(_SOURCE, name)] = value_text(components[name])
+        told = [name for name in _HASHES if whole and content.get(name) is not None]
+        not_taken = {name: _HASHES[name] for name in told}
+        place = "components.*" if whole else "*"
+        if any("duration" in entry for entry in read.values()):
+            not_taken[f"{place}.duration"] = _DURATION
+        if any(_message(error) != error for error in map(_error, read.values())):
+            not_taken[f"{place}.error.stack"] = _STACK
+        version = _version(content.get("version") if whole else None, components)
+        own = _OWN_MEMBERS if whole else read
+        return Result(values, f"{_SOURCE} {version}", own, not_taken)
+
+    def _is_read(self, name: str, entry: Any) -> bool:
+        return _is_component(entry) and ("duration" in entry or name in self._names)
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
@@ -142,23 +182,27 @@ class FingerprintjsCollector(ResultCollector):
             return None
         try:
             record = _decoder(user, time, self._beside).decode(raw)
-            others = (getattr(record, f"beside_{i}") for i in range(len(self._beside)))
-            values = self.values_beside(
-                {
-                    name: strict_json(bytes(value))
-                    for name, value in zip(self._beside, others, strict=True)
-                    if self.is_beside(name)
-                }
-            )
+            components = record.components.values()
+            if not components or any(map(_tells_more, components)):
+                return None
+            members = {name: getattr(record, f"beside_{i}") for i, name in enumerate(self._beside)}
+            members |= {name: getattr(record, name) for name in _HASHES}
+            rest = {name: strict_json(bytes(value)) for name, value in members.items()}
+            values: dict[str, str] = {}
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
             user_text, time_text, version = map(_scalar, (record.user, record.time, record.version))
+            told = [name for name in _HASHES if rest[name] is not None]
+            not_taken = {name: _HASHES[name] for name in told} | _DURATIONS
+            source = f"{_SOURCE} {_version(version, record.components)}"
+            result = Result(values, source, _OWN_MEMBERS, not_taken)
+            visit = self.told(rest, Found(rest), result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
-        if not values:
+        if not visit.values:
             return None
-        source = _source(version, record.components, getattr(record, KEY_MEMBER))
-        return Visit(values, source, text_of(user_text), text_of(time_text))
+        source = f"{source}{_via(getattr(record, KEY_MEMBER))}"
+        return replace(visit, source=source, user=text_of(user_text), time=text_of(time_text))
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)
@@ -219,17 +263,17 @@ def _message(error: Any) -> Any:
     return error
 
 
-def _is_component(entry: object) -> bool:
-    return isinstance(entry, dict) and "duration" in entry and entry.keys() <= _MEMBERS
+def _error(entry: Mapping[str, Any]) -> Any:
+    return None if "value" in entry else entry.get("error") or None
 
 
-def _has_components(record: dict[str, Any]) -> bool:
-    components = record.get("components", record)
-    if not isinstance(components, dict):
-        return False
-    wanted = 1 if "components" in record else 3
-    found = (entry for entry in components.values() if _is_component(entry))
-    return sum(1 for _ in islice(found, wanted)) == wanted
+def _tells_more(entry: _Component) -> bool:
+    """Whether an error says more than its message, which `JSON.stringify` does not keep."""
+    return len(entry.error) > len(b"{}") and bytes(entry.error)[:1] == b"{"
+
+
+def _is_component(entry: Any) -> bool:
+    return isinstance(entry, dict) and bool(entry) and entry.keys() <= _MEMBERS
 
 
 def _is_pro_event(record: object) -> bool:

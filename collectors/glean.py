@@ -19,7 +19,6 @@ from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.contract import Scan
     from fpmonitor.logs.log_file import LogFile
 
 _SOURCE = "glean"
@@ -67,12 +66,9 @@ class GleanJsonCollector(RecordCollector):
         """Whether the record has two or more such metrics."""
         return sum(_api_of_metric(name) is not None for name in _metrics(record)) >= 2
 
-    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log; errors as of all collectors that read record by record."""
-        scan = super().scan(log, column_map)
-        named = (first_ending(_metrics(record), _IDENTIFIER) for record in self.first(log))
-        self.rows_are_visits = self.rows_are_visits and not any(named)
-        return scan
+    def names_user(self, record: Any) -> bool:
+        """Whether a record names its user."""
+        return first_ending(_metrics(record), _IDENTIFIER) is not None or super().names_user(record)
 
     def visit(self, record: Any) -> Visit:
         """Metrics of one ping."""

@@ -16,15 +16,16 @@ from fpmonitor.collectors.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fpmonitor.logs.log_file import LogFile
 
 
 class HarCollector(RecordCollector):
-    """Reads `log.entries[].request.headers`; each file is one user, each request a visit."""
+    """Reads `log.entries[].request.headers`: requests, of which a file may hold one browser's."""
 
     name: ClassVar[str] = "har"
+    rows_are_requests: ClassVar[bool] = True
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is a HAR document."""
@@ -57,7 +58,11 @@ class HarCollector(RecordCollector):
         }
         started = entry.get("startedDateTime")
         time = started if isinstance(started, str) else None
-        return Visit(request_headers(headers), "har", record["browser"], time)
+        return Visit(request_headers(headers), "har", time=time)
+
+    def visitor_of(self, record: Any) -> Sequence[str]:
+        """Tell the browser by the file."""
+        return (record["browser"],)
 
 
 def _entries(document: Any) -> list[Any] | None:

@@ -237,7 +237,7 @@ def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) 
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
-        f"(SELECT json_extract(json, [{pointers}]) AS cells "  # noqa: S608 -- quoted
+        f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
         f"FROM {_read('read_json_objects', log)})"
     )
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
@@ -246,6 +246,7 @@ def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) 
         # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
         text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
         value={column: f"{cells[column]}::VARCHAR" for column in values},
+        whole="json::VARCHAR",
     )
 
 

@@ -79,7 +79,14 @@ def read_table(
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
-    return Table(f"{read}) AS records({', '.join(names)})", cells, cells, by_column=numbered)
+    whole = ", ".join(_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+    return Table(
+        f"{read}) AS records({', '.join(names)})",
+        cells,
+        cells,
+        by_column=numbered,
+        whole=f"[{whole}]::VARCHAR",
+    )
 
 
 def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:

@@ -19,9 +19,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, NotTaken, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.sql import quote_text
+from fpmonitor.unit import (
+    VISITOR_SEPARATOR,
+    holds_requests,
+    refuse_requests,
+    visitor_of,
+    visitor_rule,
+)
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
 if TYPE_CHECKING:
@@ -31,9 +38,10 @@ if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Refused
     from fpmonitor.logs.log_file import LogFile
+    from fpmonitor.unit import Unit
 
 UNDEFINED = "undefined"
-_ERROR = "error:"
+ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
@@ -136,7 +144,7 @@ def _canonical(value: object) -> str:
 
 def error_text(message: object) -> str:
     """Return the message of an error that an API threw; null where the log does not keep it."""
-    return _ERROR + value_text(message)
+    return ERROR + value_text(message)
 
 
 def json_records(log: LogFile) -> Iterator[Record]:
@@ -260,8 +268,19 @@ def member(record: Mapping[str, Any], name: str) -> Any:
         return record[name]
     content: Any = record
     for part in name.split("."):
+        content = opened(content)
         content = content.get(part) if isinstance(content, dict) else None
     return content
+
+
+def opened(value: object) -> object:
+    """Return what a text says that is a JSON object or array; any other value as it is."""
+    if isinstance(value, str) and value[:1] in {"{", "["} and value[-1:] in {"}", "]"}:
+        try:
+            return strict_json(value.encode())
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 def text_of(value: object) -> str | None:
@@ -269,14 +288,6 @@ def text_of(value: object) -> str | None:
     if value is None or isinstance(value, bool | dict | list):
         return None
     return str(value)
-
-
-def wrapped(record: object, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-    """Return the record itself or the one of its members that is what is wanted."""
-    if not isinstance(record, dict):
-        return None
-    candidates = [record, *(value for value in record.values() if isinstance(value, dict))]
-    return next((candidate for candidate in candidates if is_wanted(candidate)), None)
 
 
 def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, str]:
@@ -310,13 +321,15 @@ class RecordCollector(ABC):
     """Reads a log record by record; subclasses say what one record means.
 
     Records name their user in the column that the column map gives (default `user`, also
-    `outer.inner`). Where the log has none, each record is a visit of its own.
+    `outer.inner`). Where the log has none, each record counts as a row; records that are requests
+    do so only where that is said.
     """
 
     name: ClassVar[str]
+    rows_are_requests: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.rows_are_visits = False
+        self.unit: Unit = "user"
 
     @abstractmethod
     def visit(self, record: Any) -> Visit:
@@ -362,11 +375,10 @@ class RecordCollector(ABC):
         Raises
         ------
         InputError
-            No record says anything of an API.
+            No record says anything of an API; or records are requests, and nobody said who a row
+            is.
         """
-        self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
-        is_named = column_map.columns.get("user", "row") != "row"
-        self.rows_are_visits = not (is_named or self._names_users(log))
+        self.unit = self.unit_of(log, column_map)
         table = RowTable()
         for line, visit in self._visits(log):
             try:
@@ -375,11 +387,13 @@ class RecordCollector(ABC):
                 table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
-        return table.scan(log)
+        names = [name for name in ("user", "time") if name in table.fields]
+        fields = {name: self._fields[name] for name in names if self.unit == "user" or name != "user"}
+        return replace(table.scan(log), fields=fields)
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""
-        if self._is_quick and not self.rows_are_visits and _begins_with_line(log):
+        if self._is_quick and self.unit == "user" and _begins_with_line(log):
             for line, raw in text_lines(log):
                 yield line, partial(self._visit_of_line, log, line, raw)
             return
@@ -396,10 +410,44 @@ class RecordCollector(ABC):
             quick = self.quick_visit(raw, self._fields["user"], self._fields["time"])
         return quick or self._complete(log, _record(line, raw))
 
-    def _names_users(self, log: LogFile) -> bool:
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Records are requests, and nobody said it.
+        """
+        self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
+        said = column_map.columns.get("user")
+        if column_map.visitor:
+            return "visitor"
+        if said not in (None, "row"):
+            return "user"
+        if any(self.names_user(record) for record in self.first(log)):
+            return "user"
+        if said is None and (self.rows_are_requests or self._tells_of_requests(log)):
+            raise refuse_requests(log.label, self.name)
+        return "row"
+
+    def names_user(self, record: Any) -> bool:
+        """Whether a record names its user."""
+        return isinstance(record, dict) and member(record, self._fields["user"]) is not None
+
+    def _tells_of_requests(self, log: LogFile) -> bool:
         return any(
-            isinstance(record, dict) and member(record, self._fields["user"]) is not None
-            for record in self.first(log)
+            isinstance(record, dict) and holds_requests(record) for record in self.first(log)
+        )
+
+    def visitor_of(self, record: Any) -> Sequence[str] | None:
+        """Tell a visitor by a record, as `unit.visitor_of` does; null where it does not."""
+        if not isinstance(record, dict):
+            return None
+        return visitor_of(
+            time=record.get("time"),
+            cookie=record.get("user"),
+            address=record.get("host"),
+            agent=record.get("http:user-agent"),
         )
 
     def _complete(self, log: LogFile, record: Record) -> Visit:
@@ -412,12 +460,22 @@ class RecordCollector(ABC):
         if not visit.values:
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
-        user = visit.user or text_of(member(outer, self._fields["user"]))
-        if self.rows_are_visits and visit.user is None:
-            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
-            user = f"{log.label}#{record.line}#{content.hexdigest()}"
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return replace(visit, user=user, time=time)
+        return replace(visit, user=self._user(log, record, visit), time=time)
+
+    def _user(self, log: LogFile, record: Record, visit: Visit) -> str | None:
+        """Name the user, the visitor or the row; an address goes no further than its digest."""
+        if self.unit == "row":
+            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
+            return f"{log.origin}#{record.line}#{content.hexdigest()}"
+        if self.unit == "user":
+            outer = record.content if isinstance(record.content, dict) else {}
+            return visit.user or text_of(member(outer, self._fields["user"]))
+        told = self.visitor_of(record.content)
+        if told is None:
+            raise RecordError(f"does not tell {visitor_rule(self.name)}")
+        named = VISITOR_SEPARATOR.join(told)
+        return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()
 
     def locate(
         self,
@@ -444,10 +502,15 @@ class RowTable:
     ----------
     lines
         Line of each row.
+    fields
+        Which of `user` and `time` some row has.
     """
 
     lines: array[int] = field(default_factory=lambda: array("q"))
+    fields: set[str] = field(default_factory=set)
+    _not_taken: dict[str, NotTaken] = field(default_factory=dict)
     _columns: dict[str, int] = field(default_factory=dict)
+    _own: int = 0  # columns that the vocabulary does not have
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
     _bytes: int = 0
     _parts: list[Path] = field(default_factory=list)
@@ -465,10 +528,17 @@ class RowTable:
             It brings more APIs than a log may have.
         """
         fresh = [api for api in visit.values if api not in self._columns]
-        if len(self._columns) + len(fresh) > MAX_APIS:
+        own = sum(api not in known_apis() for api in fresh)  # there is room for the others
+        if self._own + own > MAX_APIS:
             raise RecordError(f"more than {MAX_APIS} APIs in one log")
+        self._own += own
         for api in fresh:
             self._columns[api] = len(self._columns)
+        for path, why in visit.not_taken.items():
+            records = self._not_taken[path].records if path in self._not_taken else 0
+            if records or len(self._not_taken) < MAX_APIS:  # names may be data
+                self._not_taken[path] = NotTaken(why, records + 1)
+        self.fields.update(name for name in ("user", "time") if getattr(visit, name) is not None)
         self._append(line, None, visit, sum(map(len, visit.values.values())))
 
     def add_problem(self, line: int, problem: str) -> None:
@@ -518,4 +588,5 @@ class RowTable:
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
+            not_taken=self._not_taken,
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs.log_file import LogFile
 
-_TYPE = "permissions-policy-violation"
+REPORT_TYPE = "permissions-policy-violation"
 
 
 class ReportingCollector:
@@ -29,7 +29,7 @@ class ReportingCollector:
     def recognises(self, log: LogFile) -> bool:
         """Whether one of the first records holds a violation of a policy."""
         return any(
-            isinstance(report, dict) and report.get("type") == _TYPE
+            isinstance(report, dict) and report.get("type") == REPORT_TYPE
             for record in first_records(log)
             for report in _reports(record)
         )
@@ -38,16 +38,17 @@ class ReportingCollector:
         """Read the violations, each a call."""
         for record in json_records(log):
             for report in _reports(record.content):
-                yield _call(report)
+                yield call_of(report)
 
 
 def _reports(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [content]
 
 
-def _call(report: Any) -> Call:
+def call_of(report: Any) -> Call:
+    """Tell what a report says; nothing of one that is no violation."""
     body = report.get("body") if isinstance(report, dict) else None
-    if not isinstance(body, dict) or report.get("type") != _TYPE:
+    if not isinstance(body, dict) or report.get("type") != REPORT_TYPE:
         return Call("", "", "", 0)
     feature = body.get("policyId") or body.get("featureId")
     page, script = report.get("url"), body.get("sourceFile")

@@ -82,6 +82,8 @@ class Table:
         Columns of JSON lines whose value is plain text all the same.
     by_column
         Whether a column can be read without the others; then the relation also has `ROW`.
+    whole
+        Expression of a text of the whole record, whichever columns were asked for.
     """
 
     relation: str
@@ -89,6 +91,7 @@ class Table:
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
     by_column: bool = False
+    whole: str = "''"
 
 
 MAX_DEPTH = 4

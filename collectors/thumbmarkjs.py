@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.records import (
-    UNDEFINED,
-    RecordError,
-    Visit,
-    error_text,
-    leaves,
-    wrapped,
-)
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.records import UNDEFINED, error_text, leaves
+from fpmonitor.collectors.results import Result, ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SOURCE = "thumbmarkjs"
 _NO_WEBGL = {"hardware.videocard": "hardware.videocard", "webgl.webgl": "webgl"}  # a text says so
+_HASH = "a hash of the components"
+_PLACE = {"thumbmark": "components", "hash": "data"}  # of 1.x and of 0.x
+_NOT_READ = {
+    "elapsed": "how long it took",
+    "hash": _HASH,
+    "info": "what the service of the library says",
+    "thumbmark": _HASH,
+    "version": "the version of the library",
+}
+_OWN = {*_NOT_READ, "error"}
 _SECTIONS = {
     "audio",
     "canvas",
@@ -37,35 +43,34 @@ class ThumbmarkjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    own_members: ClassVar[frozenset[str]] = frozenset({"thumbmark", "hash", "version"})
+    title: ClassVar[str] = "ThumbmarkJS"
+    left_out: ClassVar[Mapping[str, str]] = {"thumbmark": _HASH}
 
-    def recognises_record(self, record: Any) -> bool:
-        """Whether the record is or holds a result."""
-        return wrapped(record, _is_result) is not None
+    def is_result(self, content: Any) -> bool:
+        """Whether the components lie beside their hash, and two of them bear known names."""
+        if not isinstance(content, dict) or not {"thumbmark", "hash"} & content.keys():
+            return False
+        components = _components(content)
+        return isinstance(components, dict) and len(_SECTIONS & components.keys()) >= 2
 
-    def visit(self, record: Any) -> Visit:
+    def result(self, content: Any) -> Result:
         """Components of one result, and what kept others from answering."""
-        result = wrapped(record, _is_result)
-        if result is None:
-            raise RecordError("no result of ThumbmarkJS")
-        values = self.values_beside(record, result) | _errors(result.get("error"))
-        values |= leaves(_SOURCE, _components(result), depth=3)
+        values = _errors(content.get("error")) | leaves(_SOURCE, _components(content), depth=3)
         for text, component in _NO_WEBGL.items():
             if values.pop(api_of(_SOURCE, text), None) is not None:
                 values |= dict.fromkeys(_apis_of(component), UNDEFINED)
-        version = result.get("version", "1" if "components" in result else "0")
-        return Visit(values, f"{_SOURCE} {version}")
+        version = content.get("version", "1" if "components" in content else "0")
+        own = [_PLACE[_hash_of(content)], *(name for name in content if name in _OWN)]
+        not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
+        return Result(values, f"{_SOURCE} {version}", own, not_taken)
+
+
+def _hash_of(result: dict[str, Any]) -> str:
+    return "thumbmark" if "thumbmark" in result else "hash"
 
 
 def _components(result: dict[str, Any]) -> Any:
-    return result.get("components") if "thumbmark" in result else result.get("data")
-
-
-def _is_result(record: dict[str, Any]) -> bool:
-    if not {"thumbmark", "hash"} & record.keys():
-        return False
-    components = _components(record)
-    return isinstance(components, dict) and len(_SECTIONS & components.keys()) >= 2
+    return result.get(_PLACE[_hash_of(result)])
 
 
 def _errors(errors: Any) -> dict[str, str]:

@@ -20,7 +20,8 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.log_file import LogFile
-from fpmonitor.sql import quote_text
+from fpmonitor.sql import quote_text, statement
+from fpmonitor.unit import VISITOR_RULE, visitor_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from fpmonitor.collectors.tables import Survey
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Refused, Reject
+    from fpmonitor.unit import Unit
 
 
 _NO_WEIGHT = "the number of users is not a whole number"
 _MAX_WEIGHTS = 50_000_000
+_RULE = VISITOR_RULE.replace("'", "''")
 
 
 class WideCollector:
@@ -49,13 +52,18 @@ class WideCollector:
 
     def __init__(self) -> None:
         self._users_of_rows: Sequence[int] = ()
+        self.unit: Unit = "user"
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the log has a user and something else, and is not a long log."""
         columns = _head_columns(log)
         names = {column.name for column in columns if not column.is_attribute}
         return (
-            (column_map.name_of("user") in names or _is_user_a_row(columns, column_map))
+            (
+                column_map.name_of("user") in names
+                or _is_user_a_row(columns, column_map)
+                or column_map.visitor
+            )
             and column_map.name_of("api") not in names
             and bool(_api_columns(columns, column_map))
         )
@@ -66,9 +74,15 @@ class WideCollector:
         Raises
         ------
         InputError
-            Two columns have one name, or there is no API.
+            Two columns have one name, or there is no API, or nothing that tells visitors.
         """
         log = log.shortened
+        if column_map.visitor:
+            self.unit = "visitor"
+            address = _told_by(log, column_map)["address"].name
+            column_map = replace(column_map, ignore=column_map.ignore | {address})
+        elif "weight" in column_map.columns or _is_user_a_row(_head_columns(log), column_map):
+            self.unit = "row"
         if "weight" in column_map.columns:
             self._users_of_rows = _users_of_rows(log, column_map)
         return _coded(log, column_map) or _surveyed(log, column_map)
@@ -87,7 +101,8 @@ class WideCollector:
         column_map
             As of `scan`.
         """
-        if self.name != WideCollector.name or "weight" in column_map.columns:
+        said = column_map.columns
+        if self.name != WideCollector.name or "weight" in said or column_map.visitor:
             return None
         pieces = [_pieces(log, column_map) for log in logs]
         shapes = [None if one is None else one.shape for one in pieces]
@@ -140,7 +155,7 @@ def _head_columns(log: LogFile) -> list[Column]:
 
 def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
     survey = reader_of(log).survey(log, _whole(column_map) if column_map.flatten else None)
-    if _is_user_a_row(survey.columns, column_map):
+    if column_map.visitor or _is_user_a_row(survey.columns, column_map):
         survey = replace(survey, empty=None)  # a line that is no record has no value at all
     if column_map.null == "absent":
         survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
@@ -164,7 +179,7 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
 
 
 def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
-    if log.compression != "uncompressed" or log.format != "jsonl":
+    if log.compression != "uncompressed" or log.format != "jsonl" or column_map.visitor:
         return None
     from fpmonitor.collectors import json_lines, json_pieces  # noqa: PLC0415 -- slow to load
 
@@ -218,13 +233,18 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         )
     fields = _field_columns(survey.columns, column_map)
     spare = _spare_columns(survey.columns, column_map)
-    table = reader_of(log).read_table(log, [*fields.values(), *spare], apis, survey)
+    tells = _told_by(log, column_map) if column_map.visitor else {}
+    needed = [*fields.values(), *tells.values(), *spare]
+    table = reader_of(log).read_table(log, needed, apis, survey)
     texts = {field: table.text[column] for field, column in fields.items()}
     values = [_value(table.value[column], log, column_map) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
     if _is_user_a_row(survey.columns, column_map):
         problem = f"CASE WHEN COALESCE({', '.join(values)}) IS NULL THEN 'no value of an API' END"
-        texts["user"] = _row_as_user(log, [*values, *texts.values()])
+        texts["user"] = _row_as_user(log, table.whole)
+    elif tells:
+        texts["user"] = _visitor({part: table.text[column] for part, column in tells.items()})
+        problem = f"CASE WHEN {texts['user']} IS NULL THEN 'does not tell {_RULE}' END"
     if "weight" in column_map.columns:
         users = _users(texts.pop("weight"))
         problem = f"COALESCE({problem}, CASE WHEN {users} IS NULL THEN '{_NO_WEIGHT}' END)"
@@ -261,10 +281,44 @@ def _is_user_a_row(columns: Sequence[Column], column_map: ColumnMap) -> bool:
     return column_map.name_of("user") == "row" and Column("row") not in columns
 
 
-def _row_as_user(log: LogFile, texts: Sequence[str]) -> str:
-    """Name a user by its place and content: the rows of a log that has grown stay who they are."""
-    content = f"md5(CAST([{', '.join(texts)}] AS VARCHAR))"
-    return f"{quote_text(f'{log.label}#')} || row_number() OVER () || '#' || {content}"
+def _row_as_user(log: LogFile, whole: str) -> str:
+    """Name a row by its place and all it holds: those of a log that has grown stay who they are.
+
+    What is ignored counts as well: a row is the same whatever is taken of it.
+    """
+    return f"{quote_text(f'{log.origin}#')} || row_number() OVER () || '#' || md5({whole})"
+
+
+def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
+    """Columns that tell visitors: `address`, `agent` and `time`.
+
+    Raises
+    ------
+    InputError
+        One of them is missing.
+    """
+    names = {column.name: column for column in _head_columns(log) if not column.is_attribute}
+    found = {part: names[name] for part, name in visitor_columns(names).items()}
+    if (time := column_map.name_of("time")) in names:
+        found["time"] = names[time]
+    words = {"address": "an address", "agent": "a user agent", "time": f"the time ({time!r})"}
+    lacking = [word for part, word in words.items() if part not in found]
+    if lacking:
+        raise InputError(
+            f"{log.label}: tells no visitors, as no column has {', '.join(lacking)}",
+            hint=f"a visitor is {VISITOR_RULE}; --user row counts the rows themselves",
+        )
+    return found
+
+
+def _visitor(texts: Mapping[str, str]) -> str:
+    """Name a visitor in SQL by the texts of `_told_by`, as `unit.visitor_of` does; else null."""
+    parsed = statement("ingest/parse_time").replace('"time"', texts["time"])
+    written = f"regexp_extract({texts['time']}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"
+    day = f"COALESCE(NULLIF({written}, ''), left(({parsed})::VARCHAR, 10))"
+    address, agent = texts["address"], texts["agent"]
+    named = f"{day} || chr(31) || NULLIF({address}, '') || chr(31) || NULLIF({agent}, '')"
+    return f"sha256({named})"
 
 
 def _users(weight: str) -> str:

@@ -13,6 +13,7 @@ from fpmonitor.disclosure import (
     publishable_total,
 )
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.population.robots import robots_list
 from fpmonitor.population.snapshot import check_values
 from fpmonitor.results import Result
 
@@ -41,6 +42,8 @@ class AutomationReport(Result):
         null where nobody is left, and for others where it is not told how many were left out.
     masked
         APIs of the sets whose volatile values the view masks.
+    robots_by
+        The list by which user agents are those of robots, and its date.
     """
 
     users: int
@@ -49,6 +52,7 @@ class AutomationReport(Result):
     signs: Mapping[str, int | None]
     exposures: Mapping[tuple[str, ...], tuple[float, float | None]]
     masked: tuple[str, ...] = ()
+    robots_by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
@@ -62,6 +66,7 @@ class AutomationReport(Result):
                 for apis, (everybody, human) in self.exposures.items()
             ],
             "masked": list(self.masked),
+            "robots_by": self.robots_by,
         }
 
 
@@ -118,4 +123,5 @@ def report_automation(
             for apis in wanted
         },
         masked=everybody.masked({api for apis in wanted for api in apis}, k),
+        robots_by=robots_list(),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import secrets
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +25,8 @@ from fpmonitor.population.browsers import (
     OPERATING_SYSTEM,
     SYSTEMS,
     UNKNOWN,
+    are_browsers,
     browser_of,
-    is_browser,
     joined_kind,
     system_of,
 )
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 _USER_AGENT = "http:user-agent"
 _AGENTS = 10_000  # remembered, of few characters each
 _BUSY = 0.1
+_BLOCK = 50_000  # lines whose user agents are looked up in the list of robots at once
 _DIGITS = 9  # decimals, outward
 _FORMS = (
     "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
     "log-line`"
 )
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +117,8 @@ def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | N
 def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0) -> SharesReport:
     """Count the visitors of access logs by browser family and operating system.
 
-    A visitor is an address, or the cookie that `log-line` has logged, with a user agent on a day.
-    Of both, digests with a key that is forgotten are held in memory.
+    Visitors are told by the rule of `fpmonitor.unit`. Of addresses and cookies, digests with a key
+    that is forgotten are held in memory.
 
     Parameters
     ----------
@@ -151,22 +151,28 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
     for log in logs:
         if not collector.recognises(log, ColumnMap()):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
-        for record in collector.records(log):
-            visitor = None if record.problem else _visitor(record.content)
-            if visitor is None:
-                rejected += 1
-                continue
-            digest = _digest(key, *visitor)
-            if digest in seen:
-                continue
-            seen.add(digest)
-            day, address, agent = visitor
-            days.add(day)
-            if is_browser(agent):
-                counts[_kind_of(agent, columns)] += 1
-                addresses[_digest(key, address)] += 1
-            else:
-                automated += 1
+        records = collector.records(log)
+        while block := list(islice(records, _BLOCK)):
+            told = [
+                None if record.problem else collector.visitor_of(record.content) for record in block
+            ]
+            agents = list({visitor[2] for visitor in told if visitor})
+            browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
+            for visitor in told:
+                if visitor is None:
+                    rejected += 1
+                    continue
+                digest = _digest(key, *visitor)
+                if digest in seen:
+                    continue
+                seen.add(digest)
+                day, address, agent = visitor
+                days.add(day)
+                if browsers[agent]:
+                    counts[_kind_of(agent, columns)] += 1
+                    addresses[_digest(key, address)] += 1
+                else:
+                    automated += 1
     if not days:
         raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
     visitors, busiest = counts.total(), max(addresses.values(), default=0)
@@ -182,13 +188,6 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
 
 def _digest(key: bytes, *parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode(), key=key, digest_size=10).digest()
-
-
-def _visitor(line: Mapping[str, str | None]) -> tuple[str, str, str] | None:
-    """Day, address or cookie, and user agent of a request; null where one is not known."""
-    day, agent = (line.get("time") or "")[:10], line.get(_USER_AGENT)
-    whose = line.get("user") or line.get("host")
-    return (day, whose, agent) if whose and agent and _DAY.fullmatch(day) else None
 
 
 @lru_cache(_AGENTS)

@@ -34,9 +34,12 @@ from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
+from fpmonitor.unit import VISITOR_RULE, visitor_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from fpmonitor.store.ingest import BatchReport
 
 _NOTED_NAMES = 8
 LOGS = Annotated[
@@ -61,9 +64,15 @@ class Reading:
     user: Annotated[
         str | None,
         typer.Option(
-            "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
+            "--user",
+            help="Column with the user id; row: no user is known, and rows are counted.",
+            metavar="COLUMN",
         ),
     ] = None
+    visitor: Annotated[
+        bool,
+        typer.Option("--visitor", help=f"Count visitors of a log of requests: {VISITOR_RULE}."),
+    ] = False
     time: Annotated[
         str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
     ] = None
@@ -100,6 +109,7 @@ class Reading:
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
             flatten=column_map.flatten and self.flatten,
+            visitor=column_map.visitor or self.visitor,
         )
 
 
@@ -149,12 +159,8 @@ def ingest(
         after = known_names(monitor.database)
     shown.show(store.batches(reports))
     for report in reports:
-        if report.rows_are_visits:
-            note(
-                f"{report.source}: no column names the users, so each row counts as a user; "
-                "--user COLUMN names one",
-                quiet=quiet,
-            )
+        for text in who_counts(report):
+            note(text, quiet=quiet)
         for source, visits in report.corrects.items():
             note(f"{report.source} corrects {visits:,} visits of {source}", quiet=quiet)
     if after != before and monitor.audience is Audience.OWNER:
@@ -170,6 +176,22 @@ def ingest(
                 f"most often because: {report.reason}; {help_}",
                 quiet=quiet,
             )
+
+
+def who_counts(report: BatchReport) -> Iterator[str]:
+    """Say who counts where that is not a user, and what became of rows without a time."""
+    if report.unit == "visitor":
+        yield f"{report.source}: each visitor counts once: {visitor_rule(report.collector)}"
+    elif report.unit == "row":
+        yield (
+            f"{report.source}: no column names the users, so rows are counted; "
+            "--user COLUMN names one"
+        )
+    if report.unordered:
+        yield (
+            f"{report.source}: {report.unordered:,} {report.unit or 'user'}s have several rows "
+            "without a time, with different values; the last one counts; --time COLUMN orders them"
+        )
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:

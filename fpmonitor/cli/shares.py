@@ -14,9 +14,11 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
+from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
 from fpmonitor.render.numbers import percent
+from fpmonitor.unit import VISITOR_RULE
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -78,7 +80,10 @@ def shares(
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Count shares of strata for `--strata`: the visitors of an access log, or stored users."""
+    """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
+
+    A visitor is an address, or the cookie that `log-line` logs, with a user agent on a day.
+    """
     if paths:
         source = context.get_parameter_source("db")
         named = source is not None and source.name == "COMMANDLINE"
@@ -99,6 +104,7 @@ def shares(
         about += f" Limits that all hold with probability {1 - delta:.6g}."
     emit(strata_file(report.strata, about), output)
     note(about, quiet=quiet or output is None)
+    note(f"robots by {robots_list()}", quiet=quiet or report.automated == 0)
     if report.busiest is not None:
         note(
             f"{percent(report.busiest)} of the visitors come from one address: a proxy whose own "
@@ -121,4 +127,4 @@ def _about(report: SharesReport, k: int) -> str:
         return f"{report.users:,} users{dropped}."
     rejected = f"; lines that tell no visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
-    return f"{report.users:,} visitors, day by day, {first} to {last}{dropped}{rejected}."
+    return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."

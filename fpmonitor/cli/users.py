@@ -13,6 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.render.numbers import percent
 from fpmonitor.store.snapshot import Window
@@ -174,7 +175,7 @@ def note_view(population: Population, k: int) -> None:
     elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
         number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
-        note(f"{number} users that look automated are excluded")
+        note(f"{number} users that look automated are excluded (by {robots_list()})")
     if view.transforms:
         note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")
     if view.volatile == "raw":

@@ -353,15 +353,14 @@ def told_by(number: int, api: str, cells: Mapping[str, int] | Iterable[str]) -> 
     """List what cells of an API reveal about the browser, if anything: see `_TOLD`."""
     codes = cells if isinstance(cells, dict) else dict.fromkeys(cells, 0)
     told: list[Told] = []
-    for cell, code in codes.items():
-        status, _, text = cell.partition(SEPARATOR)
-        if status != "value":
-            continue
+    parts = [(cell, *cell.partition(SEPARATOR)[::2]) for cell in codes]
+    values = {cell: text for cell, status, text in parts if status == "value"}
+    all_traits = traits_of(api, list(values.values())).tolist()
+    for (cell, text), traits in zip(values.items(), all_traits, strict=True):
         family, version = browser_of(api, text)
-        traits = traits_of(api, text)
         known = (None if family == UNKNOWN else family, version or None)
         if traits or family != UNKNOWN:
-            told.append((number, *known, traits, cell, code))
+            told.append((number, *known, traits, cell, codes[cell]))
     return told
 
 

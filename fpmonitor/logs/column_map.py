@@ -31,6 +31,13 @@ class ColumnMap:
         is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    visitor
+        Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+
+    Raises
+    ------
+    InputError
+        A visitor and a column of users, or of numbers of them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +45,16 @@ class ColumnMap:
     null: Literal["value", "absent"] = "value"
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+    visitor: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to who a row is."""
+        given = [name for name in ("user", "weight") if name in self.columns]
+        if self.visitor and given:
+            raise InputError(
+                f"who a row is: both a visitor and --{given[0]} {self.columns[given[0]]}",
+                hint=f"leave --visitor or --{given[0]} away",
+            )
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
@@ -58,10 +75,12 @@ class ColumnMap:
         null = content.pop("null", "value")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
+        visitor = content.pop("visitor", False)
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null` and `flatten`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten` "
+                "and `visitor`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -80,6 +99,7 @@ class ColumnMap:
             raise InputError(f"column map {path}: names must be strings")
         if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
-        if not isinstance(flatten, bool):
-            raise InputError(f"column map {path}: flatten must be true or false")
-        return cls(columns, frozenset(ignore), null, apis, flatten)
+        for name, switch in (("flatten", flatten), ("visitor", visitor)):
+            if not isinstance(switch, bool):
+                raise InputError(f"column map {path}: {name} must be true or false")
+        return cls(columns, frozenset(ignore), null, apis, flatten, visitor)

@@ -11,7 +11,7 @@ import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from glob import escape
 from itertools import count
@@ -45,10 +45,19 @@ _PARQUET = b"PAR1"
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file on disk, what its first bytes show, and the name to report it by."""
+    """A file on disk, what its first bytes show, and the name to report it by.
+
+    `stored_as` is the name of a stored log of which this one is the continuation; rows keep it.
+    """
 
     path: Path
     label: str
+    stored_as: str = ""
+
+    @property
+    def origin(self) -> str:
+        """What rows are named by: the first name under which the log was stored."""
+        return self.stored_as or self.label
 
     @cached_property
     def compression(self) -> Literal["uncompressed", "gzip", "zstd"]:
@@ -112,7 +121,7 @@ class LogFile:
         if not self._may_have_long_lines():
             return self
         folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-        copy = LogFile(folder / "log", self.label)
+        copy = replace(self, path=folder / "log")
         weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
         with self.open() as file, copy.path.open("wb") as target:
             while line := file.readline(MAX_RECORD_BYTES + 1):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fpmonitor.population.robots import are_robots
 from fpmonitor.store.snapshot import distinct
 from fpmonitor.vocabulary import FAMILIES, meaning
 
@@ -53,9 +54,7 @@ _SYSTEMS = {
     "Linux": re.compile("Linux"),
 }
 SYSTEMS = tuple(_SYSTEMS)
-_BROWSER = re.compile(r"(Mozilla|Opera)/\d")
-_HEADLESS = re.compile(r"HeadlessChrome|PhantomJS|SlimerJS")
-_ROBOT = re.compile(r"bot\b|crawl|spider|curl/|python-requests|Lighthouse", re.IGNORECASE)
+_BROWSER = re.compile(r"(Mozilla|Opera)/\d", re.IGNORECASE)
 _TRUE = re.compile("^true$")
 _CONTRADICTIONS = (
     (re.compile("Windows NT"), re.compile("^(Linux|Mac|iP)")),
@@ -200,10 +199,12 @@ def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int)
         np.zeros(codes, dtype=np.int64),
         np.zeros(codes, dtype=np.int64),
     )
+    texts: dict[int, str] = {}
     for code, (status, text) in values.items():
         if status == "value" and text is not None and code < codes:
             told.family[code], told.version[code] = browser_of(api, text)
-            told.traits[code] = traits_of(api, text)
+            texts[code] = text
+    told.traits[list(texts)] = traits_of(api, list(texts.values()))
     return told
 
 
@@ -245,10 +246,10 @@ def system_of(agent: str) -> int:
     return next(found, UNKNOWN)
 
 
-def is_browser(agent: str) -> bool:
-    """Whether a user agent is that of a browser, which does not look automated."""
-    traits = traits_of(USER_AGENTS[0], agent)
-    return bool(_BROWSER.match(agent)) and not traits & (_HEADLESS_BIT | _ROBOT_BIT)
+def are_browsers(agents: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether user agents are those of browsers, which do not look automated."""
+    named = np.array([bool(_BROWSER.match(agent)) for agent in agents], dtype=np.bool_)
+    return named & ~np.logical_or(*are_robots(agents))
 
 
 def joined_kind(texts: Iterable[str | None]) -> str | None:
@@ -275,27 +276,33 @@ def _by_vendor(text: str) -> tuple[str | None, int]:
     return _VENDOR_FAMILIES.get(text), 0
 
 
-def traits_of(api: str, text: str) -> int:
-    """Tell the traits in a value of one API, a bit each: of automation, and of the engine."""
+def traits_of(api: str, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Tell the traits in values of one API, a bit each: of automation, and of the engine."""
+    traits = np.zeros(len(texts), dtype=np.int64)
     patterns: tuple[tuple[int, re.Pattern[str]], ...] = ()
     if api in USER_AGENTS:
-        claims = ((_CLAIMED << i, claim) for i, (claim, _) in enumerate(_CONTRADICTIONS))
-        patterns = ((_HEADLESS_BIT, _HEADLESS), (_ROBOT_BIT, _ROBOT), *claims)
+        patterns = tuple((_CLAIMED << i, claim) for i, (claim, _) in enumerate(_CONTRADICTIONS))
+        headless, robots = are_robots(texts)
+        traits |= np.where(headless, _HEADLESS_BIT, 0) | np.where(robots, _ROBOT_BIT, 0)
     elif api in _PLATFORMS:
         patterns = tuple((_OTHER << i, other) for i, (_, other) in enumerate(_CONTRADICTIONS))
     elif api == _WEBDRIVER:
         patterns = ((_WEBDRIVER_BIT, _TRUE),)
-    name = _family_of(api, text)[0]
-    engine = "chromium" if name == "brave" else name
-    told = _ENGINE << _ENGINES.index(engine) if engine in _ENGINES else 0
-    return told + sum(bit for bit, pattern in patterns if pattern.search(text))
+    for place, text in enumerate(texts):
+        name = _family_of(api, text)[0]
+        engine = "chromium" if name == "brave" else name
+        if engine in _ENGINES:
+            traits[place] |= _ENGINE << _ENGINES.index(engine)
+        traits[place] |= sum(bit for bit, pattern in patterns if pattern.search(text))
+    return traits
 
 
 def signs_of(traits: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     """Tell who looks automated, by sign, from the traits of all values of each user together.
 
-    `headless` and `robot` by the user agent, `webdriver` by `Navigator.webdriver`, `impossible` by
-    a user agent of one system together with the platform of another.
+    `headless` (driven browsers) and `robot` by the user agent, `webdriver` by
+    `Navigator.webdriver`, `impossible` by a user agent of one system together with the platform of
+    another.
     """
     contradicted = (traits // _CLAIMED) & (traits // _OTHER) & (2 ** len(_CONTRADICTIONS) - 1)
     return {

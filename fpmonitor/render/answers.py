@@ -480,7 +480,7 @@ def automation(report: AutomationReport) -> Output:
     ]
     table = Table(
         title="Users that look automated",
-        caption=masked_note(report.masked).strip(),
+        caption=f"Robots by {report.robots_by}.{masked_note(report.masked)}",
         columns=columns("text", "", "users"),
         rows=[
             ("observed", count(report.users)),

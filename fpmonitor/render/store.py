@@ -27,12 +27,18 @@ def batches(reports: Sequence[BatchReport]) -> Output:
         title="Ingested",
         columns=[
             *columns("text", ("log", "source"), "collector"),
-            *columns("count", "read", "stored", "duplicates", "rejected", "users", "APIs"),
+            *columns("count", "read", "stored", "duplicates", "rejected"),
+            *columns("right", ("counted", _counted)),
+            *columns("count", "APIs"),
             *columns("decimal", "seconds", digits=1),
         ],
     )
     rows = [report.to_json() for report in reports]
     return Output(tables=[table], rows=rows, document={"batches": rows})
+
+
+def _counted(report: BatchReport) -> str:
+    return f"{report.users:,} {report.unit or 'user'}s"
 
 
 def snapshot(taken: Taken) -> Output:

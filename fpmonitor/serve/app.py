@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import time
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -22,10 +21,11 @@ from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, bearer_token, write_key
 from fpmonitor.serve.dashboard import routes
+from fpmonitor.serve.frames import kind_of
 from fpmonitor.serve.records import (
-    Lines,
-    observation_lines,
-    report_lines,
+    Arrival,
+    observations_of,
+    reports_of,
     split_records,
     unpacked,
 )
@@ -140,24 +140,22 @@ class _Collect:
             if name in request.headers
         }
 
-        def lines(records: list[bytes], source: str) -> Lines:
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            takes = partial(self._service.takes_names, source)
-            return observation_lines(
-                records, time=now, source=source, headers=headers, takes_names=takes
+        def read(records: list[bytes], source: str) -> Arrival:
+            takes = partial(self._service.accounts.takes_names, source)
+            return observations_of(
+                records, time=_now(), source=source, headers=headers, takes_names=takes
             )
 
-        return await self._taken(request, lines)
+        return await self._taken(request, read)
 
     async def reports(self, request: Request) -> Response:
-        def lines(records: list[bytes], source: str) -> Lines:
-            del source
-            return report_lines(records, received=f"{time.time_ns()}-{secrets.token_hex(4)}")
+        def read(records: list[bytes], source: str) -> Arrival:
+            return reports_of(records, time=_now(), source=source)
 
-        return await self._taken(request, lines)
+        return await self._taken(request, read)
 
     async def _taken(
-        self, request: Request, lines: Callable[[list[bytes], str], Lines]
+        self, request: Request, read: Callable[[list[bytes], str], Arrival]
     ) -> Response:
         service = self._service
         if not self._may_come_from(request.headers.get("origin")):
@@ -167,7 +165,7 @@ class _Collect:
             return refused(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
             with self._room.one(source) as room:
-                return await self._kept(request, source, lines, room)
+                return await self._kept(request, source, read, room)
         except RefusedRequestError as error:
             return refused(error.status, str(error), error.headers)
 
@@ -175,32 +173,34 @@ class _Collect:
         self,
         request: Request,
         source: str,
-        lines: Callable[[list[bytes], str], Lines],
+        read: Callable[[list[bytes], str], Arrival],
         room: Body,
     ) -> Response:
         service = self._service
         body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES, room)
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = unpacked(body, encoding, service.config.max_body_bytes)
-        found = lines(split_records(body, service.config.max_records), source)
-        room.grow(sum(map(len, found.lines.values())))
-        wait = service.seconds_to_wait(source, found.records)
+        found = read(split_records(body, service.config.max_records), source)
+        wait = service.accounts.seconds_to_wait(source, found.records)
         if wait:
             raise RefusedRequestError(429, "too much at once", retry_after=wait)
         try:
-            for kind, data in found.lines.items():
-                await service.spool.append(kind, data)
+            await service.spool.append(source, found.contents)
         except OSError as error:
             log("disk", reason="the spool cannot be written")
             raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
-        for kind, data in found.lines.items():
-            service.metrics.accepted.labels(kind).inc(data.count(b"\n"))
+        for content in found.contents:
+            service.metrics.accepted.labels(kind_of(content)).inc(len(content.records))
         answer = {"accepted": found.records, "refused": found.refused}
         return JSONResponse(answer, status_code=202, headers=HEADERS)
 
     def _may_come_from(self, origin: str | None) -> bool:
         allowed = self._service.config.origins
         return origin is None or "*" in allowed or origin in allowed
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 _BODY_TYPES = (

@@ -49,7 +49,7 @@ class ServeConfig:
     records_per_minute
         Of one write key.
     max_names
-        API names new to the database that a write key may bring until the service starts again.
+        API names that a write key may bring besides those of the vocabulary, until it is forgotten.
     max_spool_bytes
         Waiting and refused bytes above which requests are put off (429).
     min_free_bytes

@@ -48,7 +48,11 @@ class KeyRing:
 
     def has(self, kind: Kind) -> bool:
         """Whether there is any key of a kind."""
-        return any(key.kind == kind for key in self.keys)
+        return self.count(kind) > 0
+
+    def count(self, kind: Kind) -> int:
+        """Count the keys of a kind."""
+        return sum(key.kind == kind for key in self.keys)
 
 
 def read_keys(path: Path) -> KeyRing:

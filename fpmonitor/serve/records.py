@@ -1,8 +1,7 @@
-"""Bodies of requests as lines for the spool: checked whole, before anything of them is kept."""
+"""Bodies of requests as typed records: checked whole, before anything of them is kept."""
 
 from __future__ import annotations
 
-import json
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,62 +9,53 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from fpmonitor.collectors.fingerprintjs import KEY_MEMBER, FingerprintjsCollector
-from fpmonitor.collectors.records import RecordError
+from fpmonitor.collectors.records import RecordError, value_text
+from fpmonitor.collectors.reporting import call_of
+from fpmonitor.safe_files import strict_json
+from fpmonitor.serve.frames import Observation, Observations, Report, Reports, Result, Results
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fpmonitor.serve.spool import Kind
+    from fpmonitor.serve.frames import Content
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 _Version = Annotated[str, msgspec.Meta(max_length=100)]
 
 
-class _Observation(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _Observation(msgspec.Struct, forbid_unknown_fields=True):
     user: _User
     api: _Name
-    status: Literal["value", "undefined", "error"] | msgspec.UnsetType = msgspec.UNSET
+    status: Literal["value", "undefined", "error"] | None = None
     value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Stored(_Observation):
-    time: str = ""
-    source: str = ""
+    id: _Id | None = None
 
 
 class _Result(msgspec.Struct):
     """A result of FingerprintJS; members that are not named are left out."""
 
     user: _User
-    components: dict[str, msgspec.Raw]
+    components: dict[str, Any]
     version: _Version | msgspec.UnsetType = msgspec.UNSET
-
-
-class _StoredResult(_Result):
-    time: str = ""
-    source: str = msgspec.field(default="", name=KEY_MEMBER)
+    id: _Id | None = None
 
 
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
-_RESULT = msgspec.json.Decoder(_Result)
-_ENCODER = msgspec.json.Encoder()
 _FINGERPRINTJS = FingerprintjsCollector()
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """Records of one request as lines, by the kind of segment they go to.
+class Arrival:
+    """What one request brought: `refused` counts the records of it that are not taken."""
 
-    `records` counts those of the lines, `refused` those whose API names are too many.
-    """
-
-    lines: Mapping[Kind, bytes]
+    contents: Sequence[Content]
     records: int
     refused: int = 0
 
@@ -136,15 +126,15 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def observation_lines(
+def observations_of(
     records: list[bytes],
     *,
     time: str,
     source: str,
     headers: Mapping[str, str],
     takes_names: Callable[[Iterable[str]], bool] = lambda _: True,
-) -> Lines:
-    """Return lines of observations and of results of FingerprintJS.
+) -> Arrival:
+    """Read observations and results of FingerprintJS.
 
     `time` and `source` are those of all records, which are JSON objects; `headers` are values by
     API that are also stored for every user of the request. A record whose API names
@@ -155,75 +145,82 @@ def observation_lines(
     RefusedRequestError
         A record is neither; the message names its position, not its content. Or none is taken.
     """
-    found = []
+    found: list[Observation | Result] = []
     for place, record in enumerate(records, start=1):
         try:
-            found.append(_record(record))
+            found.append(_record(record, source))
         except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
                 "result of FingerprintJS (user, components)",
             ) from error
-    taken = [record for record, names in found if takes_names(names)]
+    taken = [
+        one
+        for one in found
+        if takes_names((one.api,) if isinstance(one, Observation) else one.values)
+    ]
     if not taken:
-        raise RefusedRequestError(403, "too many API names for this key or for the database")
-    observations: list[bytes] = []
-    results: list[bytes] = []
-    for one in taken:
-        if isinstance(one, _Observation):
-            stored = _Stored(one.user, one.api, one.status, one.value, time, source)
-            observations.append(_ENCODER.encode(stored))
-        else:
-            result = _StoredResult(one.user, one.components, one.version, time, source)
-            results.append(_ENCODER.encode(result))
-    users = dict.fromkeys(one.user for one in taken)
-    for user in users:
-        for api, value in headers.items():
-            raw = msgspec.Raw(_ENCODER.encode(value))
-            observations.append(_ENCODER.encode(_Stored(user, api, "value", raw, time, source)))
-    lines: dict[Kind, bytes] = {}
-    if observations:
-        lines["observations"] = b"\n".join([*observations, b""])
+        raise RefusedRequestError(403, "too many API names for this key")
+    observations = [one for one in taken if isinstance(one, Observation)]
+    results = [one for one in taken if isinstance(one, Result)]
+    contents: list[Content] = []
+    if observations or headers:
+        told = {name: value_text(value) for name, value in headers.items()}
+        users = list(dict.fromkeys(one.user for one in taken)) if told else []
+        contents.append(Observations(source, time, observations, told, users))
     if results:
-        lines["fingerprintjs"] = b"\n".join([*results, b""])
-    return Lines(lines, len(taken), len(records) - len(taken))
+        contents.append(Results(source, time, results))
+    return Arrival(contents, len(taken), len(records) - len(taken))
 
 
-def _record(record: bytes) -> tuple[_Observation | _Result, Iterable[str]]:
-    """Decode a record; return it with its API names."""
+def _record(record: bytes, source: str) -> Observation | Result:
     try:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
-        result = _RESULT.decode(record)
-        return result, _FINGERPRINTJS.visit(json.loads(record)).values
-    if found.value is not msgspec.UNSET:
-        raw = bytes(found.value)
-        content = json.loads(raw)
-        if b"\\ud" in raw.lower():  # what msgspec leaves raw may hold half a character
-            json.dumps(content, ensure_ascii=False).encode()
-    return found, (found.api,)
+        return _result(strict_json(record.decode()), source)
+    value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
+    status = found.status or ("undefined" if value is None else "value")
+    return Observation(found.user, found.api, status, value, found.id)
 
 
-def report_lines(records: list[bytes], *, received: str) -> Lines:
-    """Return lines of reports of the Reporting API.
+def _result(record: object, source: str) -> Result:
+    """Read a result once: what is checked is what is kept."""
+    told = msgspec.convert(record, _Result)
+    version = {} if told.version is msgspec.UNSET else {"version": told.version}
+    visit = _FINGERPRINTJS.visit({"components": told.components, KEY_MEMBER: source} | version)
+    if not visit.values:
+        raise RecordError("no value of an API")
+    return Result(told.user, visit.source, dict(visit.values), told.id)
 
-    `received` makes equal reports different: each of them counts.
+
+def _canonical(text: str) -> str:
+    """Return a JSON value as the store keeps it, in which no white space is left: a line stays one.
+
+    Numbers keep their digits.
+    """
+    value = strict_json(text)
+    return value_text(value) if isinstance(value, str | dict | list) else text
+
+
+def reports_of(records: list[bytes], *, time: str, source: str) -> Arrival:
+    """Read reports of the Reporting API; those on something else than a policy are not taken.
 
     Raises
     ------
     RefusedRequestError
         A record is not a report.
     """
-    lines = []
+    found = []
     for place, record in enumerate(records, start=1):
         try:
-            report: Any = json.loads(record)
+            report: Any = strict_json(record.decode())
         except (ValueError, RecursionError) as error:
             raise RefusedRequestError(400, f"record {place} is not JSON") from error
         if not isinstance(report, dict) or not isinstance(report.get("type"), str):
             raise RefusedRequestError(400, f"record {place} is not a report of the Reporting API")
-        kept = {name: report[name] for name in ("type", "url", "age", "body") if name in report}
-        kept["received"] = f"{received}/{place}"
-        lines.append(json.dumps(kept).encode())
-    return Lines({"reports": b"\n".join([*lines, b""])}, len(records))
+        call = call_of(report)
+        if call.site and call.script and call.api:
+            found.append(Report(call.site, call.script, call.api))
+    contents = [Reports(source, time, found)] if found else []
+    return Arrival(contents, len(found), len(records) - len(found))

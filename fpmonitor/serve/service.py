@@ -10,7 +10,8 @@ import math
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.answers.decide import question_of
@@ -21,7 +22,6 @@ from fpmonitor.errors import (
     BusyError,
     FpmonitorError,
     InputError,
-    StoreError,
     UndecidableError,
     UnknownNameError,
 )
@@ -31,24 +31,24 @@ from fpmonitor.population.sample import HeldUsers
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
 from fpmonitor.safe_files import beside
+from fpmonitor.serve.accounts import Accounts
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.lists import Lists, UsersOfNow
 from fpmonitor.serve.metrics import Metrics
-from fpmonitor.serve.names import ApiNames
+from fpmonitor.serve.moving import move_segment, names_of_keys
 from fpmonitor.serve.overview import DEFAULT_K
-from fpmonitor.serve.spool import Spool, kind_of
+from fpmonitor.serve.spool import Spool
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.population.exposure_index import ExposureIndex
     from fpmonitor.serve.config import ServeConfig
-    from fpmonitor.store.ingest import BatchReport
 
 LOG = logging.getLogger("fpmonitor.serve")
 Answer = TypeVar("Answer")
@@ -57,7 +57,6 @@ _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _LATE_SECONDS = 60.0
 _WATCHED = 49  # sets asked for last, which are counted with each batch beside the recommended one
-_COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +130,6 @@ class Service:
                 self.decision, lambda reason: log("lists", reason=reason), self._kept
             )
         self._lock = threading.Lock()
-        self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._judge: tuple[int, Judge] | None = None  # and of how many users
         self._asked_at = -math.inf
@@ -140,11 +138,14 @@ class Service:
         self._is_stalled = False
         self._late = math.inf
         with self._opened(create=True) as monitor:
-            self._names = ApiNames(config.max_names, _names_in(monitor))
+            names = names_of_keys(monitor)
         self._seen = self._state()
         self._is_held, self._others = False, 0
         self._follower = Follower()
         self.spool = Spool(config.spool_folder)
+        self.accounts = Accounts(config, self.spool)
+        self.accounts.keys = self.keys.count("write")
+        self.accounts.learn_names(names)
         self.metrics = Metrics(self.spool)
 
     # ---- Who may do what
@@ -173,37 +174,12 @@ class Service:
             return "local" if self.config.is_local else None
         return self.keys.name_of("write", secret)
 
-    def takes_names(self, source: str, names: Iterable[str]) -> bool:
-        """Whether a record of these API names is taken from a source; its new names are counted."""
-        return self._names.take(source, names)
-
-    def seconds_to_wait(self, source: str, records: int) -> int:
-        """Return the seconds until a source may send this many records; 0: now."""
-        if self.is_full:
-            return max(1, round(self.config.flush_seconds))
-        now, most = time.monotonic(), float(self.config.records_per_minute)
-        left, last = self._rates.get(source, (most, now))
-        left = min(most, left + (now - last) * most / 60)
-        if left < min(records, most):
-            self._rates[source] = (left, now)
-            return max(1, round((records - left) * 60 / most))
-        self._rates[source] = (left - records, now)
-        return 0
-
     # ---- How it is
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the spool holds more than it may, or would leave the database no room."""
-        waiting = self.spool.waiting_bytes
-        if waiting + self.spool.refused_bytes > self.config.max_spool_bytes:
-            return True
-        return self.spool.free_bytes < waiting + self.config.min_free_bytes
 
     @property
     def status(self) -> Status:
         """What keeps records from being taken, or taken ones from the database; else `ok`."""
-        if self.is_full:
+        if self.accounts.is_all_full:
             return "full"
         if self.spool.is_failing or any(task.done() for task in self.tasks):
             return "failing"
@@ -469,9 +445,12 @@ class Service:
     async def _move(self) -> None:
         await self.spool.write_waiting()
         for segment in await self.spool.close_segments():
-            refused = await asyncio.to_thread(self._store, segment)
-            self.spool.forget(segment, refused)
-            self.metrics.rejected.labels(kind_of(segment)).inc(len(refused))
+            moved = await self.ask(partial(move_segment, segment=segment, spool=self.spool.folder))
+            for part in moved:
+                self.metrics.stored.labels(part.kind).inc(part.stored)
+                self.metrics.rejected.labels(part.kind).inc(part.rejected + part.refused)
+                log("stored", **asdict(part))
+            self.spool.forget(segment, rejected=any(part.rejected for part in moved))
         held, state = self._held, self._state()
         is_asked = time.monotonic() < self._asked_at + _STALE_SECONDS
         if held is not None and held.state != state and is_asked:
@@ -479,45 +458,6 @@ class Service:
         if self._seen != self._state():  # others have changed the file, or put another there
             with suppress(BusyError):
                 await self.ask(lambda _: None)
-
-    def _store(self, segment: Path) -> list[bytes]:
-        """Store a segment; return the records of it that the database refuses."""
-        try:
-            self._store_log(segment)
-        except StoreError:
-            raise
-        except FpmonitorError as error:
-            halves = self.spool.halves(segment)
-            if halves:
-                return [record for half in halves for record in self._store(half)]
-            log("refused", reason=error.message)
-            return [segment.read_bytes()]
-        return []
-
-    def _store_log(self, segment: Path) -> None:
-        kind = kind_of(segment)
-        if kind == "reports":
-            [calls] = self.ask_now(
-                lambda monitor: monitor.store_demand([str(segment)], collector="reporting")
-            )
-            stored, rejected = calls.stored, calls.rejected
-        else:
-            batch = self.ask_now(lambda monitor: self._ingest(monitor, segment, _COLLECTORS[kind]))
-            stored, rejected = batch.stored, batch.rejected
-        self.metrics.stored.labels(kind).inc(stored)
-        self.metrics.rejected.labels(kind).inc(rejected)
-        log("stored", kind=kind, records=stored, rejected=rejected)
-
-    def _ingest(self, monitor: Monitor, segment: Path, collector: str) -> BatchReport:
-        try:
-            [batch] = monitor.ingest([str(segment)], collector=collector)
-        finally:  # the command line may have stored names as well
-            self._names.learn(_names_in(monitor))
-        return batch
-
-
-def _names_in(monitor: Monitor) -> set[str]:
-    return {name for _, name in monitor.database.rows("snapshot/apis")}
 
 
 def _log_failure(reading: asyncio.Task[_Held]) -> None:

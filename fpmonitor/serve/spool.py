@@ -1,10 +1,10 @@
 """Write-ahead spool: what was accepted is on disk before the answer leaves.
 
-Records are appended to one open segment per kind. All requests that wait together share one
-`fsync`, and are answered after it. A segment that is closed gets a name of its own and is stored as
-one log: the database takes a file once, so a segment that is stored and not yet deleted adds
-nothing when the service starts again. A line that a crash cut short was never answered, and is cut
-off. Records that the database refuses are kept in `refused/`.
+Frames are appended to one open segment per kind, by a thread that does nothing else. All requests
+that wait together share one `fsync`, and are answered after it. A segment that is closed gets a
+name of its own and is stored as one log: the database takes a file once, so a segment that is
+stored and not yet deleted adds nothing when the service starts again. A frame that a crash cut
+short was never answered, and is cut off. What the database refuses is kept in `refused/`.
 """
 
 from __future__ import annotations
@@ -17,32 +17,50 @@ import secrets
 import shutil
 import time
 import weakref
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.safe_files import sync, write_bytes
+from fpmonitor.serve.frames import (
+    ENDING,
+    KINDS,
+    PARTS,
+    REFUSED,
+    START_BYTES,
+    Kind,
+    cut_torn_frame,
+    frame_of,
+    kind_of,
+    names_of,
+    sizes_by_source,
+    start_of_segment,
+    whole_frames,
+)
 from fpmonitor.serve.group_commit import GroupCommit
+from fpmonitor.serve.old_segments import OLD_ENDING, recover_old_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-Kind = Literal["observations", "fingerprintjs", "reports"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_ENDING = "jsonl"
+    from fpmonitor.serve.frames import Content
+
 _OPEN = "open"
-_TAIL_BYTES = 1 << 16
 _GROUP_BYTES = 64_000_000
 _PROBE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    kind: Kind
-    data: bytes
+class _Arrived:
+    """What one request brought, and its bytes, by kind."""
+
+    source: str
+    frames: Mapping[Kind, bytes]
+    size: int
 
 
 class Spool:
@@ -62,25 +80,37 @@ class Spool:
         self._held = _locked(folder)
         self.close = weakref.finalize(self, os.close, self._held)
         self._queue = GroupCommit(
-            self._commit, size=lambda lines: len(lines.data), most_bytes=_GROUP_BYTES
+            self._commit, size=lambda arrived: arrived.size, most_bytes=_GROUP_BYTES
         )
+        # Questions may take every thread of the loop: the spool has one that nobody else can have.
+        self._writer = ThreadPoolExecutor(1, "fpmonitor-spool")
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
         self._failing = False
         self._is_robbed = False
+        self._rejected = False
         for kind in KINDS:
             self._recover(kind)
-        shutil.rmtree(self._parts, ignore_errors=True)
-        for unfinished in self._refused.glob(".*"):  # else they would count for ever
+        recover_old_segments(folder, _segment_name)
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)
+        for unfinished in (self.folder / REFUSED).glob(".*"):  # else they would count for ever
             unfinished.unlink()
-        self._queued_bytes = 0
-        self._kept_bytes = _size(self.ready())
-        self._refused_bytes = _size(self._refused.glob("*"))
+        self._queued: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()
+        self._in_open: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
+        self._in_segment = {one.name: sizes_by_source(one) for one in self.ready()}
+        for sizes in self._in_segment.values():
+            self._kept += sizes
+        self._refused_bytes = _size((self.folder / REFUSED).glob("*"))
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that are not in the database yet."""
-        return self._queued_bytes + self._kept_bytes
+        return self._queued.total() + self._kept.total()
+
+    def waiting_of(self, source: str) -> int:
+        """Bytes of one source that are not in the database yet."""
+        return self._queued[source] + self._kept[source]
 
     @property
     def refused_bytes(self) -> int:
@@ -91,23 +121,16 @@ class Spool:
     def is_failing(self) -> bool:
         """Whether records cannot be kept, or some that were acknowledged are there no more.
 
-        The former: since the last ones nothing could be written, or the folder is another one.
+        The former: since the last ones nothing could be written, or the folder is another one. The
+        latter: files were removed, or the database rejected what was accepted.
         """
-        return self._failing or self._is_robbed or not self._is_there()
+        return self._failing or self._is_robbed or self._rejected or not self._is_there()
 
     @property
     def free_bytes(self) -> int:
         """Bytes that others than root may still write on the disk."""
         disk = os.statvfs(self._held)
         return disk.f_bavail * disk.f_frsize
-
-    @property
-    def _refused(self) -> Path:
-        return self.folder / "refused"
-
-    @property
-    def _parts(self) -> Path:
-        return self.folder / "parts"
 
     def _is_there(self) -> bool:
         """Whether the folder is still the one that is locked."""
@@ -117,36 +140,50 @@ class Spool:
             return False
 
     def _path(self, kind: Kind, name: str) -> Path:
-        return self.folder / f"{name}.{kind}.{_ENDING}"
+        return self.folder / f"{name}.{kind}.{ENDING}"
 
     def _recover(self, kind: Kind) -> None:
         path = self._path(kind, _OPEN)
         if not path.exists():
             return
-        _cut_torn_line(path)
-        if path.stat().st_size:
-            path.replace(self._path(kind, _segment_name()))
+        rest = cut_torn_frame(path)
+        name = _segment_name()
+        if rest:  # whole frames stand behind a damaged one: somebody may have been told of them
+            self._keep_refused(f"{name}.{kind}.damaged", rest)
+        if path.stat().st_size > START_BYTES:
+            path.replace(self._path(kind, name))
         else:
             path.unlink()
 
     def ready(self) -> list[Path]:
         """List the closed segments, the oldest first."""
-        found = self.folder.glob(f"[0-9]*.{_ENDING}")
-        return sorted(path for path in found if not path.name.startswith(_OPEN))
+        found = [*self.folder.glob(f"[0-9]*.{ENDING}"), *self.folder.glob(f"[0-9]*.{OLD_ENDING}")]
+        return sorted(found)
 
-    async def append(self, kind: Kind, data: bytes) -> None:
-        """Append whole lines; returns when they are on disk.
+    def names(self) -> dict[str, set[str]]:
+        """Names of APIs that each source has sent and that wait, by source."""
+        found: dict[str, set[str]] = {}
+        for segment in [*self.ready(), *(self._path(kind, _OPEN) for kind in KINDS)]:
+            if segment.name.endswith(ENDING) and segment.exists():
+                for content in whole_frames(segment):
+                    found.setdefault(content.source, set()).update(names_of(content))
+        return found
+
+    async def append(self, source: str, contents: Iterable[Content]) -> None:
+        """Append what one request of a source brought; returns when it is on disk.
 
         Raises
         ------
         OSError
-            They could not be written; nothing of them counts.
+            It could not be written; nothing of it counts.
         """
-        self._queued_bytes += len(data)
+        frames = {kind_of(content): frame_of(content) for content in contents}
+        one = _Arrived(source, frames, sum(map(len, frames.values())))
+        self._queued[source] += one.size
         try:
-            await self._queue.put(_Lines(kind, data))
+            await self._queue.put(one)
         finally:
-            self._queued_bytes -= len(data)
+            self._queued[source] -= one.size
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled."""
@@ -156,20 +193,23 @@ class Spool:
         """Write all that waits now, and answer it."""
         await self._queue.write_waiting()
 
-    async def _commit(self, group: list[_Lines]) -> list[None]:
+    async def _commit(self, group: list[_Arrived]) -> list[None]:
         async with self._lock:
             try:
-                await asyncio.to_thread(self._write, group)
+                await asyncio.get_running_loop().run_in_executor(self._writer, self._write, group)
             except OSError:
                 self._failing = True
                 raise
-            self._kept_bytes += sum(len(one.data) for one in group)
+            for one in group:
+                self._kept[one.source] += one.size
+                for kind, data in one.frames.items():
+                    self._in_open[kind][one.source] += len(data)
         self._failing = False
         return [None] * len(group)
 
-    def _write(self, group: list[_Lines]) -> None:
-        data = {kind: [one.data for one in group if one.kind == kind] for kind in KINDS}
-        written = {kind: b"".join(parts) for kind, parts in data.items() if parts}
+    def _write(self, group: list[_Arrived]) -> None:
+        data = {kind: [one.frames.get(kind, b"") for one in group] for kind in KINDS}
+        written = {kind: b"".join(parts) for kind, parts in data.items() if any(parts)}
         files = {kind: self._descriptor(kind) for kind in written}
         found = {file: os.fstat(file) for file in files.values()}
         if not self._is_there() or not all(status.st_nlink for status in found.values()):
@@ -186,8 +226,15 @@ class Spool:
     def _descriptor(self, kind: Kind) -> int:
         if kind not in self._open:
             path = self._path(kind, _OPEN)
-            self._open[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            sync(self.folder)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            try:
+                _write_all(file, start_of_segment())
+                sync(self.folder)
+            except OSError:
+                os.close(file)
+                path.unlink(missing_ok=True)
+                raise
+            self._open[kind] = file
         return self._open[kind]
 
     async def close_segments(self) -> list[Path]:
@@ -197,22 +244,26 @@ class Spool:
         nobody may.
         """
         async with self._lock:
-            return await asyncio.to_thread(self._close_segments)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._writer, self._close_segments)
 
     def _close_segments(self) -> list[Path]:
         for kind in KINDS:
             path = self._path(kind, _OPEN)
             if path.exists():  # else there is none, or somebody has removed it
-                path.replace(self._path(kind, _segment_name()))
+                closed = self._path(kind, _segment_name())
+                path.replace(closed)
+                self._in_segment[closed.name] = self._in_open[kind]
+                self._in_open[kind] = Counter()
             if kind in self._open:
                 os.close(self._open.pop(kind))
         sync(self.folder)
-        kept, self._kept_bytes = self._kept_bytes, _size(self.ready())
-        self._is_robbed = self._is_robbed or self._kept_bytes < kept
-        self._refused_bytes = _size(self._refused.glob("*"))
+        ready = self.ready()
+        self._is_robbed = self._is_robbed or _size(ready) < self._kept.total()
+        self._refused_bytes = _size((self.folder / REFUSED).glob("*"))
         if self._failing:
             self._probe()
-        return self.ready()
+        return ready
 
     def _probe(self) -> None:
         """Try whether the disk takes bytes again: where nobody sends any, nothing else tells."""
@@ -222,31 +273,24 @@ class Spool:
             path.unlink()
             self._failing = False
 
-    def halves(self, segment: Path) -> list[Path]:
-        """Copy a segment of several records into two; a single record has no halves.
+    def forget(self, segment: Path, *, rejected: bool) -> None:
+        """Delete a segment that is stored, but for what is refused.
 
-        They are the same each time, so that one that was stored before a crash adds nothing.
+        With `rejected`, the database took it without records that had been accepted: all of it is
+        kept, and the spool is failing until the service starts again.
         """
-        self._parts.mkdir(mode=0o700, exist_ok=True)
-        name, _, ending = segment.name.partition(".")
-        paths = [self._parts / f"{name}-{part}.{ending}" for part in (1, 2)]
-        with segment.open("rb") as lines, paths[0].open("wb") as one, paths[1].open("wb") as two:
-            records = sum(1 for _ in lines)
-            lines.seek(0)
-            one.writelines(islice(lines, records // 2))
-            two.writelines(lines)
-        return paths if records > 1 else []
-
-    def forget(self, segment: Path, refused: Iterable[bytes] = ()) -> None:
-        """Delete a segment that is stored, but for the records that the database refuses."""
-        kept = b"".join(refused)
-        if kept:
-            self._refused.mkdir(mode=0o700, exist_ok=True)
-            write_bytes(self._refused / segment.name, [kept], mode=0o600)
-            self._refused_bytes += len(kept)
-        self._kept_bytes -= segment.stat().st_size
+        if rejected:
+            self._rejected = True
+            self._keep_refused(segment.name, segment.read_bytes())
+        self._kept -= self._in_segment.pop(segment.name, Counter())
         segment.unlink()
-        shutil.rmtree(self._parts, ignore_errors=True)
+        self._refused_bytes = _size((self.folder / REFUSED).glob("*"))
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)
+
+    def _keep_refused(self, name: str, content: bytes) -> None:
+        (self.folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
+        write_bytes((self.folder / REFUSED) / name, [content], mode=0o600)
+        self._refused_bytes += len(content)
 
 
 def _locked(folder: Path) -> int:
@@ -272,12 +316,6 @@ def _size(files: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in files)
 
 
-def kind_of(segment: Path) -> Kind:
-    """Kind of the records of a segment."""
-    name = segment.name.split(".")[1]
-    return next(kind for kind in KINDS if kind == name)
-
-
 def _segment_name() -> str:
     """Name that sorts by time and that no other segment has."""
     return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
@@ -287,19 +325,3 @@ def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _cut_torn_line(path: Path) -> None:
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        end = size
-        while end:
-            start = max(0, end - _TAIL_BYTES)
-            file.seek(start)
-            place = file.read(end - start).rfind(b"\n")
-            if place >= 0:
-                file.truncate(start + place + 1)
-                os.fsync(file.fileno())  # with its new name it must not have another content
-                return
-            end = start
-        file.truncate(0)

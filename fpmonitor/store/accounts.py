@@ -151,7 +151,7 @@ class _Judging:
         scan = self.staged.scan
         setting = Setting(
             users=counted.users,
-            has_user="user" in scan.fields,
+            has_user=self.staged.unit != "row",
             has_time=counted.timed > 0 or "time" in scan.fields,
         )
         members = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -44,11 +43,22 @@ from fpmonitor.store.accounts import Staged, account_for, are_apart, refuse_asks
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values, keep_digests_only
 from fpmonitor.store.names import say_names
+from fpmonitor.store.readings import (
+    Marks,
+    StoredLog,
+    beginning_of,
+    check_names_of_rows,
+    logs_that_begin,
+    marks_of,
+    reading_of,
+    stored_beginning,
+)
+from fpmonitor.unit import VISITOR_RULE, Unit, holds_requests, refuse_requests
+from fpmonitor.vocabulary import known_apis
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
-_BLOCK = 1 << 18
 _TOGETHER = 64  # logs that are stored in one transaction, and the bytes of such a one
 _SMALL_BYTES = 1 << 16
 _NAME_OF_USERS = re.compile(
@@ -63,8 +73,9 @@ class BatchReport:
     """What became of the records of one log: read = stored + duplicates + rejected.
 
     Records of users who were forgotten count as duplicates: they bring nothing that is stored.
-    `rows_are_visits` where the log names no users, so that each record counts as one; `reason` is
-    the commonest one for which records were rejected; `corrects` has the number of visits of each
+    `unit` says who a row is, null where an earlier version did not; `unordered` counts users with
+    rows without a time that tell different values, of which the last counts; `reason` is the
+    commonest one for which records were rejected; `corrects` has the number of visits of each
     log stored before of which this one tells other values, `corrected_users` that of their users.
     """
 
@@ -77,7 +88,8 @@ class BatchReport:
     users: int
     apis: int
     seconds: float
-    rows_are_visits: bool = False
+    unit: Unit | None = "user"
+    unordered: int = 0
     account: Account | None = None
     reason: str = ""
     corrects: Mapping[str, int] = field(default_factory=dict)
@@ -86,7 +98,7 @@ class BatchReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self) | {"account": self.account and self.account.to_json()}
-        for name in ("rows_are_visits", "reason", "corrects", "corrected_users"):
+        for name in ("reason", "corrects", "corrected_users"):
             del members[name]
         return members
 
@@ -106,17 +118,18 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     Raises
     ------
     InputError
-        None recognises it; the message says what was seen.
+        None recognises it, and the message says what was seen; or its rows are requests.
     """
     if name is not None:
-        collector: Collector = load_plugin(COLLECTORS, name)()
-        return collector
+        return _checked(load_plugin(COLLECTORS, name)(), log, column_map)
     for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):
         candidate: Collector = load_plugin(COLLECTORS, known)()
         if candidate.recognises(log, column_map):
-            return candidate
+            return _checked(candidate, log, column_map)
     seen = _seen(log)
     likely = _NAME_OF_USERS.search(seen)
+    if holds_requests(_names(log)):
+        raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
     raise InputError(
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
         hint=(
@@ -126,6 +139,13 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             "--user row where each record is a user, --weight NAME where it tells how many"
         ),
     )
+
+
+def _checked(collector: Collector, log: LogFile, column_map: ColumnMap) -> Collector:
+    """Return the collector; refuse requests of which nobody said who a row is, before any log."""
+    if hasattr(collector, "unit_of"):
+        collector.unit_of(log, column_map)
+    return collector
 
 
 def _seen(log: LogFile) -> str:
@@ -145,6 +165,19 @@ def _seen(log: LogFile) -> str:
             return f"columns {describe_names(names)}"
         return f"header {masked_text(excerpt(header))!r}"
     return describe_names([name for name, _ in log.parquet_columns])
+
+
+def _names(log: LogFile) -> list[str]:
+    """Names of columns, or of members of the first object, as far as the beginning shows."""
+    if log.format == "parquet":
+        return [name for name, _ in log.parquet_columns]
+    first = next(iter(log.head.splitlines()), b"")
+    if log.format == "csv":
+        return _cells(first.decode("utf-8-sig", "replace"))
+    with suppress(ValueError, RecursionError):
+        record = json.loads(first)
+        return list(record) if isinstance(record, dict) else []
+    return []
 
 
 def _cells(line: str) -> list[str]:
@@ -257,35 +290,39 @@ def _ingest_group(
     logs, collector = [log for log, _ in group], group[0][1]
     if not (all(map(_is_small, logs)) and len({type(one) for _, one in group}) == 1):
         return None
-    digests = [_digest_of_head(log, collector, column_map) for log in logs]
-    if None in digests:
-        return None
+    reading = reading_of(collector, column_map)
+    before = logs_that_begin(database, [beginning_of(log) for log in logs])
+    marks: list[Marks] = []
+    for log in logs:
+        mark = _marks_of_head(log, reading, before)
+        if mark is None:
+            return None
+        marks.append(mark)
+    digests = [one.digest for one in marks]
     known = {digest for (digest,) in database.rows("ingest/known_digests", digests=digests)}
-    fresh: dict[str | None, LogFile] = {}
-    for log, digest in zip(logs, digests, strict=True):
-        if digest not in known:
-            fresh.setdefault(digest, log)
+    fresh: dict[Marks, LogFile] = {}
+    for log, mark in zip(logs, marks, strict=True):
+        if mark.digest not in known:
+            fresh.setdefault(mark, log)
     stored = _ingest_together(database, fresh, collector, column_map, started=started)
     if stored is None:
         return None
     found = (
-        stored[digest]
-        if log is fresh.get(digest)
-        else _repeated(database, log, digest or "", started)
-        for log, digest in zip(logs, digests, strict=True)
+        stored[mark] if log is fresh.get(mark) else _repeated(database, log, mark.digest, started)
+        for log, mark in zip(logs, marks, strict=True)
     )
     return [report for report in found if report is not None]
 
 
 def _ingest_together(
     database: Database,
-    logs: Mapping[str | None, LogFile],
+    logs: Mapping[Marks, LogFile],
     collector: Collector,
     column_map: ColumnMap,
     *,
     started: float,
-) -> dict[str | None, BatchReport] | None:
-    """Store logs, which their digests name, in one transaction; null where they interfere."""
+) -> dict[Marks, BatchReport] | None:
+    """Store logs, which their marks name, in one transaction; null where they interfere."""
     listed = list(logs.values())
     if not listed:
         return {}
@@ -318,18 +355,21 @@ def _ingest_together(
     return None
 
 
-def _digest_of_head(log: LogFile, collector: Collector, column_map: ColumnMap) -> str | None:
-    """Digest of a log whose head is the whole; null if it is not, as of one that has grown.
+def _marks_of_head(log: LogFile, reading: bytes, before: Sequence[StoredLog]) -> Marks | None:
+    """Return marks of a log whose head is the whole; null if it is not, as of one that has grown.
 
-    Also of one that cannot be read any more.
+    Also of one that cannot be read any more, or that has to be refused by itself.
     """
-    digest = _digest_of_reading(collector, column_map)
-    digest.update(log.head)
+    beginning = beginning_of(log)
+    before = [stored for stored in before if stored.beginning == beginning]
     try:
-        is_whole = log.path.read_bytes() == log.head
-    except OSError:
+        if log.path.read_bytes() != log.head:
+            return None
+        marks = marks_of(log, reading, len(log.head), before)
+        stored_beginning(log, marks, before)
+    except (OSError, InputError):
         return None
-    return digest.hexdigest() if is_whole else None
+    return marks[-1]
 
 
 class _NotApartError(Exception):
@@ -338,14 +378,14 @@ class _NotApartError(Exception):
 
 def _store_together(
     database: Database,
-    logs: Mapping[str | None, LogFile],
+    logs: Mapping[Marks, LogFile],
     own: Sequence[Sequence[str]],
     scan: Scan,
     *,
     collector: Collector,
     column_map: ColumnMap,
     started: float,
-) -> dict[str | None, BatchReport]:
+) -> dict[Marks, BatchReport]:
     rows = [_records_of(log) for log in logs.values()]
     first = database.rows("ingest/next_batch_id")[0][0]
     batches = list(range(first, first + len(logs)))
@@ -367,8 +407,9 @@ def _store_together(
     if [read for _, read, _, _ in counted] != rows:
         raise _NotApartError
     seconds = round((time.perf_counter() - started) / len(logs), 3)
+    unordered = dict(database.rows("ingest/unordered_users_of_logs"))
     reports = {
-        digest: BatchReport(
+        mark: BatchReport(
             source=log.label,
             collector=collector.name,
             read=read,
@@ -378,9 +419,10 @@ def _store_together(
             users=users,
             apis=len(judged.taken),
             seconds=seconds,
+            unordered=unordered.get(batch, 0),
             account=judged.account,
         )
-        for (digest, log), judged, (_, read, stored, users) in zip(
+        for (mark, log), judged, (batch, read, stored, users) in zip(
             logs.items(), accounts, counted, strict=True
         )
     }
@@ -394,14 +436,18 @@ def _records_of(log: LogFile) -> int:
 
 
 def _add_batches(
-    database: Database, batches: Sequence[int], reports: Mapping[str | None, BatchReport]
+    database: Database, batches: Sequence[int], reports: Mapping[Marks, BatchReport]
 ) -> None:
-    """Record logs that were stored together: their numbers, and by digests what was stored."""
+    """Record logs that were stored together: their numbers, and by marks what was stored."""
     listed = list(reports.values())
     database.run(
         "ingest/add_batches",
         batches=batches,
-        digests=list(reports),
+        digests=[mark.digest for mark in reports],
+        contents=[mark.content for mark in reports],
+        bytes=[mark.bytes for mark in reports],
+        beginnings=[mark.beginning for mark in reports],
+        unordered=[report.unordered for report in listed],
         sources=[report.source for report in listed],
         collector=listed[0].collector,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
@@ -436,17 +482,24 @@ def ingest(
     try:
         progress("reading")
         before = log.path.stat()
+        log.check_expansion()
+        stored_before = logs_that_begin(database, [beginning_of(log)])
+        reading = reading_of(collector, column_map)
+        most = before.st_size if log.compression == "uncompressed" else None
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
-            if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
-                repeated = _repeated(database, log, hashing.result(), started)
+            hashing = beside.submit(marks_of, log, reading, most, stored_before)
+            if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
+                marks = hashing.result()
+                repeated = _repeated(database, log, marks[-1].digest, started)
                 if repeated:
                     return repeated
-            log.check_expansion()
+                if continued := stored_beginning(log, marks, stored_before):
+                    log = replace(log, stored_as=continued.origin)
             scan = _staged(database, collector.scan(log, column_map))
-            digest = hashing.result()
+            _check_unit(database, log, collector, column_map)
+            mark = hashing.result()[-1]
         _check_same_file(log, before)
-        repeated = _repeated(database, log, digest, started)
+        repeated = _repeated(database, log, mark.digest, started)
         if repeated:
             return repeated
         store = partial(
@@ -455,7 +508,7 @@ def ingest(
             log,
             collector,
             column_map=column_map,
-            digest=digest,
+            mark=mark,
             started=started,
             progress=progress,
         )
@@ -474,12 +527,32 @@ def ingest(
         database.run("ingest/forget_staged")
 
 
+def _check_unit(
+    database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
+) -> None:
+    """Check that the collector tells visitors where they are to count, and rows as they were."""
+    unit = unit_of(collector)
+    if column_map.visitor and unit != "visitor":
+        raise InputError(
+            f"{log.label}: {collector.name} logs do not tell visitors",
+            hint=f"a visitor is {VISITOR_RULE}; leave --visitor away",
+        )
+    if unit == "row":
+        check_names_of_rows(database, log)
+
+
+def unit_of(collector: Collector) -> Unit:
+    """Return who a row is, of a log that was scanned."""
+    unit: Unit = getattr(collector, "unit", "user")
+    return unit
+
+
 def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
     """Report on a log whose bytes were stored before; null for others."""
     known = database.rows("ingest/batch_by_digest", digest=digest)
     if not known:
         return None
-    collector, read, users, apis = known[0]
+    collector, read, users, apis, unit = known[0]
     return BatchReport(
         source=log.label,
         collector=collector,
@@ -490,6 +563,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
         users=users,
         apis=apis,
         seconds=_seconds_since(started),
+        unit=unit,
     )
 
 
@@ -522,32 +596,6 @@ def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = T
         )
 
 
-def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> str:
-    """Digest of the bytes and of how they are read: another column map makes another batch.
-
-    Only the bytes that were there at first count: a digest of lines that came too late to be
-    stored would keep them from ever being stored.
-    """
-    digest = _digest_of_reading(collector, column_map)
-    block = memoryview(bytearray(_BLOCK))
-    with log.path.open("rb", buffering=0) as file:
-        while read := file.readinto(block[:size]):
-            digest.update(block[:read])
-            size -= read
-    return digest.hexdigest()
-
-
-def _digest_of_reading(collector: Collector, column_map: ColumnMap) -> hashlib._Hash:
-    reading = [
-        collector.name,
-        sorted(column_map.columns.items()),
-        sorted(column_map.ignore),
-        column_map.null,
-        *([] if column_map.flatten else ["whole"]),
-    ]
-    return hashlib.sha256(json.dumps(reading).encode())
-
-
 def _store(
     database: Database,
     log: LogFile,
@@ -555,12 +603,12 @@ def _store(
     scan: Scan,
     *,
     column_map: ColumnMap,
-    digest: str,
+    mark: Marks,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
     progress("coding values")
-    staged = _with_values(database, [log], scan)
+    staged = replace(_with_values(database, [log], scan), unit=unit_of(collector))
     [judged] = account_for(database, staged, column_map)
     refuse_asks(log.label, judged.asks, scan.fields)
     apis = set_aside(database, staged, [judged])
@@ -583,7 +631,8 @@ def _store(
         users=users,
         apis=len(apis),
         seconds=_seconds_since(started),
-        rows_are_visits=getattr(collector, "rows_are_visits", False),
+        unit=unit_of(collector),
+        unordered=database.rows("ingest/unordered_users")[0][0],
         account=judged.account,
         reason=_commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},
@@ -594,8 +643,9 @@ def _store(
     database.run(
         "ingest/add_batch",
         batch=batch,
-        digest=digest,
+        origin=log.origin,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
+        **asdict(mark),
         **report.to_json(),
     )
     if rejects:
@@ -707,13 +757,14 @@ def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) ->
 
 
 def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]:
+    most = MAX_APIS + len(known_apis())
     names = (
         list(scan.apis)
         if scan.apis is not None
-        else [row[0] for row in database.rows("ingest/staged_api_names", most=MAX_APIS + 1)]
+        else [row[0] for row in database.rows("ingest/staged_api_names", most=most + 1)]
     )
     database.run("ingest/add_apis", names=names)
-    if database.rows("ingest/count_apis")[0][0] > MAX_APIS:
+    if database.rows("ingest/count_apis", vocabulary=list(known_apis()))[0][0] > MAX_APIS:
         raise InputError(
             f"{log.label}: more than {MAX_APIS:,} APIs in one database",
             hint="nothing of this file was stored; does it name APIs where values should be?",
@@ -837,14 +888,18 @@ def _store_observations(
         database.run("ingest/add_visits", batch=batch)
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
-    repeats, known = database.rows("ingest/count_repeats")[0]
+    database.run("ingest/create_unordered_visit")
+    repeats, known, undated = database.rows("ingest/count_repeats")[0]
+    contested = partial(
+        _store_contested, database, any_known=bool(known), any_undated=bool(undated)
+    )
     if batch is None and any(database.rows("ingest/count_mixed_visits")[0]):
         raise _NotApartError
     if known:
         database.run("ingest/create_corrected_visit")
     if scan.apis is None:
         database.run("ingest/contest_long")
-        _store_contested(database, any_known=bool(known))
+        contested()
         return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
     form = "raw" if scan.coded is None else "code"
@@ -855,11 +910,13 @@ def _store_observations(
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
             database.run("ingest/contest_wide", fragments=value, api=apis[name])
-            _store_contested(database, any_known=bool(known))
+            contested()
     return bool(known)
 
 
-def _store_contested(database: Database, *, any_known: bool) -> None:
+def _store_contested(database: Database, *, any_known: bool, any_undated: bool) -> None:
+    if any_undated:
+        database.run("ingest/add_unordered_visits")
     if any_known:
         database.run("ingest/find_corrected")
         database.run("ingest/add_corrected_visits")

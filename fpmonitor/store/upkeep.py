@@ -41,6 +41,7 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
     "upkeep/delete_visits",
     "upkeep/delete_users",
     "upkeep/delete_values",
+    "upkeep/delete_apis",
     "upkeep/delete_excerpts",
 )
 

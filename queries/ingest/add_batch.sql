@@ -1,1 +1,20 @@
-INSERT INTO batch VALUES ($batch, $digest, $source, $collector, $ingested_at, $read, $stored, $duplicates, $rejected, $users, $apis, $seconds)
+INSERT INTO batch BY NAME
+SELECT
+    $batch AS batch_id,
+    $digest AS digest,
+    $source AS source,
+    $collector AS collector,
+    $ingested_at AS ingested_at,
+    $read AS read,
+    $stored AS stored,
+    $duplicates AS duplicates,
+    $rejected AS rejected,
+    $users AS users,
+    $apis AS apis,
+    $seconds AS seconds,
+    $unit AS unit,
+    $content AS content,
+    $bytes AS bytes,
+    $beginning AS beginning,
+    $origin AS origin,
+    $unordered AS unordered

@@ -1,14 +1,20 @@
-INSERT INTO batch
+INSERT INTO batch BY NAME
 SELECT
-    unnest($batches::INTEGER[]),
-    unnest($digests::VARCHAR[]),
-    unnest($sources::VARCHAR[]),
-    $collector,
-    $ingested_at,
-    unnest($read::BIGINT[]),
-    unnest($stored::BIGINT[]),
-    unnest($duplicates::BIGINT[]),
-    0,
-    unnest($users::BIGINT[]),
-    unnest($apis::BIGINT[]),
-    $seconds
+    unnest($batches::INTEGER[]) AS batch_id,
+    unnest($digests::VARCHAR[]) AS digest,
+    unnest($sources::VARCHAR[]) AS source,
+    $collector AS collector,
+    $ingested_at AS ingested_at,
+    unnest($read::BIGINT[]) AS read,
+    unnest($stored::BIGINT[]) AS stored,
+    unnest($duplicates::BIGINT[]) AS duplicates,
+    0 AS rejected,
+    unnest($users::BIGINT[]) AS users,
+    unnest($apis::BIGINT[]) AS apis,
+    $seconds AS seconds,
+    'user' AS unit,
+    unnest($contents::VARCHAR[]) AS content,
+    unnest($bytes::BIGINT[]) AS bytes,
+    unnest($beginnings::VARCHAR[]) AS beginning,
+    unnest($sources::VARCHAR[]) AS origin,
+    unnest($unordered::BIGINT[]) AS unordered

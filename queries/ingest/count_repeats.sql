@@ -1,1 +1,1 @@
-SELECT count(*), count(*) FILTER (known) FROM repeat
+SELECT count(*), count(*) FILTER (known), count(*) FILTER (undated) FROM repeat

@@ -1,6 +1,6 @@
 -- Records that may repeat an observation: all of a long log; of a wide log those of a visit that is stored already or has several.
 CREATE OR REPLACE TEMP TABLE repeat AS
-SELECT staged.rowid AS row, numbered_visit.visit_id, numbered_visit.known
+SELECT staged.rowid AS row, numbered_visit.visit_id, numbered_visit.known, numbered_visit."time" IS NULL AS undated
 FROM staged
 JOIN numbered_visit
     ON numbered_visit.digest = staged.digest

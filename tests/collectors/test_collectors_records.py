@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from fpmonitor.cli import run
 from fpmonitor.collectors import records
 from fpmonitor.collectors.accesslog import log_line
 from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
-from fpmonitor.collectors.records import Visit, text_of
+from fpmonitor.collectors.records import text_of
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -105,13 +106,14 @@ def stored(
     *,
     name: str = "log.json",
     columns: Mapping[str, str] | None = None,
+    visitor: bool = False,
 ) -> tuple[BatchReport, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Report, observations (user, API, status, source, text) and rejects of one log."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     database_path = folder / "one.duckdb"
     database_path.unlink(missing_ok=True)
-    column_map = ColumnMap(columns or {})
+    column_map = ColumnMap(columns or {}, visitor=visitor)
     with log_files([str(path)]) as [log], Database(database_path, create=True) as database:
         report = ingest(database, log, choose_collector(log, column_map), column_map)
         return (
@@ -217,7 +219,7 @@ def test_what_lies_beside_results_of_other_libraries_is_what_it_is(
     _, alone, _ = stored(tmp_path, log(), columns=columns)
     _, rows, _ = stored(tmp_path, log(ua="agent", novel=3), columns=columns)
     added = {api: values(rows)[api] for api in values(rows).keys() - values(alone).keys()}
-    assert added == {"ua": ("value", "agent")}
+    assert added == {"ua": ("value", "agent"), "novel": ("value", "3")}
 
 
 def test_the_four_states_of_fingerprintjs_survive(tmp_path: Path) -> None:
@@ -323,8 +325,10 @@ def test_creepjs_sections_are_read_without_their_hashes(tmp_path: Path) -> None:
     assert not [api for api in seen if "$hash" in api or "forceRenew" in api]
 
 
-def test_a_har_is_one_user_and_keeps_no_cookies(tmp_path: Path) -> None:
-    report, rows, rejects = stored(tmp_path, json.dumps(HAR, indent=1), name="a.har.json")
+def test_a_har_is_one_visitor_and_keeps_no_cookies(tmp_path: Path) -> None:
+    har = json.dumps(HAR, indent=1)
+    report, rows, rejects = stored(tmp_path, har, name="a.har.json", visitor=True)
+    assert report.unit == "visitor"
     assert (report.collector, report.read, report.stored, report.rejected) == ("har", 3, 2, 1)
     assert report.users == 1
     assert values(rows) == {
@@ -336,8 +340,9 @@ def test_a_har_is_one_user_and_keeps_no_cookies(tmp_path: Path) -> None:
     assert [reject[1:3] for reject in rejects] == [(3, "no request headers")]
 
 
-def test_access_logs_are_unescaped_and_lines_without_user_are_visits(tmp_path: Path) -> None:
-    report, rows, rejects = stored(tmp_path, COMBINED, name="access.log")
+def test_access_logs_are_unescaped_and_lines_without_user_are_rows(tmp_path: Path) -> None:
+    report, rows, rejects = stored(tmp_path, COMBINED, name="access.log", columns={"user": "row"})
+    assert report.unit == "row"
     assert (report.collector, report.read, report.stored, report.rejected) == ("accesslog", 3, 1, 2)
     assert values(rows) == {"http:user-agent": ("value", 'Mozilla "x" é')}
     assert [reject[1] for reject in rejects] == [2, 3]
@@ -408,7 +413,10 @@ def test_amiunique_tables_take_id_for_the_user(tmp_path: Path) -> None:
 def test_requests_of_chromium_are_read_from_har_and_real_access_logs(
     name: str, tmp_path: Path
 ) -> None:
-    report, rows, _ = stored(tmp_path, (RECORDS / name).read_bytes(), name=name)
+    said: dict[str, Any] = {"visitor": True} if name.startswith("har") else {}
+    if "combined" in name:
+        said = {"columns": {"user": "row"}}
+    report, rows, _ = stored(tmp_path, (RECORDS / name).read_bytes(), name=name, **said)
     assert report.collector == name.split("-", maxsplit=1)[0]
     expected = TRAFFIC[name]
     assert [report.users, *counts(report)] == [
@@ -448,7 +456,7 @@ def test_glean_pings_in_json_say_what_their_flat_table_says(tmp_path: Path, form
         },
     }
     report, rows, _ = stored(tmp_path, json.dumps(ping) + "\n", name="ping.json")
-    assert (report.collector, report.users, report.rows_are_visits) == ("glean-json", 1, False)
+    assert (report.collector, report.users, report.unit) == ("glean-json", 1, "user")
     assert values(rows) == {
         "Navigator.maxTouchPoints": ("value", "0"),
         "Navigator.hardwareConcurrency#glean": ("value", "8"),
@@ -545,7 +553,8 @@ def test_other_collectors_survive_foreign_and_cut_records(
     path = tmp_path / "log.json"
     path.write_text("\n".join([line, *foreign]) + "\n")
     with log_files([str(path)]) as [log], Database(tmp_path / "x.duckdb", create=True) as database:
-        report = ingest(database, log, load_plugin("fpmonitor.collectors", collector)())
+        said = ColumnMap(visitor=collector == "har")
+        report = ingest(database, log, load_plugin("fpmonitor.collectors", collector)(), said)
     assert report.stored >= 1
     assert report.rejected >= len(foreign)
     assert report.read == report.stored + report.duplicates + report.rejected
@@ -597,16 +606,16 @@ def test_too_many_apis_are_rejected_and_not_columns(
     assert "more than 3 APIs" in rejects[0][2]
 
 
-def test_the_command_line_says_when_rows_are_visits(
+def test_the_command_line_says_when_rows_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "fp.json"
     log.write_text(json.dumps(FP5))
     assert run(["ingest", str(log), "--db", str(tmp_path / "x.duckdb")]) == 0
-    assert "each row counts as a user" in capsys.readouterr().err
+    assert "so rows are counted" in capsys.readouterr().err
     log.write_text(json.dumps({"visitor": "u", **FP5}))
     assert run(["ingest", str(log), "--user", "visitor", "--db", str(tmp_path / "y.duckdb")]) == 0
-    assert "visits" not in capsys.readouterr().err
+    assert "rows" not in capsys.readouterr().err
 
 
 def test_log_lines_and_names_are_told_on_the_command_line(
@@ -649,13 +658,14 @@ def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it
     results: list[dict[str, Any]], user: object, ascii_only: bool
 ) -> None:
     collector = FingerprintjsCollector()
+    collector.prepare(ColumnMap({"user": "id", "time": "at"}))
     for components in results:
         record = {"id": user, "at": 1, "version": "5.0.1", "components": components}
         raw = json.dumps(record, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
         quick = collector.quick_visit(raw, "id", "at")
         if quick is not None:
             slow = collector.visit(json.loads(raw))
-            assert quick == Visit(slow.values, slow.source, text_of(user), "1")
+            assert quick == replace(slow, user=text_of(user), time="1")
 
 
 def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:

@@ -113,7 +113,7 @@ def har(agent: str, started: str) -> str:
     return json.dumps({"log": {"version": "1.2", "entries": [entry]}})
 
 
-def test_two_har_files_of_one_name_are_two_users(
+def test_two_har_files_of_one_name_are_two_visitors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, agent, started in (("a", "x", "10:00:01"), ("b", "y", "11:30:00")):
@@ -121,7 +121,7 @@ def test_two_har_files_of_one_name_are_two_users(
         (tmp_path / folder / "session.har").write_text(har(agent, f"2026-01-01T{started}Z"))
         monkeypatch.chdir(tmp_path / folder)
         with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
-            monitor.ingest("session.har")
+            monitor.ingest("session.har", column_map=ColumnMap(visitor=True))
     with Monitor(tmp_path / "x.duckdb") as monitor:
         assert monitor.exposure([["http:user-agent"]], k=2)[0].to_json()["users"] == 2
 

@@ -46,10 +46,11 @@ from fpmonitor.release.histogram import manifest_path, read_release
 from fpmonitor.render import decisions
 from fpmonitor.safe_files import read_text
 from fpmonitor.serve.config import read_config
+from fpmonitor.serve.frames import content_of, frame_of
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.records import (
-    observation_lines,
-    report_lines,
+    observations_of,
+    reports_of,
     split_records,
     unpacked,
 )
@@ -232,13 +233,15 @@ def test_an_endless_device_is_refused(kind: str, scratch: Path) -> None:
 # Logs
 
 
-def ingested(path: Path, *, collector: str | None = None) -> BatchReport:
+def ingested(
+    path: Path, *, collector: str | None = None, column_map: ColumnMap | None = None
+) -> BatchReport:
     """Report of an ingest into a new database."""
     database = path.parent / "store" / "x.duckdb"
     database.parent.mkdir(exist_ok=True)
     database.unlink(missing_ok=True)
     with Monitor(database, create=True) as monitor:
-        [report] = monitor.ingest([str(path)], collector=collector)
+        [report] = monitor.ingest([str(path)], collector=collector, column_map=column_map)
     assert report.read == report.stored + report.duplicates + report.rejected
     return report
 
@@ -503,7 +506,8 @@ def test_a_long_line_of_an_access_log_is_rejected_at_once(tmp_path: Path) -> Non
     line = '127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET /{} HTTP/1.1" 200 1 "-" "Mozilla"\n'
     path = tmp_path / "access.log"
     path.write_text(line.format("a") + line.format("[01/Jan/2026:00:00:00 +0000] " * 2000))
-    assert outcome(ingested(path, collector="accesslog")) == (1, 1)
+    report = ingested(path, collector="accesslog", column_map=ColumnMap({"user": "row"}))
+    assert outcome(report) == (1, 1)
 
 
 def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
@@ -531,17 +535,17 @@ def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
 
 
 def take(body: bytes) -> None:
-    """Take a body as the service does; what it would store must be lines of JSON."""
+    """Take a body as the service does; what it would store is what its frame holds."""
     for encoding in ("", "gzip"):
         with suppress(RefusedRequestError):
             unpacked(body, encoding, 100_000)
     with suppress(RefusedRequestError):
         records = split_records(body, 100)
-        report_lines(records, received="now")
+        reports_of(records, time="now", source="s")
     with suppress(RefusedRequestError):
-        taken = observation_lines(split_records(body, 100), time="", source="", headers={})
-        for lines in taken.lines.values():
-            assert lines.decode().endswith("\n")
+        taken = observations_of(split_records(body, 100), time="", source="", headers={})
+        for content in taken.contents:
+            assert content_of(frame_of(content)) == content
 
 
 BODIES = (
@@ -568,7 +572,7 @@ def test_hostile_bodies_are_refused(beginning: bytes, content: bytes) -> None:
 def test_half_a_character_is_refused_while_its_sender_can_be_told() -> None:
     record = b'{"user": "u", "api": "a", "value": ["\\uD800"]}'
     with pytest.raises(RefusedRequestError, match="record 1"):
-        observation_lines([record], time="", source="", headers={})
+        observations_of([record], time="", source="", headers={})
 
 
 def test_a_packed_body_unpacks_to_no_more_than_the_limit() -> None:

@@ -24,6 +24,7 @@ FLOORS = [
         "safe_files",
         "spectrum",
         "sql",
+        "unit",
     },
     {"question", "secret_files"},
     {"estimate", "vocabulary"},

@@ -119,6 +119,14 @@ def write_logs(folder: Path) -> None:
     (folder / "access.log").write_text("\n".join(access) + "\n", encoding="utf-8")
 
 
+# Who a row is, where the log does not say it.
+WHO = {
+    "fingerprintjs.jsonl": ["--user", "visitorId"],
+    "traffic.har": ["--visitor"],
+    "access.log": ["--visitor"],
+}
+
+
 def write_demand(path: Path) -> None:
     report = {
         "type": "permissions-policy-violation",
@@ -239,6 +247,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "ingest": [
         ["{logs}", "--db", "{scratch}"],
         ["{logs}/long.jsonl", "--db", "{scratch}", "--format", "table"],
+        ["{logs}/access.log", "--visitor", "--db", "{scratch}"],
         ["{logs}/long.jsonl", "--db", "{scratch}", "--collector", "har"],
         ["{logs}/traffic.har", "--db", "{scratch}", "--collector", "long"],
         ["{logs}/access.log", "--db", "{scratch}", "--collector", "wide"],
@@ -395,7 +404,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     (place.folder / "less.toml").write_text('["Screen.width"]\nround = 100\n', encoding="utf-8")
     decision = str(place.folder / "decision.json")
     for arguments in (
-        ["ingest", str(place.folder / "logs"), "--db", place.db, "-q", "-o", "/dev/null"],
+        *(
+            ["ingest", str(log), *WHO.get(log.name, []), "--db", place.db, "-q", "-o", "/dev/null"]
+            for log in sorted((place.folder / "logs").iterdir())
+        ),
         ["decide", "--db", place.db, "--budget", "0.5", *CANDIDATES, "-q", "-o", decision],
     ):
         assert run(arguments) == 0
@@ -637,7 +649,8 @@ def test_a_file_holds_no_ids_and_with_digests_no_values(digested: bool, tmp_path
     logs = sorted((tmp_path / "logs").iterdir())
     options = ["--digest-values"] if digested else []
     for log, more in zip(logs, [options, *[[]] * len(logs)], strict=False):
-        assert run(["ingest", str(log), *more, "--db", str(database), "-o", "/dev/null"]) == 0
+        who = WHO.get(log.name, [])
+        assert run(["ingest", str(log), *who, *more, "--db", str(database), "-o", "/dev/null"]) == 0
     found = {kind for kind, _ in found_in(everything_in(database))}
     values = {"unique", "rare", "agent", "component", "header"}
     assert found == (KEPT if digested else KEPT | values)

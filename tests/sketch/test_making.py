@@ -153,8 +153,8 @@ def test_the_latest_row_of_a_user_counts_whole(
     old = frame.with_columns(A=pl.lit("old"), B=pl.lit(7, pl.Int64), C=pl.lit(1.0))
     rows = pl.concat(
         [
-            frame.with_columns(time=pl.lit(9)),
-            old.with_columns(time=pl.lit(8)),
+            frame.with_columns(time=pl.lit(1_772_359_209)),
+            old.with_columns(time=pl.lit(1_772_359_208)),
             old.head(50).with_columns(time=pl.lit(None)),
         ]
     )

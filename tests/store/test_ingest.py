@@ -39,6 +39,10 @@ def add(database: Database, path: Path, column_map: ColumnMap | None = None) -> 
         return ingest(database, log, choose_collector(log, column_map), column_map)
 
 
+NOW = 1_700_000_000
+NOW_AND_THEN = ({"time": NOW}, {"time": NOW + 1})
+
+
 def counts(report: BatchReport) -> tuple[int, int, int, int]:
     return report.read, report.stored, report.duplicates, report.rejected
 
@@ -100,13 +104,15 @@ def test_same_bytes_under_another_name_add_nothing(tmp_path: Path, database: Dat
     assert counts(add(database, write_json(tmp_path / "b.jsonl", records))) == (5, 0, 5, 0)
 
 
-def test_same_bytes_under_another_column_map_are_read_again(
+def test_same_bytes_under_another_column_map_are_refused_with_the_way_on(
     tmp_path: Path, database: Database
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", [{"user": "u", "a": None, "b": 1}])
     add(database, path, ColumnMap(null="absent"))
-    assert counts(add(database, path)) == (1, 1, 0, 0)
-    assert {row[3] for row in observations(database)} == {"a", "b"}
+    with pytest.raises(InputError, match="is stored already, under other options") as caught:
+        add(database, path)
+    assert "db forget --batch" in str(caught.value.hint)
+    assert {row[3] for row in observations(database)} == {"b"}
 
 
 @pytest.mark.parametrize("form", [list, long_records], ids=["wide", "long"])
@@ -147,7 +153,7 @@ def test_repeats_within_a_log_are_duplicates(tmp_path: Path, database: Database)
 def test_record_with_one_new_value_is_stored_and_the_rest_of_it_not_again(
     tmp_path: Path, database: Database
 ) -> None:
-    first = {"user": "u", "time": 0, "a": 1}
+    first = {"user": "u", "time": 1_700_000_000, "a": 1}
     add(database, write_json(tmp_path / "a.jsonl", [first]))
     report = add(database, write_json(tmp_path / "b.jsonl", [{**first, "b": 2}]))
     assert counts(report) == (1, 1, 0, 0)
@@ -159,7 +165,7 @@ def test_visits_differ_by_user_time_and_source(tmp_path: Path, database: Databas
     records: list[dict[str, Any]] = [
         {"user": user, "a": 1, **rest}
         for user in ("u", "w")
-        for rest in ({}, {"time": 0}, {"time": 1}, {"source": "s"}, {"time": 0, "source": "s"})
+        for rest in ({}, *NOW_AND_THEN, {"source": "s"}, {"time": NOW, "source": "s"})
     ]
     report = add(database, write_json(tmp_path / "a.jsonl", records))
     assert counts(report) == (10, 10, 0, 0)
@@ -261,7 +267,7 @@ def test_canonical_json(text: str, expected: str) -> None:
 
 
 cells = st.fixed_dictionaries(
-    {"user": st.sampled_from("uvw"), "time": st.sampled_from([0, 1])},
+    {"user": st.sampled_from("uvw"), "time": st.sampled_from([NOW, NOW + 1])},
     optional={"a": st.sampled_from("xy"), "b": st.sampled_from("xy")},
 )
 
@@ -275,7 +281,8 @@ def test_any_sequence_of_files_stores_each_observation_once(
     seen: set[tuple[Any, ...]] = set()
     with Database(folder / "db", create=True) as database:
         for i, records in enumerate(batches):
-            records.append({"user": "z", "time": i, "a": "x"})  # at least one API; no two alike
+            # at least one API; no two alike
+            records.append({"user": "z", "time": NOW + 9 + i, "a": "x"})
             report = add(database, write_json(folder / f"{i}.jsonl", records))
             assert report.read == report.stored + report.duplicates == len(records)
             seen |= {

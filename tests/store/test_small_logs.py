@@ -203,7 +203,7 @@ def test_small_logs_share_what_a_transaction_costs(
     assert len(statements) < 100  # 36 for each
 
 
-@pytest.mark.parametrize("moment", ["_is_small", "_digest_of_head"])
+@pytest.mark.parametrize("moment", ["_is_small", "_marks_of_head"])
 def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_before_it_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

@@ -1,0 +1,90 @@
+"""What each write key may send: records a minute, names of APIs, and its share of the spool.
+
+What a sender is answered follows from the vocabulary, from the settings and from what the same key
+sent: never from what others have sent, or from what is in the database.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from fpmonitor.logs.contract import MAX_APIS
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fpmonitor.serve.config import ServeConfig
+    from fpmonitor.serve.spool import Spool
+
+
+class Accounts:
+    """The accounts of all keys; `keys` is how many share what there is."""
+
+    def __init__(self, config: ServeConfig, spool: Spool) -> None:
+        self.keys = 1
+        self._config, self._spool = config, spool
+        self._rates: dict[str, tuple[float, float]] = {}
+        self._names = {source: _own(names) for source, names in spool.names().items()}
+
+    def takes_names(self, source: str, names: Iterable[str]) -> bool:
+        """Whether a record of these API names is taken; if so, its names count for its source.
+
+        Names of the vocabulary cost nothing: a database has room for all of them.
+        """
+        fresh = _own(names)
+        if not fresh:
+            return True
+        held = self._names.setdefault(source, set())
+        fresh -= held
+        if len(held) + len(fresh) > self._most_names:
+            return not fresh
+        held |= fresh
+        return True
+
+    def learn_names(self, names: Mapping[str, Iterable[str]]) -> None:
+        """Count the names that the database has of each source and the spool, and no others."""
+        waiting = self._spool.names()
+        self._names = {
+            source: _own(names.get(source, ())) | _own(waiting.get(source, ()))
+            for source in {*names, *waiting}
+        }
+
+    @property
+    def _most_names(self) -> int:
+        return min(self._config.max_names, MAX_APIS // max(self.keys, 1))
+
+    def is_full(self, source: str) -> bool:
+        """Whether what a source sent fills its share of the room for what waits."""
+        return self._spool.waiting_of(source) >= self._room / max(self.keys, 1)
+
+    @property
+    def is_all_full(self) -> bool:
+        """Whether there is no room for what waits, whoever sent it."""
+        return self._spool.waiting_bytes >= self._room
+
+    @property
+    def _room(self) -> float:
+        """Bytes that may wait: the database needs as much on the disk again to take them."""
+        config, spool = self._config, self._spool
+        free = spool.free_bytes - config.min_free_bytes
+        return min(config.max_spool_bytes - spool.refused_bytes, free)
+
+    def seconds_to_wait(self, source: str, records: int) -> int:
+        """Return the seconds until a source may send this many records; 0: now."""
+        if self.is_full(source):
+            return max(1, round(self._config.flush_seconds))
+        now, most = time.monotonic(), float(self._config.records_per_minute)
+        left, last = self._rates.get(source, (most, now))
+        left = min(most, left + (now - last) * most / 60)
+        if left < min(records, most):
+            self._rates[source] = (left, now)
+            return max(1, round((records - left) * 60 / most))
+        self._rates[source] = (left - records, now)
+        return 0
+
+
+def _own(names: Iterable[str]) -> set[str]:
+    """Names that the vocabulary does not have."""
+    return set(names) - known_apis().keys()

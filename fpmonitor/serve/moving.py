@@ -1,0 +1,128 @@
+"""From the spool to the database: segments are stored as logs, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.collectors.fingerprintjs import VIA
+from fpmonitor.errors import FpmonitorError, StoreError
+from fpmonitor.logs.contract import MAX_APIS
+from fpmonitor.logs.log_file import LogFile
+from fpmonitor.safe_files import write_bytes
+from fpmonitor.serve.frames import (
+    PARTS,
+    REFUSED,
+    Kind,
+    damaged_part,
+    halve,
+    kind_of_segment,
+    names_of,
+    whole_frames,
+)
+from fpmonitor.serve.old_segments import OLD_COLLECTORS, is_old
+from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
+from fpmonitor.store.demand import store_demand
+from fpmonitor.store.ingest import ingest
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fpmonitor.monitor import Monitor
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a segment: `refused` were too many names, `rejected` should not have been."""
+
+    kind: Kind
+    stored: int
+    rejected: int
+    refused: int = 0
+
+
+def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
+    """Store a segment of a spool; what the database has no room for goes to its folder `refused`.
+
+    Where the database refuses all of it, its halves are stored one by one, in the folder `parts`.
+
+    Raises
+    ------
+    StoreError
+        The database cannot be written now; what is stored already adds nothing the next time.
+    """
+    refused = spool / REFUSED
+    try:
+        return [_stored(monitor, segment, refused)]
+    except StoreError:
+        raise
+    except FpmonitorError:
+        halves = [] if is_old(segment) else halve(segment, spool / PARTS)
+        if halves:
+            return [one for half in halves for one in move_segment(monitor, half, spool)]
+        if is_old(segment):
+            _keep(refused / segment.name, iter([segment.read_bytes()]))
+            return [Moved(kind_of_segment(segment), 0, 0, 1)]
+        kept = _keep(refused / f"{segment.name}.jsonl", as_lines(whole_frames(segment), None))
+        return [Moved(kind_of_segment(segment), 0, 0, kept)]
+
+
+def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
+    kind, database = kind_of_segment(segment), monitor.database
+    if is_old(segment):
+        return _old_stored(monitor, segment, kind)
+    log, kept, damaged = LogFile(segment, str(segment)), 0, damaged_part(segment)
+    if damaged:
+        _keep(refused / f"{segment.name}.damaged", iter([damaged]))
+    if kind == "reports":
+        calls = store_demand(database, log, ReportSegment())
+        return Moved(kind, calls.stored, calls.rejected + bool(damaged))
+    taken = _names_with_room(monitor, segment)
+    if taken is not None:
+        # Before the rest is stored: after a crash the segment adds nothing, and is looked at again.
+        lines = as_lines(whole_frames(segment), taken)
+        kept = _keep(refused / f"{segment.name}.jsonl", lines)
+    collector = ObservationSegment(taken) if kind == "observations" else ResultSegment(taken)
+    batch = ingest(database, log, collector)
+    return Moved(kind, batch.stored, batch.rejected + bool(damaged), kept)
+
+
+def _old_stored(monitor: Monitor, segment: Path, kind: Kind) -> Moved:
+    """Store what an earlier version has left, as a log."""
+    collector = OLD_COLLECTORS[kind]
+    if kind == "reports":  # it took reports on other things, too
+        [calls] = monitor.store_demand([str(segment)], collector=collector)
+        return Moved(kind, calls.stored, 0)
+    [batch] = monitor.ingest([str(segment)], collector=collector)
+    return Moved(kind, batch.stored, batch.rejected)
+
+
+def _names_with_room(monitor: Monitor, segment: Path) -> set[str] | None:
+    """Names of APIs that the database takes of a segment; null for all of them."""
+    known = {name for _, name in monitor.database.rows("snapshot/apis")}
+    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
+    fresh = [name for name in brought if name not in known and name not in known_apis()]
+    room = MAX_APIS - len(known - known_apis().keys())
+    if len(fresh) <= room:
+        return None
+    return set(brought) - set(fresh[max(room, 0) :])
+
+
+def _keep(path: Path, content: Iterator[bytes]) -> int:
+    """Keep what is refused; of a segment that a crash interrupted it is kept already."""
+    lines = list(content)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if not path.exists():
+        write_bytes(path, lines, mode=0o600)
+    return len(lines)
+
+
+def names_of_keys(monitor: Monitor) -> dict[str, set[str]]:
+    """Names of APIs beside those of the vocabulary that each key has brought to the database."""
+    found: dict[str, set[str]] = {}
+    rows = monitor.database.rows("serve/names_of_sources", vocabulary=list(known_apis()))
+    for source, name in rows:
+        found.setdefault(source.rpartition(VIA)[2], set()).add(name)
+    return found

@@ -1,0 +1,151 @@
+"""Whether a log, or its beginning, is stored: under this name or another, read so or otherwise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+from fpmonitor.logs.log_file import BUFFER_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Collector
+    from fpmonitor.logs.log_file import LogFile
+    from fpmonitor.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a log, or its first bytes, is known by.
+
+    Attributes
+    ----------
+    digest
+        Digest of the bytes, unpacked, and of how they are read.
+    content
+        Digest of the bytes alone.
+    bytes
+        Their number.
+    beginning
+        Digest of the first line, with the one below a header: what a log keeps while it grows.
+    """
+
+    digest: str
+    content: str
+    bytes: int
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """A stored log that may be another one's beginning; `origin` is the name of its rows."""
+
+    beginning: str
+    source: str
+    digest: str
+    content: str
+    bytes: int
+    origin: str
+
+
+def reading_of(collector: Collector, column_map: ColumnMap) -> bytes:
+    """Return how a log is read, as text; what is left at its default is not in it, for all time."""
+    reading = [
+        collector.name,
+        sorted(column_map.columns.items()),
+        sorted(column_map.ignore),
+        column_map.null,
+        *([] if column_map.flatten else ["whole"]),
+        *(["visitor"] if column_map.visitor else []),
+    ]
+    return json.dumps(reading).encode()
+
+
+def beginning_of(log: LogFile) -> str:
+    """Digest of the first lines: see `Marks`."""
+    lines = log.head.split(b"\n", 2)[: 2 if log.head[:1] not in b"{[" else 1]
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+
+
+def logs_that_begin(database: Database, beginnings: Sequence[str]) -> list[StoredLog]:
+    """Return stored logs with some first lines, as of `beginning_of`, the longest first."""
+    found = database.rows("ingest/logs_that_begin", beginnings=beginnings)
+    return [StoredLog(*row) for row in found]
+
+
+def marks_of(
+    log: LogFile, reading: bytes, most: int | None, stored: Iterable[StoredLog] = ()
+) -> list[Marks]:
+    """Read a log once: marks of its beginnings as long as stored logs, and last of the whole.
+
+    Parameters
+    ----------
+    log, reading
+        The log, and what `reading_of` says of it.
+    most
+        Bytes that count: those that were there at first, as a digest of lines that came too late
+        to be stored would keep them from ever being stored. None for a packed log.
+    stored
+        Those that it may continue.
+    """
+    alone, read_so, place = hashlib.sha256(), hashlib.sha256(reading), 0
+    beginning = beginning_of(log)
+    found = []
+    sizes = {one.bytes for one in stored}
+    stops = sorted(size for size in sizes if most is None or size < most)
+    with log.open() as file:
+        for stop in [*stops, most]:
+            while stop is None or place < stop:
+                part = file.read(BUFFER_BYTES if stop is None else min(BUFFER_BYTES, stop - place))
+                if not part:
+                    break
+                alone.update(part)
+                read_so.update(part)
+                place += len(part)
+            found.append(Marks(read_so.hexdigest(), alone.hexdigest(), place, beginning))
+    return found
+
+
+def stored_beginning(
+    log: LogFile, marks: Sequence[Marks], before: Sequence[StoredLog]
+) -> StoredLog | None:
+    """Return the longest stored log that is this one or its beginning; null for a new one.
+
+    Raises
+    ------
+    InputError
+        That one was read under other options: read so, its records would be stored twice.
+    """
+    digests = {mark.content: mark.digest for mark in marks}
+    for stored in before:
+        if stored.content in digests:
+            if digests[stored.content] == stored.digest:
+                return stored
+            raise _read_otherwise(log, stored.source)
+    return None
+
+
+def check_names_of_rows(database: Database, log: LogFile) -> None:
+    """Check that rows of this log are not stored under names that earlier versions gave them.
+
+    Raises
+    ------
+    InputError
+        They may be.
+    """
+    if database.rows("ingest/rows_named_before", source=log.label)[0][0]:
+        raise _read_otherwise(log, log.label, "by an earlier version, which named rows otherwise")
+
+
+def _read_otherwise(log: LogFile, source: str, how: str = "under other options") -> InputError:
+    named = "" if source == log.label else f" as {source}"
+    return InputError(
+        f"{log.label}: is stored already{named}, {how}; nothing of this file was stored",
+        hint=f"to read it anew: `fpmonitor db forget --batch {quote(source)}`, and ingest it again",
+    )

@@ -1,0 +1,1 @@
+CREATE OR REPLACE TEMP TABLE unordered_visit (visit_id INTEGER)

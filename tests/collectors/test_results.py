@@ -1,0 +1,204 @@
+"""Results of libraries are found wherever they lie, by what only they have; nothing vanishes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.logs import ColumnMap
+from fpmonitor.monitor import Monitor
+from fpmonitor.plugins import load_plugin
+
+if TYPE_CHECKING:
+    from fpmonitor.collectors.records import RecordCollector
+
+RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
+CREEPJS = {
+    "navigator": {"platform": "Linux x86_64", "novelty": 1, "$hash": "0e"},
+    "screen": {"width": 800, "height": 600, "lied": False, "$hash": "0f"},
+    "canvas2d": {"lied": True, "dataURI": "data:,x", "$hash": "1f"},
+    "fonts": ["A"],
+    "forceRenew": 17,
+}
+RESULTS: dict[str, Any] = {
+    "fingerprintjs": json.loads((RECORDS / "fingerprintjs-5.json").read_text()),
+    "thumbmarkjs": json.loads((RECORDS / "thumbmarkjs-1.json").read_text()),
+    "clientjs": json.loads((RECORDS / "clientjs-0.json").read_text()),
+    "creepjs": CREEPJS,
+}
+WRAPPINGS = {
+    "top": lambda result: {**result},
+    "member": lambda result: {"fp": result},
+    "deep": lambda result: {"a": {"b": {"c": {"d": {"e": {"fp": result}}}}}},
+    "list": lambda result: {"events": [{"fp": result}]},
+    "text": lambda result: {"fp": json.dumps(result)},
+    "text in a text": lambda result: {"body": json.dumps({"payload": json.dumps({"fp": result})})},
+}
+
+
+def collector(name: str) -> RecordCollector:
+    loaded: RecordCollector = load_plugin("fpmonitor.collectors", name)()
+    return loaded
+
+
+def log(folder: Path, records: list[Any], name: str = "log.jsonl") -> str:
+    path = folder / name
+    path.write_text("\n".join(map(json.dumps, records)) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def ingested(folder: Path, records: list[Any], *options: str) -> tuple[str, dict[str, list[str]]]:
+    """Name of the collector that took a log, and the values of each API, one a user."""
+    database = str(folder / "x.duckdb")
+    Path(database).unlink(missing_ok=True)
+    assert run(["ingest", log(folder, records), *options, "--db", database]) == 0
+    with Monitor(database) as monitor:
+        taken = monitor.database.rows("report/batches")[-1][1]
+        seen: dict[str, list[str]] = {}
+        for _, api, status, _, text in monitor.database.rows("report/observations"):
+            seen.setdefault(api, []).append(text if status == "value" else status)
+    return taken, seen
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("library", RESULTS)
+def test_a_result_is_found_at_any_depth_and_in_texts_and_says_the_same(
+    tmp_path: Path, library: str, wrapping: str
+) -> None:
+    wrapped = WRAPPINGS[wrapping](RESULTS[library])
+    plain = ingested(tmp_path, [{"user": "u", **RESULTS[library]}])
+    assert ingested(tmp_path, [{"user": "u", **wrapped}]) == plain
+    assert plain[0] == library
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_what_differs_by_user_but_tells_no_browser_is_in_no_value(
+    tmp_path: Path, wrapping: str
+) -> None:
+    """Durations and ids of FingerprintJS made every user unique below two levels."""
+    records = []
+    for user in range(40):
+        components = {
+            "platform": {"value": "Win32", "duration": user},
+            "fonts": {"value": ["A"], "duration": 7 * user},
+            "canvas": {"error": {"message": "lost"}, "duration": 3 * user},
+        }
+        result = {
+            "visitorId": f"{user:032x}",
+            "confidence": {"score": user / 50},
+            "components": components,
+        }
+        records.append({"user": f"u{user}", "visitorId": f"v{user}", **WRAPPINGS[wrapping](result)})
+    _, seen = ingested(tmp_path, records)
+    assert {api: len(set(texts)) for api, texts in seen.items()} == dict.fromkeys(seen, 1)
+
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "generic sections": {
+        "navigator": {"userAgent": "U", "platform": "P"},
+        "screen": {"width": 1},
+        "fonts": ["A"],
+        "media": {"codecs": ["vp9"]},
+        "webgl": {"renderer": "R"},
+        "battery": {"level": 0.5},
+        "timezone": {"offset": 60},
+        "voices": ["V"],
+    },
+    "a few getters": {
+        "isMobile": True,
+        "isBot": False,
+        "isTablet": False,
+        "canvasHash": "c",
+        "gpu": "g",
+        "getTarget": 1,
+    },
+    "browser flags": {
+        "browser": {"isChrome": True, "isFirefox": False, "isOpera": False, "isSafari": False},
+        "isWebRTCSupported": True,
+        "hasWebcam": False,
+        "osName": "Linux",
+    },
+    "objects by the names of getters": {
+        "getBrowser": {"name": "Chrome"},
+        "getOS": {"name": "Linux"},
+        "getCPU": {"architecture": "amd64"},
+        "isCanvas": True,
+    },
+    "components without their form": {"components": {"app": {"version": 1}, "ui": {"value": 2}}},
+    "a hash beside components": {"hash": "f", "components": {"header": {"x": 1}}, "data": {"y": 2}},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_many_have_is_no_evidence_of_a_library(tmp_path: Path, name: str) -> None:
+    taken, seen = ingested(tmp_path, [{"user": f"u{i}", **FOREIGN[name]} for i in range(3)])
+    assert taken == "wide"
+    assert not [api for api in seen if api.startswith("x:")]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("library", RESULTS)
+def test_what_lies_beside_a_result_is_read_as_without_it(
+    tmp_path: Path, library: str, name: str
+) -> None:
+    """A constant member, even a whole result, changes the reading of nothing else."""
+    others = {f"own_{key}": value for key, value in FOREIGN[name].items()}
+    own = [{"user": f"u{i}", "odd": f"o{i % 2}", **others} for i in range(3)]
+    _, alone = ingested(tmp_path, own)
+    taken, both = ingested(tmp_path, [record | {"fp": RESULTS[library]} for record in own])
+    assert taken == library
+    assert {api: both.get(api) for api in alone} == alone
+
+
+def test_what_creepjs_says_of_novel_things_is_kept_and_what_is_left_out_is_named() -> None:
+    visit = collector("creepjs").visit({"user": "u", "webgl": {"renderer": "R"}, **CREEPJS})
+    assert visit.values["x:creepjs:navigator.novelty"] == "1"
+    assert visit.values["webgl.renderer"] == '"R"'
+    hashes = {"navigator.$hash", "screen.$hash", "canvas2d.$hash"}
+    assert visit.not_taken.keys() == hashes | {"forceRenew"}
+
+
+JSON_MEMBERS = st.dictionaries(
+    st.text(st.characters(codec="ascii"), min_size=1, max_size=8),
+    st.recursive(
+        st.integers() | st.text(max_size=5) | st.booleans(),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(["value", "duration", "navigator", "lied", "x"]), inner
+            )
+        ),
+        max_leaves=6,
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(library=st.sampled_from(sorted(RESULTS)), extra=JSON_MEMBERS)
+def test_every_member_beside_a_result_is_a_value_or_named(
+    library: str, extra: dict[str, Any]
+) -> None:
+    record = {"fp": RESULTS[library], **{f"own {name}": value for name, value in extra.items()}}
+    loaded = collector(library)
+    loaded.prepare(ColumnMap({}))  # type: ignore[attr-defined]
+    visit = loaded.visit(record)
+    told = {*visit.values, *visit.not_taken}
+    for name in extra:
+        whole = f"own {name}"
+        assert any(one == whole or one.startswith(f"{whole}.") for one in told)
+    alone = loaded.visit({"fp": RESULTS[library]})
+    assert alone.values.items() <= visit.values.items()
+
+
+def test_of_several_results_in_a_record_the_others_are_named() -> None:
+    result = RESULTS["fingerprintjs"]
+    visit = collector("fingerprintjs").visit({"now": result, "before": {"fp": result}, "n": 1})
+    assert visit.values["n"] == "1"
+    assert "before" in visit.not_taken

@@ -1,0 +1,100 @@
+"""The command `fpmonitor serve` on a folder of its own, and requests to it, byte by byte or not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx2 as httpx
+
+from fpmonitor.serve.config import ServeConfig
+from fpmonitor.serve.keys import add_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMAND = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
+
+
+class Running:
+    """A service with a write key for each of `senders` and the read token of `ann`."""
+
+    def __init__(
+        self, folder: Path, *senders: str, settings: str = "", arguments: tuple[str, ...] = ()
+    ) -> None:
+        self.folder, self.log = folder, folder / "log"
+        self.config = ServeConfig(db=folder / "s.duckdb")
+        known = self.config.keys_file.exists()
+        names = [] if known else [("write", name) for name in senders] + [("read", "ann")]
+        self.keys = {name: add_key(self.config.keys_file, kind, name) for kind, name in names}  # type: ignore[arg-type]
+        self._arguments, self._settings = arguments, settings
+        self._connections = ExitStack()
+        self.start()
+
+    def start(self) -> None:
+        self._client = self._connections.enter_context(httpx.Client(verify=False))
+        path = self.folder / "serve.toml"
+        often = "" if "flush_seconds" in self._settings else "flush_seconds = 0.3\n"
+        path.write_text(f'db = "s.duckdb"\n{often}{self._settings}')
+        command = [sys.executable, "-P", "-c", COMMAND, "serve", "--port", "0", "--config"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, str(path), *self._arguments], cwd=self.folder, stderr=log
+            )
+        end = time.monotonic() + 60
+        while "started" not in self.log.read_text() and time.monotonic() < end:
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.02)
+        told = self.log.read_text().split("/ (Ctrl")[0]
+        self.port = int(told.rpartition(":")[2])
+
+    def stop(self, *, kill: bool = False) -> None:
+        self._connections.close()
+        (self.process.kill if kill else self.process.terminate)()
+        self.process.wait(90)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+    def request(
+        self, method: str, path: str, *, key: str = "", timeout: float = 60, **more: Any
+    ) -> httpx.Response:
+        headers = dict(more.pop("headers", {}))
+        if key:
+            headers["authorization"] = f"Bearer {self.keys[key]}"
+        address = f"http://localhost:{self.port}{path}"
+        return self._client.request(method, address, headers=headers, timeout=timeout, **more)
+
+    def post(self, content: object, key: str, path: str = "/v1/observations") -> httpx.Response:
+        """Send records, as JSON or as these bytes."""
+        body = content if isinstance(content, str | bytes) else json.dumps(content)
+        headers = {"content-type": "text/plain"}
+        return self.request("POST", path, key=key, content=body, headers=headers)
+
+    def get(self, path: str, key: str = "", **more: Any) -> httpx.Response:
+        return self.request("GET", path, key=key, **more)
+
+    def health(self) -> str:
+        return str(self.get("/healthz").json()["status"])
+
+    def connect(self, sent: bytes) -> socket.socket:
+        address = ("127.0.0.1", self.port)
+        made = self._connections.enter_context(socket.create_connection(address, timeout=20))
+        made.sendall(sent)
+        return made
+
+    def settled(self) -> None:
+        """Wait until nothing is in the spool."""
+        end = time.monotonic() + 60
+        while any(self.config.spool_folder.glob("*.frames")) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not any(self.config.spool_folder.glob("*.frames")), "not stored in time"

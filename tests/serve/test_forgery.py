@@ -1,0 +1,163 @@
+"""What a sender sends is stored as what that sender sent, each record once, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from tests.running import Running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORGED = {"user": "sybil", "api": "Navigator.platform", "value": "rare"}
+FORGED_RESULT = {
+    "user": "sybil",
+    "version": "4.5.0",
+    "write_key_name": "backend",
+    "components": {"platform": {"value": "rare", "duration": 1}},
+}
+AS_OTHERS = {"time": "2020-01-01T00:00:00Z", "source": "backend"}
+ENDS = {"newline": "\n", "return": "\r", "both": "\r\n", "tab": "\t\n"}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with Running(tmp_path, "page", "backend") as service:
+        yield service
+
+
+def rows(service: Running) -> list[tuple[Any, ...]]:
+    """User, source, API and value of all that is stored, and the year of the visit."""
+    service.settled()
+    service.stop()
+    with duckdb.connect(str(service.config.db), read_only=True) as database:
+        return database.execute(
+            "SELECT user_id, source.name, api.name, value.text, year(visit.time) FROM observation "
+            "JOIN visit USING (visit_id) JOIN source USING (source_id) JOIN api USING (api_id) "
+            "JOIN value USING (api_id, value_id) ORDER BY ALL"
+        ).fetchall()
+
+
+def lines_within(record: object, end: str, times: int = 30) -> str:
+    """A JSON array whose text holds whole records, each on a line of its own."""
+    return f"[0,{end}" + f"{end},{end}".join([json.dumps(record)] * times) + f"{end}]"
+
+
+def values_that_hold_lines() -> list[str]:
+    found = []
+    for end in ENDS.values():
+        for inner in (FORGED | AS_OTHERS, FORGED_RESULT | AS_OTHERS):
+            array = lines_within(inner, end)
+            found += [array, f'{{"a": {array}}}', f'{{{end}"a":{end}{array}}}']
+    return found
+
+
+def bodies(value: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Ways to send a value: address, body, and header fields."""
+    honest = json.dumps({"user": "p", "api": "Navigator.platform", "value": "x"})
+    one = f'{{"user": "p", "api": "Navigator.userAgent", "value": {value}}}'
+    error = one.replace('"value"', '"status": "error", "value"')
+    result = (
+        '{"user": "p", "version": "4.5.0", "components": {"platform": {"duration": 1, '
+        f'"value": {value}}}}}}}'
+    )
+    failed = result.replace('"value"', '"error"')
+    for record in (one, error, result, failed):
+        yield "/v1/observations", f"[{honest}, {record}]", {}
+        yield "/v1/observations", f"{record}", {}
+    report = '{"type": "permissions-policy-violation", "url": "https://a.example/", "body": {}'
+    yield "/v1/reports", f'[{report}, "more": {value}}}]', {}
+
+
+def test_no_value_of_a_sender_becomes_a_record_of_its_own(running: Running) -> None:
+    """Raw line ends within a JSON value are white space: they end no record, whatever is there."""
+    answers = set()
+    for value in values_that_hold_lines():
+        for path, body, headers in bodies(value):
+            for packed in (False, True):
+                content = gzip.compress(body.encode()) if packed else body.encode()
+                encoding = {"content-encoding": "gzip"} if packed else {}
+                answer = running.request(
+                    "POST",
+                    path,
+                    key="page",
+                    content=content,
+                    headers={"content-type": "application/json"} | headers | encoding,
+                )
+                answers.add(answer.status_code)
+    assert answers == {202}
+    assert running.health() == "ok"
+    found = rows(running)
+    assert {row[0] for row in found} == {1}, "one user has sent"
+    assert {row[1] for row in found} == {"page", "fingerprintjs 4.5.0 via page"}
+    assert 2020 not in {row[4] for row in found}
+    assert "rare" not in {row[3] for row in found}
+
+
+@pytest.mark.parametrize("indent", [0, 1, 4, "\t"])
+def test_honest_senders_who_print_over_several_lines_are_stored(
+    running: Running, indent: int | str
+) -> None:
+    result = {
+        "user": "honest",
+        "version": "4.5.0",
+        "components": {
+            "platform": {"value": "Linux", "duration": 1},
+            "languages": {"value": [["de"], ["en"]], "duration": 0},
+            "fonts": {"error": {"name": "E", "message": "no\nfonts"}, "duration": 0},
+        },
+    }
+    plain = {"user": "first", "api": "Navigator.platform", "value": "x"}
+    assert running.post(plain, "backend").status_code == 202
+    assert running.post(result, "backend").status_code == 202
+    records = [
+        result,
+        {"user": "honest", "api": "Navigator.languages", "value": ["de", "en"]},
+        {"user": "honest", "api": "A.a", "value": {"b": [1, {"c": "d\r\ne"}]}},
+    ]
+    for record in (*records, records):
+        answer = running.post(json.dumps(record, indent=indent), "backend")
+        assert (answer.status_code, answer.json()["refused"]) == (202, 0)
+    assert running.health() == "ok"
+    found = rows(running)
+    told = {(row[2], row[3]) for row in found}
+    assert ("Navigator.languages", '["de","en"]') in told
+    assert ("A.a", '{"b":[1,{"c":"d\\r\\ne"}]}') in told
+    assert sum(row[3] == "Linux" for row in found) == 3
+
+
+def test_what_is_sent_beside_a_record_takes_no_name_of_others(running: Running) -> None:
+    """Names that stand in values count as values."""
+    many = "\n,\n".join(json.dumps(FORGED | {"api": f"junk{i}"}) for i in range(5000))
+    body = f'{{"user": "a", "api": "A.a", "value": [\n{many}\n]}}'
+    assert running.post(body, "page").status_code == 202
+    new = running.post({"user": "h", "api": "My.name", "value": 8}, "backend")
+    assert new.json() == {"accepted": 1, "refused": 0}
+    found = rows(running)
+    assert {row[2] for row in found} == {"A.a", "My.name"}
+    assert running.log.read_text().count('"rejected": 0') >= 1
+
+
+def test_health_fails_when_the_database_rejects_what_was_accepted(tmp_path: Path) -> None:
+    """A damaged segment: what is whole is stored, what is not is kept, and it is said."""
+    with Running(tmp_path, "page", settings="flush_seconds = 3600\n") as service:
+        for number in range(4):
+            service.post({"user": f"u{number}", "api": "A.a", "value": number}, "page")
+        service.stop(kill=True)
+        [segment] = service.config.spool_folder.glob("open.*.frames")
+        content = bytearray(segment.read_bytes())
+        closed = segment.with_name("00000000000000000001-aa.observations.frames")
+        content[len(content) * 3 // 4] ^= 1
+        segment.unlink()
+        closed.write_bytes(content)
+        service.start()
+        service.settled()
+        assert service.health() == "failing"
+        assert any((service.config.spool_folder / "refused").iterdir())
+        assert len(rows(service)) == 2

@@ -1,0 +1,276 @@
+"""Who a row is: what is refused until it is said, what is counted then, and no row twice."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from fpmonitor import Monitor
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+VISITORS, REQUESTS = 12, 4
+
+
+def requests() -> list[tuple[str, str, str, str]]:
+    """Address, time, path and user agent, of visitors with an agent of their own."""
+    return [
+        (f"10.0.7.{visitor}", f"2026-11-01T00:{minute:02}:00", f"/p{minute}", f"Browser {visitor}")
+        for visitor in range(VISITORS)
+        for minute in range(REQUESTS)
+    ]
+
+
+def combined() -> str:
+    return "".join(
+        f'{ip} - - [01/Nov/2026:{time[11:]} +0000] "GET {path} HTTP/1.1" 200 5 "-" "{agent}"\n'
+        for ip, time, path, agent in requests()
+    )
+
+
+def har() -> str:
+    entries = [
+        {
+            "startedDateTime": f"{time}Z",
+            "request": {"url": path, "headers": [{"name": "User-Agent", "value": agent}]},
+        }
+        for _, time, path, agent in requests()
+        if agent == "Browser 1"
+    ]
+    return json.dumps({"log": {"entries": entries}})
+
+
+def library() -> str:
+    """Results of a library that a server logged with each request."""
+    return "".join(
+        json.dumps(
+            {
+                "ip": ip,
+                "path": path,
+                "components": {"platform": {"value": agent, "duration": 1}},
+                "version": "5.0.0",
+            }
+        )
+        + "\n"
+        for ip, _, path, agent in requests()
+    )
+
+
+def unknown() -> str:
+    return "".join(
+        json.dumps({"ip": ip, "url": path, "ua": agent}) + "\n" for ip, _, path, agent in requests()
+    )
+
+
+def table() -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["client_ip", "time", "user_agent", "lang"])
+    rows.writerows((ip, time, agent, "en") for ip, time, _, agent in requests())
+    return text.getvalue()
+
+
+def json_lines() -> str:
+    return "".join(
+        json.dumps({"remote_addr": ip, "time": time, "userAgent": agent, "lang": "en"}) + "\n"
+        for ip, time, _, agent in requests()
+    )
+
+
+@pytest.fixture
+def ingest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Ingest a text under a name; return the exit code, the batches and what was noted."""
+
+    def ingested(name: str, text: str | bytes, *options: str) -> tuple[int, list[Any], str]:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        database = str(tmp_path / "x.duckdb")
+        capsys.readouterr()
+        code = run(["ingest", str(path), "--db", database, "--format", "json", *options])
+        told = capsys.readouterr()
+        return code, json.loads(told.out)["batches"] if told.out else [], told.err
+
+    return ingested
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [("access.log", combined), ("a.har", har), ("results.jsonl", library), ("a.jsonl", unknown)],
+)
+def test_a_log_of_requests_is_refused_until_somebody_says_who_a_row_is(
+    name: str, log: Callable[[], str], ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    code, batches, told = ingest(name, log())
+    assert (code, batches) == (2, [])
+    assert told.count("\n") == 1
+    for way in ("--user COLUMN", "--visitor", "--user row"):
+        assert way in told
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.batches() == []
+    code, [batch], told = ingest(name, log(), "--user", "row")
+    assert (code, batch["unit"], batch["users"]) == (0, "row", batch["read"])
+    assert "rows are counted" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "log"), [("access.log", combined), ("a.csv", table), ("a.jsonl", json_lines)]
+)
+def test_visitors_are_told_by_the_rule_and_their_addresses_are_not_stored(
+    name: str, log: Callable[[], str], ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    code, [batch], told = ingest(name, log(), "--visitor")
+    assert (code, batch["unit"], batch["users"]) == (0, "visitor", VISITORS)
+    assert "an address" in told
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert [one.unit for one in monitor.batches()] == ["visitor"]
+        [agents] = [api for api in monitor.apis(k=2) if "ser" in api.api and "gent" in api.api]
+        assert (agents.users, agents.exposure) == (VISITORS, 1.0)
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        for (name_of_table,) in connection.execute("SHOW TABLES").fetchall():
+            rows = connection.execute(f'SELECT * FROM "{name_of_table}"').fetchall()
+            assert "10.0.7" not in repr(rows), name_of_table
+
+
+def test_a_table_that_tells_no_visitors_is_refused(ingest: Callable[..., Any]) -> None:
+    code, _, told = ingest("a.csv", "user,lang\nu1,en\nu2,de\n", "--visitor")
+    assert code == 2
+    assert "an address" in told
+
+
+def test_two_answers_to_who_a_row_is_are_refused(ingest: Callable[..., Any]) -> None:
+    assert ingest("access.log", combined(), "--visitor", "--user", "host")[0] == 2
+
+
+def test_users_whom_the_log_names_are_users(ingest: Callable[..., Any]) -> None:
+    code, [batch], told = ingest("a.csv", "user,lang\nu1,en\nu2,de\n")
+    assert (code, batch["unit"], batch["users"]) == (0, "user", 2)
+    assert "rows" not in told
+
+
+ROWS = [("Win32", f"UA{i % 8}", f"0.{i + 10}") for i in range(60)]
+
+
+def as_csv(rows: Sequence[tuple[str, ...]]) -> str:
+    return "platform,userAgent,percent\n" + "".join(f"{','.join(row)}\n" for row in rows)
+
+
+def as_json(rows: Sequence[tuple[str, ...]]) -> str:
+    names = ("platform", "userAgent", "percent")
+    return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+
+OTHERWISE = {
+    "ignored": ["--user", "row", "--ignore", "percent"],
+    "a column that names users": ["--user", "userAgent"],
+    "a time": ["--user", "row", "--time", "percent"],
+    "a weight": ["--weight", "percent"],
+    "a map": ["--columns", "map.toml"],
+}
+
+
+@pytest.mark.parametrize("form", [as_csv, as_json])
+@pytest.mark.parametrize("how", OTHERWISE)
+@pytest.mark.parametrize(
+    "log", ["the same", "another name", "grown", "grown and renamed", "packed"]
+)
+def test_no_row_is_stored_again_under_other_options(
+    form: Callable[..., str], how: str, log: str, ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "map.toml").write_text("ignore = ['percent']\n[columns]\nuser = 'row'\n")
+    assert ingest("a.txt", form(ROWS), "--user", "row")[0] == 0
+    name = "b.txt" if "name" in log else "a.txt"
+    text: str | bytes = form([*ROWS, *ROWS[:3]]) if "grown" in log else form(ROWS)
+    if log == "packed":
+        name, text = "a.gz", gzip.compress(form(ROWS).encode())
+    options = [str(tmp_path / one) if one == "map.toml" else one for one in OTHERWISE[how]]
+    code, _, told = ingest(name, text, *options)
+    assert code == 2
+    assert "is stored already" in told
+    assert "db forget --batch" in told
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.population().users == len(ROWS)
+
+
+@pytest.mark.parametrize("form", [as_csv, as_json])
+@pytest.mark.parametrize("name", ["a.txt", "b.txt", "b.txt.gz"])
+def test_rows_of_a_log_that_has_grown_are_stored_once_under_any_name(
+    form: Callable[..., str], name: str, ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert ingest("a.txt", form(ROWS), "--user", "row")[0] == 0
+    grown: str | bytes = form([*ROWS, *ROWS[:5]])
+    if name.endswith(".gz"):
+        grown = gzip.compress(form([*ROWS, *ROWS[:5]]).encode())
+    code, [batch], _ = ingest(name, grown, "--user", "row")
+    assert (code, batch["stored"], batch["duplicates"]) == (0, 5, 60)
+    code, [batch], _ = ingest("third", form([*ROWS, *ROWS[:7]]), "--user", "row")
+    assert (code, batch["stored"], batch["duplicates"]) == (0, 2, 65)
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.population().users == 67
+
+
+def test_a_table_that_was_replaced_keeps_the_rows_that_it_still_has_whatever_is_ignored(
+    ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
+    other = [("MacIntel", "UA9", "0.99"), *ROWS[1:]]
+    code, [batch], _ = ingest("a.csv", as_csv(other), "--user", "row", "--ignore", "percent")
+    assert (code, batch["stored"]) == (0, 1)
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.population().users == len(ROWS) + 1
+
+
+def test_forgetting_the_batch_is_the_way_on(ingest: Callable[..., Any], tmp_path: Path) -> None:
+    assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
+    batch = str(tmp_path / "a.csv")
+    assert run(["db", "forget", "--batch", batch, "--db", str(tmp_path / "x.duckdb")]) == 0
+    code, [batch], _ = ingest("a.csv", as_csv(ROWS), "--user", "row", "--ignore", "percent")
+    assert (code, batch["stored"], batch["apis"]) == (0, 60, 2)
+
+
+def test_named_users_are_not_read_again_by_another_column(
+    ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = "client,session,lang\n" + "".join(f"c{i % 5},s{i},en\n" for i in range(20))
+    assert ingest("a.csv", text, "--user", "client", "--ignore", "session")[0] == 0
+    assert ingest("a.csv", text, "--user", "session", "--ignore", "client")[0] == 2
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.population().users == 5
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_users_with_several_rows_without_a_time_are_counted_and_the_last_one_counts(
+    form: str, ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    if form == "wide":
+        text = "user,lang\n" + "a,en\na,de\nb,en\nb,en\nc,fr\nd,en\nd,it\n"
+    else:
+        text = "user,api,value\n" + "".join(
+            f"{user},lang,{lang}\n"
+            for user, lang in zip(
+                "aabbcdd", ["en", "de", "en", "en", "fr", "en", "it"], strict=True
+            )
+        )
+    code, [batch], told = ingest("a.csv", text)
+    assert (code, batch["users"], batch["unordered"]) == (0, 4, 2)
+    assert "2 users have several rows without a time, with different values" in told
+    assert "--time" in told
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert [one.unordered for one in monitor.batches()] == [2]
+    code, [batch], told = ingest("b.csv", text.replace("fr", "es") + "e,en\n" * (form == "wide"))
+    assert batch["unordered"] == 3  # c came before, with another value
+
+
+def test_rows_with_a_time_are_ordered_by_it(ingest: Callable[..., Any]) -> None:
+    text = "user,time,lang\na,2026-01-02,en\na,2026-01-01,de\n"
+    code, [batch], told = ingest("a.csv", text)
+    assert (code, batch["unordered"]) == (0, 0)
+    assert "without a time" not in told
