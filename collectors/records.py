@@ -387,9 +387,10 @@ class RecordCollector(ABC):
                 table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
-        names = [name for name in ("user", "time") if name in table.fields]
-        fields = {name: self._fields[name] for name in names if self.unit == "user" or name != "user"}
-        return replace(table.scan(log), fields=fields)
+        named = table.fields - ({"user"} if self.unit != "user" else set())
+        return replace(
+            table.scan(log), fields={name: self._fields[name] for name in sorted(named)}
+        )
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""

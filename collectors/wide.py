@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.log_file import LogFile
@@ -333,19 +333,25 @@ def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
     Raises
     ------
     InputError
-        There is no such column, or the users are too many to be stored one by one.
+        There is no such column, it holds shares, or the users are too many to be stored one by one.
     """
     weight = Column(column_map.name_of("weight"))
     if weight not in _head_columns(log):
         raise InputError(f"{log.label}: no column {weight.name!r}")
     table = reader_of(log).read_table(log, [weight], [])
+    share = f"TRY_CAST(rtrim({table.text[weight]}, ' %') AS DOUBLE)"
     with in_memory() as connection:
-        users = [
-            number
-            for (number,) in connection.execute(
-                f"SELECT COALESCE({_users(table.text[weight])}, 1) FROM {table.relation}"  # noqa: S608
-            ).fetchall()
-        ]
+        found = connection.execute(
+            f"SELECT COALESCE({_users(table.text[weight])}, 1), {share} <> trunc({share}) "  # noqa: S608
+            f"FROM {table.relation}"
+        ).fetchall()
+    if any(is_share for _, is_share in found):
+        raise InputError(
+            f"{log.label}: {excerpt(weight.name)!r} holds shares, not numbers of users; "
+            "nothing of this file was stored",
+            hint="multiply them by the number of users that were counted, and round",
+        )
+    users = [number for number, _ in found]
     if sum(users) > _MAX_WEIGHTS:
         raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
     return users

@@ -105,7 +105,7 @@ class Account:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the account as it is kept and printed."""
+        """Return the account as it is printed."""
         return asdict(self) | {"members": [asdict(member) for member in self.members]}
 
     @classmethod
@@ -113,6 +113,10 @@ class Account:
         """Read what `to_json` returned."""
         members = tuple(Member(**member) for member in content["members"])
         return cls(content["records"], content["unit"], members)
+
+    def to_text(self) -> str:
+        """Return the account as it is kept."""
+        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str | None) -> Account | None:
@@ -134,6 +138,11 @@ def summary(members: Iterable[Member]) -> str:
 
 def _words(kind: Kind, times: int) -> str:
     return kind if times == 1 else _PLURALS.get(kind, kind)
+
+
+def missing_of(member: Member) -> str:
+    """Say how the records of a member spell that they have no value; empty where they do not."""
+    return member.why.partition("; ")[2] if member.kind in STORED else ""
 
 
 def is_error_text(text: str) -> bool:

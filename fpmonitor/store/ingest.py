@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import duckdb
 
-from fpmonitor.account import Account
+from fpmonitor.account import Account, Member
 from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
@@ -39,7 +39,14 @@ from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
-from fpmonitor.store.accounts import Staged, account_for, are_apart, refuse_asks, set_aside
+from fpmonitor.store.accounts import (
+    Judged,
+    Staged,
+    account_for,
+    are_apart,
+    refuse_asks,
+    set_aside,
+)
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values, keep_digests_only
 from fpmonitor.store.names import say_names
@@ -95,9 +102,17 @@ class BatchReport:
     corrects: Mapping[str, int] = field(default_factory=dict)
     corrected_users: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def set_aside(self) -> list[Member]:
+        """Members of the log that were not stored."""
+        return self.account.set_aside if self.account else []
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        members = asdict(self) | {"account": self.account and self.account.to_json()}
+        members = asdict(self) | {
+            "set_aside": len(self.set_aside),
+            "account": self.account and self.account.to_json(),
+        }
         for name in ("reason", "corrects", "corrected_users"):
             del members[name]
         return members
@@ -107,8 +122,8 @@ def list_batches(database: Database) -> list[BatchReport]:
     """List the reports of the logs that were stored, in the order of ingest."""
     members = [member.name for member in fields(BatchReport)]
     return [
-        BatchReport(**dict(zip(members, row, strict=False)))
-        for row in database.rows("report/batches")
+        BatchReport(**dict(zip(members, row, strict=False)), account=Account.from_text(account))
+        for *row, account in database.rows("report/batches")
     ]
 
 
@@ -457,6 +472,7 @@ def _add_batches(
         users=[report.users for report in listed],
         apis=[report.apis for report in listed],
         seconds=listed[0].seconds,
+        accounts=[report.account and report.account.to_text() for report in listed],
     )
 
 
@@ -552,7 +568,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
     known = database.rows("ingest/batch_by_digest", digest=digest)
     if not known:
         return None
-    collector, read, users, apis, unit = known[0]
+    collector, read, users, apis, unit, account = known[0]
     return BatchReport(
         source=log.label,
         collector=collector,
@@ -564,6 +580,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
         apis=apis,
         seconds=_seconds_since(started),
         unit=unit,
+        account=Account.from_text(account),
     )
 
 
@@ -596,6 +613,31 @@ def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = T
         )
 
 
+def plan(database: Database, log: LogFile, collector: Collector, column_map: ColumnMap) -> Judged:
+    """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
+    try:
+        log.check_expansion()
+        scan = _staged(database, collector.scan(log, column_map))
+        while True:
+            try:
+                with database.transaction():
+                    return _judged(database, log, collector, scan, column_map)[1]
+            except InexactReadingError:
+                scan = _staged(database, _exact(scan))
+    except (duckdb.Error, OSError) as error:
+        raise _unreadable(log, error) from error
+    finally:
+        database.run("ingest/forget_staged")
+
+
+def _judged(
+    database: Database, log: LogFile, collector: Collector, scan: Scan, column_map: ColumnMap
+) -> tuple[Staged, Judged]:
+    staged = replace(_with_values(database, [log], scan), unit=unit_of(collector))
+    [judged] = account_for(database, staged, column_map)
+    return staged, judged
+
+
 def _store(
     database: Database,
     log: LogFile,
@@ -608,8 +650,7 @@ def _store(
     progress: Callable[[str], None],
 ) -> BatchReport:
     progress("coding values")
-    staged = replace(_with_values(database, [log], scan), unit=unit_of(collector))
-    [judged] = account_for(database, staged, column_map)
+    staged, judged = _judged(database, log, collector, scan, column_map)
     refuse_asks(log.label, judged.asks, scan.fields)
     apis = set_aside(database, staged, [judged])
     _code_values(database)
@@ -646,7 +687,7 @@ def _store(
         origin=log.origin,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **asdict(mark),
-        **report.to_json(),
+        **report.to_json() | {"account": judged.account.to_text()},
     )
     if rejects:
         _store_rejects(database, batch, rejects)
