@@ -388,9 +388,7 @@ class RecordCollector(ABC):
         self._lines = table.lines
         self._table = table  # keeps the temporary files
         named = table.fields - ({"user"} if self.unit != "user" else set())
-        return replace(
-            table.scan(log), fields={name: self._fields[name] for name in sorted(named)}
-        )
+        return replace(table.scan(log), fields={name: self._fields[name] for name in sorted(named)})
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""

@@ -6,7 +6,6 @@ questions asked most often are methods.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,7 +43,6 @@ from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Missing, Question
-from fpmonitor.store.accounts import Judged
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
     By,
@@ -57,7 +55,7 @@ from fpmonitor.store.demand import (
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest_all, list_batches, plan
+from fpmonitor.store.ingest import BatchReport, choose_collector, ingest_all, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
@@ -196,29 +194,6 @@ class Monitor(Closing):
                 keep_digests_only(self.database)
             stored = ingest_all(self.database, recognised, column_map, progress=progress)
             return [report for reports in stored for report in reports]
-
-    @staticmethod
-    def plan(
-        logs: str | Path | Sequence[str | Path] | Frame | LazyFrame,
-        *,
-        name: str = "frame",
-        collector: str | None = None,
-        column_map: ColumnMap | None = None,
-        allow_network: bool = False,
-    ) -> dict[str, Judged]:
-        """Tell by the name of each log what its members are, and store nothing.
-
-        Parameters and errors are those of `ingest`, which refuses a log with members of which only
-        the user can say what they are; these are in `asks` here.
-        """
-        column_map = column_map or ColumnMap()
-        with (
-            tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder,
-            _opened(logs, name, allow_network=allow_network) as files,
-            Database(Path(folder) / "plan.duckdb", create=True) as database,
-        ):
-            recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
-            return {log.label: plan(database, log, one, column_map) for log, one in recognised}
 
     def store_demand(
         self, paths: Sequence[str], *, collector: str | None = None

@@ -25,7 +25,7 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.plan import write_map
+from fpmonitor.cli.plan import plan_logs, write_map
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
@@ -33,7 +33,6 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
-from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -169,8 +168,8 @@ def ingest(
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
     if plan is not None:
-        told = Monitor.plan(
-            paths, collector=reading.collector, column_map=column_map, allow_network=allow_network
+        told = plan_logs(
+            paths, column_map, collector=reading.collector, allow_network=allow_network
         )
         write_map(plan, told, column_map)
         shown.show(store.accounts({label: judged.account for label, judged in told.items()}))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.account import SET_ASIDE
 from fpmonitor.errors import InputError
 from fpmonitor.judgement import LOOKS
+from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import write_bytes
+from fpmonitor.store.database import Database
+from fpmonitor.store.ingest import choose_collector, plan
 from fpmonitor.vocabulary import meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.account import Member
     from fpmonitor.judgement import Verdict
@@ -22,6 +26,27 @@ if TYPE_CHECKING:
 
 _FIELDS = {"time": "time", "user": "user", "weight": "weight"}
 _ONE_OF = {"weight": "user"}  # a log has one or the other
+
+
+def plan_logs(
+    paths: Sequence[str],
+    column_map: ColumnMap,
+    *,
+    collector: str | None = None,
+    allow_network: bool = False,
+) -> dict[str, Judged]:
+    """Tell by the name of each log what its members are, and store nothing.
+
+    Parameters and errors are those of `Monitor.ingest`, which refuses a log with members of which
+    only the user can say what they are; these are in `asks` here.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder,
+        log_files(paths, allow_network=allow_network) as logs,
+        Database(Path(folder) / "plan.duckdb", create=True) as database,
+    ):
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        return {log.label: plan(database, log, one, column_map) for log, one in recognised}
 
 
 def write_map(path: Path, planned: Mapping[str, Judged], column_map: ColumnMap) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member
 from fpmonitor.errors import InputError, excerpt
@@ -97,10 +97,6 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
         judging.judged(counted.get(log, _Counted()), found[log], own)
         for log, own in enumerate(staged.own or [list(staged.apis)])
     ]
-
-
-def _rows(database: Database, name: str, **fragments: str) -> list[tuple[Any, ...]]:
-    return database.rows(f"ingest/{name}", fragments=fragments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +191,7 @@ class _Judging:
         members = []
         for place, (path, why) in enumerate(self.staged.scan.spare.items()):
             fragments = self.staged.values_of(f"s{place}")
-            [(records, values)] = _rows(self.database, "count_spare", **fragments)
+            [(records, values)] = self.database.rows("ingest/count_spare", fragments=fragments)
             members.append(Member(path, "not taken", None, why, records, values))
         return members
 

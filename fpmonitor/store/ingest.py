@@ -416,7 +416,8 @@ def _store_together(
     if not are_apart(accounts):
         raise _NotApartError
     apis = set_aside(database, staged, accounts)
-    _code_values(database, together=True)
+    database.run("ingest/join_logs")
+    _code_values(database)
     _store_observations(database, scan, apis, None)
     counted = database.rows("ingest/count_records_of_logs")
     if [read for _, read, _, _ in counted] != rows:
@@ -852,11 +853,11 @@ def _stage_users(database: Database) -> None:
     database.run("ingest/stage_users")
 
 
-def _code_values(database: Database, *, together: bool = False) -> None:
+def _code_values(database: Database) -> None:
     """Give numbers to the values that are to be stored."""
     digest_staged_values(database)
     database.run("ingest/add_values")
-    database.run("ingest/code_values", fragments={"distinct": "DISTINCT" if together else ""})
+    database.run("ingest/code_values")
 
 
 def _add_coded_values(

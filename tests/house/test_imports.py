@@ -28,7 +28,7 @@ FLOORS = [
     },
     {"question", "secret_files"},
     {"estimate", "vocabulary"},
-    {"account", "disclosure", "ldp", "sealing"},
+    {"disclosure", "judgement", "ldp", "sealing"},
     {"logs"},
     {"collectors"},
     {"store"},
