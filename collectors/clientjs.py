@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from fpmonitor.collectors.nested import Result
 from fpmonitor.collectors.records import leaves
-from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "clientjs"
@@ -26,7 +27,6 @@ class ClientjsCollector(ResultCollector):
     """Reads an object with a member for each getter; `getFingerprint` is a hash of the others."""
 
     name: ClassVar[str] = _SOURCE
-    title: ClassVar[str] = "ClientJS"
 
     def is_result(self, content: Any) -> bool:
         """Whether this has several members that only ClientJS calls so, getters among them."""

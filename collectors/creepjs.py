@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from fpmonitor.collectors.nested import Result
 from fpmonitor.collectors.records import leaves
-from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "creepjs"
@@ -35,7 +36,6 @@ class CreepjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    title: ClassVar[str] = "CreepJS"
 
     def is_result(self, content: Any) -> bool:
         """Whether two sections bear what only CreepJS writes; sections of any library do not."""

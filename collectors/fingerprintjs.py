@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from fpmonitor.collectors.nested import Found, find
+from fpmonitor.collectors.nested import Result, holds, read
 from fpmonitor.collectors.records import (
     UNDEFINED,
     RecordError,
@@ -18,7 +18,7 @@ from fpmonitor.collectors.records import (
     text_of,
     value_text,
 )
-from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 
@@ -89,7 +89,6 @@ class FingerprintjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    title: ClassVar[str] = "FingerprintJS"
     left_out: ClassVar[Mapping[str, str]] = {
         "visitorId": _HASHES["visitorId"],
         KEY_MEMBER: "part of the source",
@@ -144,8 +143,7 @@ class FingerprintjsCollector(ResultCollector):
 
     def visit(self, record: Any) -> Visit:
         """Components of one result, and what lies beside it."""
-        found = find(record, self.is_result)
-        if found is None and _is_pro_event(record):
+        if _is_pro_event(record) and not holds(record, self.is_result):
             self._saw_pro_event = True
             raise RecordError("an event of Fingerprint Pro holds no components")
         visit = super().visit(record)
@@ -192,17 +190,18 @@ class FingerprintjsCollector(ResultCollector):
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
             user_text, time_text, version = map(_scalar, (record.user, record.time, record.version))
-            told = [name for name in _HASHES if rest[name] is not None]
-            not_taken = {name: _HASHES[name] for name in told} | _DURATIONS
+            not_taken = {name: why for name, why in _HASHES.items() if rest[name] is not None}
+            not_taken |= _DURATIONS
             source = f"{_SOURCE} {_version(version, record.components)}"
             result = Result(values, source, _OWN_MEMBERS, not_taken)
-            visit = self.told(rest, Found(rest), result)
+            told = read(rest, self.reading, result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
-        if not visit.values:
+        if not values:
             return None
         source = f"{source}{_via(getattr(record, KEY_MEMBER))}"
-        return replace(visit, source=source, user=text_of(user_text), time=text_of(time_text))
+        user_text, time_text = text_of(user_text), text_of(time_text)
+        return Visit(told.values, source, user_text, time_text, told.not_taken)
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)

@@ -1,133 +1,195 @@
-"""Records that hold the result of a library somewhere: where it is, and what lies beside it."""
+"""Records that hold results of libraries somewhere: where they are, and what lies beside them."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fpmonitor.collectors.records import opened, value_text
 from fpmonitor.collectors.tables import MAX_DEPTH, MAX_MEMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-SECOND = "a record is one visit: its first result is read"
 _MOST_STEPS = 24  # more than any log has; a text in a text in a text grows with each of them
+_SECOND = "a record is one visit: the first result of a library is read"
+_TWICE = "a result says it too"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was looked for, and the names that lead to it."""
+class Result:
+    """What a library returned.
 
-    content: Any
-    path: tuple[str, ...] = ()
+    Attributes
+    ----------
+    values
+        As of a visit.
+    source
+        The library and its version.
+    own
+        Members of the result (places in a list) that are the library's, taken or not.
+    not_taken
+        Of those, what is left out, by name within the result, and why.
+    """
 
-    def name_of(self, member: str) -> str:
-        """Name of a member of it in the record, joined by dots."""
-        return ".".join((*self.path, member))
+    values: Mapping[str, str]
+    source: str
+    own: Collection[str | int]
+    not_taken: Mapping[str, str] = field(default_factory=dict)
+
+
+class Library(Protocol):
+    """What reads the results of one library."""
+
+    @property
+    def name(self) -> str:
+        """Name of the library."""
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Last parts of names beside a result that are left out, and why."""
+
+    def is_result(self, content: Any) -> bool:
+        """Whether this is a result, by what only this library has."""
+
+    def result(self, content: Any) -> Result:
+        """Tell what a result says.
+
+        Raises
+        ------
+        RecordError
+            It holds a value that cannot be kept.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How what lies beside results is read.
+    """How records are read.
 
     Attributes
     ----------
-    is_wanted
-        What is a result, of which a record may have one.
+    libraries
+        Whose results are looked for; those that tell most come first.
     fields
         Names of members that are no APIs (the user, the time, what is ignored), and why one of
         them is left out; empty for those that are read.
-    left_out
-        Last parts of names that are left out, and why.
     flatten
         Whether a nested member is an API a leaf, as of the wide collector.
     """
 
-    is_wanted: Callable[[Any], bool]
+    libraries: Sequence[Library]
     fields: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+
+    def library_of(self, content: object) -> Library | None:
+        """Return the library whose result this is."""
+        if not isinstance(content, dict | list):
+            return None
+        return next((one for one in self.libraries if one.is_result(content)), None)
 
     def is_nested(self, value: object, depth: int) -> bool:
         """Whether a value below so many names is one API for each of its members."""
         is_object = isinstance(value, dict) and 0 < len(value) <= MAX_MEMBERS
-        return is_object and self.flatten and depth < MAX_DEPTH
+        if is_object and self.flatten and depth < MAX_DEPTH:
+            return True
+        return holds(value, lambda inner: self.library_of(inner) is not None)
 
 
 @dataclass(slots=True)
-class Beside:
-    """What lies beside a result: values by their names, and what is left out, with the reason."""
+class Told:
+    """What a record tells: values by their names, what is left out and why, who made it."""
 
     values: dict[str, str] = field(default_factory=dict)
     not_taken: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
 
-def find(content: object, is_wanted: Callable[[Any], bool]) -> Found | None:
-    """Find what is wanted at any depth, also in texts that are JSON; the outermost, the first."""
-    queue = deque([Found(opened(content))])
+def holds(content: object, is_wanted: Callable[[Any], bool]) -> bool:
+    """Whether something is or holds what is wanted, at any depth and in texts that are JSON."""
+    queue = deque([(opened(content), 0)])
     while queue:
-        here = queue.popleft()
-        if is_wanted(here.content):
-            return here
-        if len(here.path) < _MOST_STEPS:
-            queue.extend(
-                Found(opened(value), (*here.path, name)) for name, value in _members(here.content)
-            )
-    return None
+        here, steps = queue.popleft()
+        if is_wanted(here):
+            return True
+        if steps < _MOST_STEPS:
+            queue.extend((opened(inner), steps + 1) for _, inner in _members(here) if _opens(inner))
+    return False
 
 
-def _members(content: object) -> Iterator[tuple[str, Any]]:
-    """Members of an object or of a list that may hold others."""
-    pairs: Any = ()
+def _opens(value: object) -> bool:
+    return isinstance(value, dict | list) or (isinstance(value, str) and value[:1] in {"{", "["})
+
+
+def _members(content: object) -> Iterator[tuple[str | int, Any]]:
     if isinstance(content, dict):
-        pairs = content.items()
+        yield from content.items()
     elif isinstance(content, list):
-        pairs = ((str(place), value) for place, value in enumerate(content))
-    for name, value in pairs:
-        if isinstance(value, dict | list) or (isinstance(value, str) and value[:1] in {"{", "["}):
-            yield name, value
+        yield from enumerate(content)
 
 
-def beside(record: object, found: Found, own: Collection[str], reading: Reading) -> Beside:
-    """Tell what lies beside a result, as the wide collector would: an API a leaf.
+def read(record: object, reading: Reading, known: Result | None = None) -> Told:
+    """Tell what a record says: results by their libraries, the rest as the wide collector would.
+
+    Of several results of a library, the outermost counts, and of those the first.
 
     Parameters
     ----------
     record
         The whole record.
-    found
-        Its result.
-    own
-        Members of the result that are the library's.
     reading
-        How the log is read.
+        How it is read.
+    known
+        What the record says as a result, without its own members, where that is known already.
+
+    Raises
+    ------
+    RecordError
+        It holds a value that cannot be kept.
     """
-    told = Beside()
-
-    def walk(path: tuple[str, ...], value: object) -> None:
-        name = ".".join(path)
-        value = opened(value)
-        leads = path == found.path[: len(path)]
-        reason = reading.fields.get(name, reading.left_out.get(path[-1]) if path else None)
-        if value is None or reason == "":
-            return
-        if reason is not None:
-            told.not_taken[name] = reason
-        elif not leads and find(value, reading.is_wanted):
-            told.not_taken[name] = SECOND
-        elif leads or reading.is_nested(value, len(path)):
-            inner = value.items() if isinstance(value, dict) else enumerate(_list(value))
-            for key, part in inner:
-                if path != found.path or key not in own:
-                    walk((*path, str(key)), part)
+    told = Told()
+    others: dict[str, tuple[str, str]] = {}
+    queue: deque[tuple[tuple[str, ...], Any]] = deque([((), record)])
+    while queue:
+        path, value = queue.popleft()
+        name, value = ".".join(path), opened(value)
+        reason = reading.fields.get(name) if path else None
+        if value is None or reason is not None:
+            told.not_taken |= {name: reason} if reason else {}
+            continue
+        is_known = not path and known is not None
+        library = None if is_known else reading.library_of(value)
+        result = known if is_known else None
+        if library is not None:
+            if library.name in told.sources:
+                told.not_taken[name] = _SECOND
+                continue
+            result = library.result(value)
+            told.sources[library.name] = result.source
+        if result is not None:
+            told.values |= result.values
+            told.not_taken |= {_joined(path, one): why for one, why in result.not_taken.items()}
+        if result is not None or not path or reading.is_nested(value, len(path)):
+            own = result.own if result else ()
+            inner = ((key, part) for key, part in _members(value) if key not in own)
+            queue.extend(((*path, str(key)), part) for key, part in inner)
         else:
-            told.values[name] = value_text(value)
-
-    walk((), record)
+            others[name] = (path[-1], value_text(value))
+    _add_others(told, others, reading)
     return told
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _joined(path: Sequence[str], name: str) -> str:
+    return ".".join((*path, name))
+
+
+def _add_others(told: Told, others: Mapping[str, tuple[str, str]], reading: Reading) -> None:
+    found = [library for library in reading.libraries if library.name in told.sources]
+    left_out = {last: why for library in found for last, why in library.left_out.items()}
+    for name, (last, text) in others.items():
+        if last in left_out:
+            told.not_taken[name] = left_out[last]
+        elif name in told.values:
+            told.not_taken[name] = _TWICE
+        else:
+            told.values[name] = text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fpmonitor.collectors.nested import Result
 from fpmonitor.collectors.records import UNDEFINED, error_text, leaves
-from fpmonitor.collectors.results import Result, ResultCollector
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class ThumbmarkjsCollector(ResultCollector):
     """
 
     name: ClassVar[str] = _SOURCE
-    title: ClassVar[str] = "ThumbmarkJS"
     left_out: ClassVar[Mapping[str, str]] = {"thumbmark": _HASH}
 
     def is_result(self, content: Any) -> bool:

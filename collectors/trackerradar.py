@@ -29,19 +29,21 @@ class TrackerradarCollector:
         for record in json_records(log):
             stats = _call_stats(record.content)
             if stats is None:
-                yield Call("", "", "", 0)
+                problem = record.problem or "no calls of a site"
+                yield Call("", "", "", 0, record.line, record.text, problem)
                 continue
             url = record.content.get("finalUrl") or record.content.get("initialUrl")
             site = site_of(url) if isinstance(url, str) else ""
             for script, symbols in stats.items():
-                yield from _calls_of_script(site, script_of(script), symbols)
+                yield from _calls_of_script(record.line, site, script, symbols)
 
 
-def _calls_of_script(site: str, script: str, symbols: Any) -> Iterator[Call]:
+def _calls_of_script(line: int, site: str, script: str, symbols: Any) -> Iterator[Call]:
+    place = script_of(script) or site
     for symbol, calls in symbols.items() if isinstance(symbols, dict) else [("", 0)]:
         whole = isinstance(calls, int) and not isinstance(calls, bool)
         api = api_of_instrumented("trackerradar", symbol) if symbol else ""
-        yield Call(site, script, api, calls if whole else 0)
+        yield Call(site, place, api, calls if whole else 0, line, f"{symbol} {script}")
 
 
 def _call_stats(record: Any) -> dict[str, Any] | None:

@@ -47,7 +47,7 @@ from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
     By,
     DemandReport,
-    choose_demand_collector,
+    demand_logs,
     read_demand,
     read_sites,
     store_demand,
@@ -205,9 +205,8 @@ class Monitor(Closing):
         InputError
             A path that is not there, or a log that no demand collector recognises.
         """
-        with log_files(paths) as logs:
-            recognised = [(log, choose_demand_collector(log, collector)) for log in logs]
-            return [store_demand(self.database, log, reader) for log, reader in recognised]
+        with demand_logs(paths, collector) as logs:
+            return [store_demand(self.database, log, reader) for log, reader in logs]
 
     def batches(self) -> list[BatchReport]:
         """List the logs that were stored, in the order of ingest."""

@@ -28,7 +28,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.render import answers
 from fpmonitor.render.script_lists import ScriptForm, script_list, unlisted
 from fpmonitor.safe_files import read_json
-from fpmonitor.store.demand import By, Reader, read_scripts
+from fpmonitor.store.demand import By, DemandReport, Reader, read_scripts
 from fpmonitor.vocabulary import split_names
 
 
@@ -57,7 +57,7 @@ def demand(
         for report in monitor.store_demand(paths, collector=collector) if paths else []:
             note(
                 f"{report.source}: {report.collector}, {report.stored:,} of {report.read:,} "
-                f"records of calls stored, {report.rejected:,} rejected",
+                f"records of calls stored, {report.rejected:,} rejected{_why(report)}",
                 quiet=quiet,
             )
         question = asked.question
@@ -70,6 +70,12 @@ def demand(
             most=most,
         )
     shown.show(answers.demand(lines, asked.k))
+
+
+def _why(report: DemandReport) -> str:
+    if not report.rejected:
+        return ""
+    return f", most often because: {report.reason}; see `fpmonitor db rejects`"
 
 
 def scripts(

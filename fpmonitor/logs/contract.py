@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
 
 MAX_REFUSED = 100_000
+MAX_CALLS = 10**9  # that one record may tell
 MAX_APIS = 4000
 NOT_UTF_8 = "not UTF-8"
 RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpmonitor ingest -`"
@@ -163,12 +164,38 @@ class Collector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A script that read an API on a site `calls` times; rejected where one of them is empty."""
+    """A script that read an API on a site `calls` times; rejected where one of them is empty.
+
+    Attributes
+    ----------
+    site, script, api, calls
+        Host of the page, host and path of the script, what it read, how often.
+    line
+        Of the record, from 1; 0 where the log has no lines.
+    text
+        Its beginning, by which somebody finds it again.
+    problem
+        Why it cannot be used, where that is not what it lacks.
+    """
 
     site: str
     script: str
     api: str
     calls: int
+    line: int = 0
+    text: str = ""
+    problem: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is rejected; empty where it is not."""
+        if self.problem:
+            return self.problem
+        lacks = {"the page": self.site, "the script": self.script, "what was read": self.api}
+        lacking = [name for name, told in lacks.items() if not told]
+        if lacking:
+            return f"does not tell {', '.join(lacking)}"
+        return "" if 0 < self.calls <= MAX_CALLS else "the number of calls is not a whole number"
 
 
 class DemandCollector(Protocol):

@@ -83,7 +83,8 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
             'SELECT log, digest, "time", source, 1 AS records FROM staged WHERE problem IS NULL'
         )
     counted = {
-        log: _Counted(*rest) for log, *rest in _rows(database, "count_fields", visits=visits)
+        log: _Counted(*rest)
+        for log, *rest in database.rows("ingest/count_fields", fragments={"visits": visits})
     }
     found: dict[int, dict[str, _Found]] = defaultdict(dict)
     names = {number: name for name, number in staged.apis.items()}

@@ -7,17 +7,22 @@ population, and no exposure is ever computed from it.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
-from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.logs.contract import DemandCollector
+from fpmonitor.errors import InputError, UndecidableError, excerpt
+from fpmonitor.logs.contract import DemandCollector, Reject
+from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.log_file import LogFile
+from fpmonitor.masking import masked_text
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
 from fpmonitor.store.database import Database
 
@@ -25,22 +30,28 @@ By = Literal["script", "site"]
 Reader = Literal["script", "domain"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
 _BLOCK = 1 << 22
-_MAX_CALLS = 10**9  # that one record may tell
+_LISTED_REJECTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandReport:
-    """What became of a demand log: read = stored + rejected, in distinct records of calls."""
+    """What became of a demand log: read = stored + rejected, in distinct records of calls.
+
+    `reason` is the commonest one for which some were rejected.
+    """
 
     source: str
     collector: str
     read: int
     stored: int
     rejected: int
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        return asdict(self)
+        members = asdict(self)
+        del members["reason"]
+        return members
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,50 @@ class Reads:
     name: str
     sites: tuple[str, ...]
     apis: Mapping[str, int]
+
+
+@contextmanager
+def demand_logs(
+    paths: Sequence[str], name: str | None = None
+) -> Iterator[list[tuple[LogFile, DemandCollector]]]:
+    """Find demand logs and what reads each, there for the block; a folder may be one log.
+
+    Parameters
+    ----------
+    paths
+        As of `log_files`.
+    name
+        Of the collector; null where each log tells.
+
+    Raises
+    ------
+    InputError
+        As of `log_files` and `choose_demand_collector`.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpmonitor-")))
+        found: list[tuple[LogFile, DemandCollector]] = []
+        for number, path in enumerate(paths):
+            whole = _folder_log(Path(path), folder / str(number), name)
+            if whole:
+                found.append(whole)
+                continue
+            logs = stack.enter_context(log_files([path]))
+            found += [(log, choose_demand_collector(log, name)) for log in logs]
+        yield found
+
+
+def _folder_log(
+    path: Path, target: Path, name: str | None
+) -> tuple[LogFile, DemandCollector] | None:
+    """Return what a folder holds as one log, and its collector; null for other folders."""
+    for known in plugin_names(DEMAND) if path.is_dir() else ():
+        collector: DemandCollector = load_plugin(DEMAND, known)()
+        if name in {None, known} and hasattr(collector, "log_of_folder"):
+            log = collector.log_of_folder(path, target)
+            if log is not None:
+                return log, collector
+    return None
 
 
 def choose_demand_collector(log: LogFile, name: str | None = None) -> DemandCollector:
@@ -104,21 +159,27 @@ def store_demand(database: Database, log: LogFile, collector: DemandCollector) -
             source=log.label, collector=collector.name, read=0, stored=0, rejected=0
         )
     calls: Counter[tuple[str, str, str]] = Counter()
-    read = rejected = 0
+    reasons: Counter[str] = Counter()
+    listed: list[Reject] = []
+    read = 0
     for call in collector.calls(log):
         read += 1
-        if call.site and call.script and call.api and 0 < call.calls <= _MAX_CALLS:
+        reason = call.reason
+        if not reason:
             calls[call.site, call.script, call.api] += call.calls
-        else:
-            rejected += 1
+            continue
+        reasons[reason] += 1
+        if len(listed) < _LISTED_REJECTS:
+            listed.append(Reject(call.line, reason, masked_text(excerpt(call.text))))
     report = DemandReport(
         source=log.label,
         collector=collector.name,
         read=read,
-        stored=read - rejected,
-        rejected=rejected,
+        stored=read - reasons.total(),
+        rejected=reasons.total(),
+        reason=next((reason for reason, _ in reasons.most_common(1)), ""),
     )
-    _write(database, digest, report, calls)
+    _write(database, digest, report, calls, listed)
     return report
 
 
@@ -131,7 +192,11 @@ def _digest(log: LogFile, collector: DemandCollector) -> str:
 
 
 def _write(
-    database: Database, digest: str, report: DemandReport, calls: Counter[tuple[str, str, str]]
+    database: Database,
+    digest: str,
+    report: DemandReport,
+    calls: Counter[tuple[str, str, str]],
+    rejects: Sequence[Reject],
 ) -> None:
     frame = pl.DataFrame(
         [(*names, count) for names, count in calls.items()],
@@ -147,6 +212,13 @@ def _write(
             digest=digest,
             stored_at=datetime.now(UTC).replace(tzinfo=None),
             **report.to_json(),
+        )
+        database.run(
+            "demand/add_rejects",
+            batch=batch,
+            lines=[reject.line or None for reject in rejects],
+            reasons=[reject.reason for reject in rejects],
+            excerpts=[reject.excerpt for reject in rejects],
         )
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fpmonitor.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 Kind = Literal["attribute", "method", "header", "media", "connection"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
@@ -37,8 +37,14 @@ _HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Names whose values have members that libraries name by what they found: fonts, permissions.
 _WITH_MEMBERS = frozenset({"fontpreferences", "fonts", "permissions", "speech", "webrtc"})
-# Features of a policy, and not what a table has in its columns.
-_NO_COLUMNS = frozenset({"reporting"})
+# Features of a policy, and parts of a user agent: in the columns of a table they are other things.
+_NO_COLUMNS = frozenset({"bowser", "reporting", "uaparser"})
+_SEPARATORS = re.compile(r"__|->|[./:]")
+# What applications put around what they log: below these, one word means what it means alone.
+_ENVELOPES = _WRAPPINGS | {
+    *("attributes", "body", "browser", "client", "context", "data", "details", "fields", "fp"),
+    *("info", "params", "payload", "properties", "props", "result"),
+}
 # Of media features only these cannot be mistaken for something else without their prefix.
 _MEDIA = re.compile("css:(any|forced|inverted|prefers|video)-|css:(color-gamut|dynamic-range)")
 
@@ -205,7 +211,25 @@ def is_known(api: str) -> bool:
 
 
 def meanings(name: str) -> tuple[str, ...]:
-    """Find the APIs that a column of this name may hold; several where sources disagree."""
+    """Find the APIs that a column of this name may hold; several where sources disagree.
+
+    The last parts of a name decide: `context.screen.width` is what `screen.width` is.
+    """
+    return next(filter(None, map(_meanings, _endings(name))), ())
+
+
+def _endings(name: str) -> Iterator[str]:
+    """Return a name, and what is left of it without its first parts, if that says enough."""
+    yield name
+    parts = _SEPARATORS.split(name)
+    for start in range(1, 0 if name.startswith("x:") else len(parts)):
+        ending = ".".join(parts[start:])
+        before = map(str.casefold, parts[:start])
+        if _ENVELOPES.issuperset(before) or re.search(r"\w([A-Z_-]|\W+\w)", ending):
+            yield ending
+
+
+def _meanings(name: str) -> tuple[str, ...]:
     if is_known(name):
         return (name,)
     if name.startswith("x:"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.cli import run
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import load_plugin
 
@@ -26,14 +26,57 @@ CREEPJS = {
     "fonts": ["A"],
     "forceRenew": 17,
 }
+UAPARSER = {
+    "ua": "Mozilla/5.0 (X11; Linux x86_64) Chrome/120.0.0.0 Safari/537.36",
+    "browser": {"name": "Chrome", "version": "120.0.0.0", "major": "120"},
+    "cpu": {"architecture": "amd64"},
+    "device": {},
+    "engine": {"name": "Blink", "version": "120.0.0.0"},
+    "os": {"name": "Linux"},
+}
+BOWSER = {
+    "browser": {"name": "Chrome", "version": "120.0.0.0"},
+    "os": {"name": "Windows", "version": "NT 10.0", "versionName": "10"},
+    "platform": {"type": "desktop"},
+    "engine": {"name": "Blink"},
+}
+GENERATED = {
+    "screen": {"width": 1920, "availTop": 0, "innerHeight": 0, "outerWidth": 1920, "hasHDR": False},
+    "navigator": {
+        "userAgent": "Mozilla/5.0",
+        "userAgentData": {"mobile": False, "bitness": "64", "brands": [{"brand": "x"}]},
+        "product": "Gecko",
+        "extraProperties": {"pdfViewerEnabled": True, "installedApps": []},
+    },
+    "audioCodecs": {"ogg": "probably"},
+    "videoCodecs": {"h264": "probably"},
+    "battery": {"level": 1, "charging": True},
+    "videoCard": {"renderer": "R", "vendor": "V"},
+    "multimediaDevices": {"speakers": []},
+    "fonts": ["Arial"],
+    "mockWebRTC": False,
+}
+OLD = [
+    {"key": "userAgent", "value": "Mozilla/5.0"},
+    {"key": "webdriver", "value": "not available"},
+    {"key": "screenResolution", "value": [1920, 1080]},
+    {"key": "enumerateDevices", "value": "excluded"},
+    {"key": "fonts", "value": "error"},
+    {"key": "novelty", "value": 1},
+]
+OLDEST = [["user_agent", "Mozilla/5.0"], ["color_depth", 24], ["has_lied_os", False]]
 RESULTS: dict[str, Any] = {
     "fingerprintjs": json.loads((RECORDS / "fingerprintjs-5.json").read_text()),
     "thumbmarkjs": json.loads((RECORDS / "thumbmarkjs-1.json").read_text()),
     "clientjs": json.loads((RECORDS / "clientjs-0.json").read_text()),
     "creepjs": CREEPJS,
+    "fingerprintjs2": OLD,
+    "fingerprint-generator": GENERATED,
+    "uaparser": UAPARSER,
+    "bowser": BOWSER,
 }
 WRAPPINGS = {
-    "top": lambda result: {**result},
+    "top": lambda result: {**result} if isinstance(result, dict) else {"components": result},
     "member": lambda result: {"fp": result},
     "deep": lambda result: {"a": {"b": {"c": {"d": {"e": {"fp": result}}}}}},
     "list": lambda result: {"events": [{"fp": result}]},
@@ -72,7 +115,7 @@ def test_a_result_is_found_at_any_depth_and_in_texts_and_says_the_same(
     tmp_path: Path, library: str, wrapping: str
 ) -> None:
     wrapped = WRAPPINGS[wrapping](RESULTS[library])
-    plain = ingested(tmp_path, [{"user": "u", **RESULTS[library]}])
+    plain = ingested(tmp_path, [{"user": "u", "fp": RESULTS[library]}])
     assert ingested(tmp_path, [{"user": "u", **wrapped}]) == plain
     assert plain[0] == library
 
@@ -201,4 +244,45 @@ def test_of_several_results_in_a_record_the_others_are_named() -> None:
     result = RESULTS["fingerprintjs"]
     visit = collector("fingerprintjs").visit({"now": result, "before": {"fp": result}, "n": 1})
     assert visit.values["n"] == "1"
-    assert "before" in visit.not_taken
+    assert "before.fp" in visit.not_taken
+
+
+def test_the_list_of_fingerprintjs2_is_read_in_all_its_forms() -> None:
+    loaded = collector("fingerprintjs2")
+    visit = loaded.visit({"components": OLD})
+    assert visit.source == "fingerprintjs2 2"
+    assert visit.values == {
+        "Navigator.userAgent": '"Mozilla/5.0"',
+        "Navigator.webdriver#fingerprintjs2": '"not available"',
+        "Screen.width#fingerprintjs2.screenResolution": "[1920,1080]",
+        "HTMLElement.offsetWidth#fingerprintjs2.fonts": "error:null",
+        "x:fingerprintjs2:novelty": "1",
+    }
+    assert visit.not_taken.keys() == {"components.3.enumerateDevices"}
+    pairs = loaded.visit({"hash": "h", "components": OLDEST})
+    assert pairs.source == "fingerprintjs2 1"
+    named = [{"key": key, "value": value} for key, value in OLDEST]
+    assert loaded.visit({"hash": "h", "components": named}).values == pairs.values
+    assert pairs.values["Screen.colorDepth"] == "24"
+
+
+@pytest.mark.parametrize("library", ["uaparser", "fingerprint-generator", "bowser"])
+def test_every_name_of_these_libraries_is_known(library: str) -> None:
+    visit = collector(library).visit({"user": "u", "result": RESULTS[library]})
+    assert len(visit.values) >= 6
+    assert not [api for api in visit.values if api.startswith("x:")]
+
+
+def test_results_of_several_libraries_in_a_record_are_each_read_as_theirs(tmp_path: Path) -> None:
+    fp = RESULTS["fingerprintjs"]
+    record = {"user": "u", "agent": UAPARSER, "screen": {"fp": json.dumps(fp)}, "extra": 1}
+    taken, seen = ingested(tmp_path, [record])
+    assert taken == "fingerprintjs"
+    assert seen["Navigator.userAgent#uaparser.os.name"] == ["Linux"]
+    assert seen["Screen.colorDepth"] == ["24"]
+    assert seen["extra"] == ["1"]
+    assert not [api for api in seen if "duration" in api or "visitorId" in api]
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert {row[3] for row in monitor.database.rows("report/observations")} == {
+            "fingerprintjs 5.2.0"
+        }

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 FLOORS = [
     {"errors", "proof_check", "queries"},
     {
+        "account",
         "duckdb_connection",
         "plugins",
         "closing",
@@ -24,6 +25,7 @@ FLOORS = [
         "safe_files",
         "spectrum",
         "sql",
+        "value_forms",
         "unit",
     },
     {"question", "secret_files"},

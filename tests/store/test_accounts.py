@@ -6,18 +6,20 @@ import json
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpmonitor.account import Account
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from fpmonitor.account import Account
 
 K = 10
 TEXTS = st.sampled_from(["a", "b", "Ä", "1", "2.5", "NA", "x y", "ERR_TIMEOUT", "192.0.2.1"])

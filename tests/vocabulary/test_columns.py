@@ -67,6 +67,38 @@ def test_names_of_libraries_and_tables_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "api"),
+    [
+        ("context.userAgent", "Navigator.userAgent"),
+        ("context.screen.width", "Screen.width"),
+        ("a.b.c.d.screen.availTop", "Screen.availTop"),
+        ("payload->client->hardwareConcurrency", "Navigator.hardwareConcurrency"),
+        ("event__device_pixel_ratio", "Window.devicePixelRatio"),
+        ("properties.$screen_width", "Screen.width"),
+        ("properties.$raw_user_agent", "Navigator.userAgent"),
+        ("request.headers.Sec-CH-UA-Model", "http:sec-ch-ua-model"),
+        ("fingerprint.navigator.product", "Navigator.product"),
+        ("navigator.user_agent", "Navigator.userAgent"),
+        ("screen.outerHeight", "Window.outerHeight"),
+        ("battery.level", "BatteryManager.level"),
+        ("fp.battery.chargingTime", "BatteryManager.chargingTime"),
+        ("context.userAgentData.mobile", "NavigatorUAData.mobile"),
+        ("css.any-hover", "css:any-hover"),
+        ("data.platform", "Navigator.platform"),
+    ],
+)
+def test_the_last_parts_of_a_name_decide(name: str, api: str) -> None:
+    assert meanings(name) == (api,)
+
+
+@pytest.mark.parametrize(
+    "name", ["context.timezone", "data.fonts", "context.locale", "a.webgl.renderer"]
+)
+def test_what_is_unclear_alone_is_unclear_below_a_prefix(name: str) -> None:
+    assert len(meanings(name)) > 1
+
+
+@pytest.mark.parametrize(
     ("name", "apis"),
     [
         ("timezone", {"Intl.DateTimeFormat.resolvedOptions#timeZone", "Date.getTimezoneOffset"}),
@@ -97,6 +129,14 @@ def test_names_on_which_sources_disagree_are_asked_back(name: str, apis: set[str
             "navigator",
             "value.",
             "window.id",
+            "order.screen",
+            "app.platform",
+            "store.language",
+            "image.width",
+            "os.name",
+            "browser_name",
+            "device.model",
+            "x:creepjs:navigator.userAgent",
         ),
     ],
 )
