@@ -30,7 +30,7 @@ from scipy import stats
 from fpmonitor.decide.deciding import decide
 from fpmonitor.estimate import looks
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.policy import Policy
+from fpmonitor.policy import UNIVERSE, Policy
 from fpmonitor.population.memory import MemorySource
 
 DELTA, APIS = 0.05, 8
@@ -143,7 +143,7 @@ def main() -> None:
             above = {apis for apis, exposure in truth.items() if exposure > budget}
             ceiling += options.samples * best_blocked(laws, above, policy, users)
             for choice, total in totals.items():
-                universe = looks.UNIVERSE if choice == "any" else None
+                universe = UNIVERSE if choice == "any" else None
                 for _ in range(options.samples):
                     rng = generators[choice]
                     found = compare(codes, truth, policy, users=users, universe=universe, rng=rng)

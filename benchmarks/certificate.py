@@ -33,13 +33,13 @@ from fpmonitor.estimate.averaging import averaged, clock, design_base
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import (
-    UNIVERSE,
     _base,
     base_cells,
     decision_criteria,
     design_cells,
 )
 from fpmonitor.estimate.poisson import ExposureFunction
+from fpmonitor.policy import UNIVERSE
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:

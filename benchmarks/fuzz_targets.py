@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.cli.questions import read_weights
     from fpmonitor.cli.statistics import _read_sets
     from fpmonitor.collectors.records import RecordError
-    from fpmonitor.decide.decision import Decision, read_decision
+    from fpmonitor.decide.files import read_decision
     from fpmonitor.errors import FpmonitorError, InputError
     from fpmonitor.export.exporter import ExportOptions
     from fpmonitor.export.firefox_targets import target_table
@@ -62,6 +62,8 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fpmonitor.decide.decision import Decision
 
 ANSWERS = (FpmonitorError, RecordError, RefusedRequestError)
 SAVE_EVERY = 1.0

@@ -34,9 +34,8 @@ from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
 from fpmonitor.decide.search import search
 from fpmonitor.disclosure import Audience
-from fpmonitor.estimate.looks import UNIVERSE
 from fpmonitor.monitor import Monitor
-from fpmonitor.policy import Policy
+from fpmonitor.policy import UNIVERSE, Policy
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import ToldSource

@@ -22,7 +22,7 @@ from scipy import special
 
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import UNIVERSE
+from fpmonitor.policy import UNIVERSE
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:

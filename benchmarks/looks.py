@@ -29,7 +29,8 @@ import numpy as np
 from scipy import stats
 
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import UNIVERSE, Criteria, decision_criteria
+from fpmonitor.estimate.looks import Criteria, decision_criteria
+from fpmonitor.policy import UNIVERSE
 
 if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore

@@ -28,9 +28,9 @@ from fpmonitor.decide import deciding
 from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import UNIVERSE, decision_criteria
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.realised import average_budget
-from fpmonitor.policy import Policy
+from fpmonitor.policy import UNIVERSE, Policy
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.question import Question

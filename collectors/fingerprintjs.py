@@ -10,6 +10,7 @@ import msgspec
 
 from fpmonitor.collectors.nested import Result, holds, read
 from fpmonitor.collectors.records import (
+    IDS,
     UNDEFINED,
     RecordError,
     Visit,
@@ -128,6 +129,7 @@ class FingerprintjsCollector(ResultCollector):
         """
         names = {name for record in self.first(log) if isinstance(record, dict) for name in record}
         fields = map(column_map.name_of, ("user", "time"))
+        self._names_visits = any(column_map.name_of(name) in names for name in IDS)
         self._beside = tuple(sorted(names - _OWN_MEMBERS - {*fields}))
         try:
             return super().scan(log, column_map)
@@ -140,6 +142,7 @@ class FingerprintjsCollector(ResultCollector):
             raise
 
     _saw_pro_event = False
+    _names_visits = False
 
     def visit(self, record: Any) -> Visit:
         """Components of one result, and what lies beside it."""
@@ -177,6 +180,8 @@ class FingerprintjsCollector(ResultCollector):
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
         if "." in time or len({user, time} | _OWN_MEMBERS) < len(_OWN_MEMBERS) + 2:
+            return None
+        if self._names_visits:
             return None
         try:
             record = _decoder(user, time, self._beside).decode(raw)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
 
-_TEXTS = ("user", "time", "source", "api", "status")
+_IDS = ("visit_id", "session_id")
+_TEXTS = ("user", "time", "source", "api", "status", *_IDS)
 _STATUSES = "('value', 'undefined', 'error')"
 
 
@@ -23,7 +24,9 @@ class LongCollector:
     """Reads `user, api, value[, time, status, source]` from JSON lines, CSV or Parquet.
 
     A record with an API and neither value nor status says that the API returned `undefined`:
-    JSON has no word for it and leaves the member out.
+    JSON has no word for it and leaves the member out. `visit_id` names the visit: a record of one
+    that is stored adds what is new of it, whatever its time. `session_id` names the session of the
+    browser.
     """
 
     name: ClassVar[str] = "long"
@@ -59,13 +62,16 @@ class LongCollector:
                 "user", "time", source, api,
                 COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
                     AS status,
-                value
+                value,
+                visit_id,
+                session_id
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
         fields = {name: columns[name].name for name in ("user", "time", "source")}
         if present is not None:
             fields = {name: path for name, path in fields.items() if columns[name] in present}
-        return Scan(select, None, values_are_json=log.format == "jsonl", fields=fields)
+        is_json = log.format == "jsonl"
+        return Scan(select, None, values_are_json=is_json, fields=fields, names_visits=True)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

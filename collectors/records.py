@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fpmonitor.unit import Unit
 
 UNDEFINED = "undefined"
+IDS = ("visit_id", "session_id")  # of a record of the page snippet: names of its visit and session
 ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
@@ -100,6 +101,8 @@ class Visit:
     user: str | None = None
     time: str | None = None
     not_taken: Mapping[str, str] = field(default_factory=dict)
+    visit_id: str | None = None
+    session_id: str | None = None
 
 
 def value_text(value: object) -> str:
@@ -417,7 +420,7 @@ class RecordCollector(ABC):
         InputError
             Records are requests, and nobody said it.
         """
-        self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
+        self._fields = {name: column_map.name_of(name) for name in ("user", "time", *IDS)}
         said = column_map.columns.get("user")
         if column_map.visitor:
             return "visitor"
@@ -460,7 +463,10 @@ class RecordCollector(ABC):
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
         time = visit.time or text_of(member(outer, self._fields["time"]))
-        return replace(visit, user=self._user(log, record, visit), time=time)
+        view, session = (text_of(member(outer, self._fields[name])) for name in IDS)
+        return replace(
+            visit, user=self._user(log, record, visit), time=time, visit_id=view, session_id=session
+        )
 
     def _user(self, log: LogFile, record: Record, visit: Visit) -> str | None:
         """Name the user, the visitor or the row; an address goes no further than its digest."""
@@ -558,6 +564,8 @@ class RowTable:
             "user": [visit.user if visit else None for visit in visits],
             "time": [visit.time if visit else None for visit in visits],
             "source": [visit.source if visit else None for visit in visits],
+            "visit_id": [visit.visit_id if visit else None for visit in visits],
+            "session_id": [visit.session_id if visit else None for visit in visits],
         }
         for api, number in self._columns.items():
             columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
@@ -583,9 +591,10 @@ class RowTable:
         parts = ", ".join(quote_text(str(path)) for path in self._parts)
         values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
         return Scan(
-            f'SELECT problem, "user", "time", source, {values} '  # noqa: S608 -- names are numbered, paths quoted
+            f'SELECT problem, "user", "time", source, visit_id, session_id, {values} '  # noqa: S608 -- names are numbered, paths quoted
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
             not_taken=self._not_taken,
+            names_visits=True,
         )

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.nested import Reading, Result, holds, read
-from fpmonitor.collectors.records import RecordCollector, RecordError, Visit
+from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ResultCollector(RecordCollector):
         """Take from a column map what is no API."""
         fields = {column_map.name_of("source"): "the library tells the source"}
         fields |= dict.fromkeys(column_map.ignore, "--ignore")
-        fields |= dict.fromkeys(map(column_map.name_of, ("user", "time")), "")
+        fields |= dict.fromkeys(map(column_map.name_of, ("user", "time", *IDS)), "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from fpmonitor.answers.findings import Findings
     from fpmonitor.answers.rank import Ranking
     from fpmonitor.answers.trend import TrendReport
-    from fpmonitor.decide.decision import Decision, read_decision
-    from fpmonitor.decide.level_decision import LevelDecision, read_level_decision
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.files import read_decision, read_level_decision
+    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.disclosure import Audience
     from fpmonitor.errors import (
         BusyError,
@@ -112,8 +113,9 @@ _HOMES = {
     "answers.findings": ("Findings",),
     "answers.rank": ("Ranking",),
     "answers.trend": ("TrendReport",),
-    "decide.decision": ("Decision", "read_decision"),
-    "decide.level_decision": ("LevelDecision", "read_level_decision"),
+    "decide.decision": ("Decision",),
+    "decide.files": ("read_decision", "read_level_decision"),
+    "decide.level_decision": ("LevelDecision",),
     "disclosure": ("Audience",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "export.coverage": ("Coverage",),

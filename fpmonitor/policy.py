@@ -13,11 +13,20 @@ MAX_POPULATION = 10**10
 MAX_K = 10**6
 MAX_BIAS = 100
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
+UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 _ROUNDED_SHARES = 1e-6
 _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said
 
 Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
+
+
+def universe_of(apis: int) -> int:
+    """APIs that may ever be asked for, where a collection records so many.
+
+    The same number for all collections but the largest, so that it does not follow from data.
+    """
+    return max(UNIVERSE, int(10 ** math.ceil(math.log10(max(apis, 1)))))
 
 
 def check_threshold(k: int, population: int) -> None:

@@ -484,10 +484,11 @@ class _Proof:
 
     # --- limits ---
 
-    def limits(self) -> None:
-        """Prove the limit of every size of set."""
+    def limits(self, chains: Sequence[int] | None) -> None:
+        """Prove the limit of every size of set, or of every rank of level vectors."""
         limits, universe = self.content["limits"], self.universe
         _require(holds=1 < len(limits) <= universe + 1, what="limits: number")
+        vectors = None if chains is None else _vectors_of_ranks(chains)
         if self.sign < 0:  # what an allowed set stands for is allowed with it
             for name, numbers in (("weights", self.content["weights"]), ("limits", limits)):
                 falling = all(a >= b for a, b in pairwise(numbers))
@@ -501,7 +502,9 @@ class _Proof:
         step = max((self.sign * (b - a) for a, b in pairwise(scores)), key=float)
         moved = self.sign * self.fakes * step.max(arb(0))
         for size, limit in enumerate(limits[1:], 1):
-            if self.sign < 0:
+            if vectors is not None:
+                sets = max(vectors[: size + 1]) if self.sign < 0 else sum(vectors)
+            elif self.sign < 0:
                 sets = math.comb(universe, min(size, universe // 2))
             elif size <= few:
                 sets = 2 * small
@@ -544,9 +547,9 @@ class _Proof:
         designed = first < self.rows and self.rows <= last and last.ceil() == self.users
         _require(holds=bool(designed), what="fakes: another design")
 
-    def check(self) -> None:
-        """Prove it all."""
-        self.limits()
+    def check(self, chains: Sequence[int] | None) -> None:
+        """Prove it all; `chains` as of `check_proof`."""
+        self.limits(chains)
         self.clock()
         self.tabulated()
         self.line()
@@ -558,6 +561,7 @@ def check_proof(
     policy: Mapping[str, Any] | None = None,
     *,
     once: bool = False,
+    chains: Sequence[int] | None = None,
 ) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
@@ -571,6 +575,8 @@ def check_proof(
         What its budget, and what it says of the sample must be enough for.
     once
         Whether users were looked at once.
+    chains
+        Of level vectors: how many levels each component has above its lowest.
     """
     with ctx.workprec(PRECISION):
         try:
@@ -580,10 +586,22 @@ def check_proof(
             proof.of_looks((policy or {}).get("sample", {}), once=once)
             if policy is not None:
                 proof.of_policy(policy)
-            proof.check()
+            proof.check(chains)
         except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
+
+
+def _vectors_of_ranks(chains: Sequence[int]) -> list[int]:
+    """Count level vectors by the sum of their levels: each chain multiplies by 1 + z + z^2 + ..."""
+    numbers = [1]
+    for length in chains:
+        longer = [0] * (len(numbers) + length)
+        for rank, number in enumerate(numbers):
+            for level in range(length + 1):
+                longer[rank + level] += number
+        numbers = longer
+    return numbers
 
 
 def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -> str:
@@ -645,26 +663,29 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     content
         The file, as a parser of JSON returns it: one that is a decision.
     """
-    policy = content["policy"]
+    policy, chains = content["policy"], _chains_of(content)
     realised = bool(policy.get("realised"))
     level = content.get("level") or policy["delta"]
     confirmed = content.get("confirmation")
-    rows = content["data"]["users"] if confirmed is None else confirmed["searched"]
+    largest = len(policy["candidates"]) if chains is None else sum(chains)
+    rows = _users_of(content)
     share = level / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
         asked = {
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
-            "universe": content.get("universe") or len(policy["candidates"]),
+            "universe": content.get("universe") or largest,
             "delta": level / 2 if realised and sign < 0 else level,
             "value_share": None,  # all values of the users were counted
         }
         proof = content["proof"][side]
         if proof.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
             asked["users"] = rows
-        few = len(proof["limits"]) <= len(policy["candidates"]) + 1
-        reason = check_proof(proof, asked, policy) if few else "limits: number"
+        once, few = bool(content.get("design")), len(proof["limits"]) <= largest + 1
+        reason = (
+            check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
+        )
         if not reason and not _is_share(share, content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
@@ -674,6 +695,39 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("average of a realised share", (), answer, reason)
     if confirmed is not None:
         yield from _confirmed(content, confirmed, Fraction(level) / Fraction(SEARCH_SHARE))
+
+
+def _chains_of(content: Mapping[str, Any]) -> list[int] | None:
+    """Return how many levels each component has above its lowest; null for API sets."""
+    components = content.get("components")
+    if components is None:
+        return None
+    return [_whole(each["most"]) - _whole(each["least"]) for each in components]
+
+
+def _users_of(content: Mapping[str, Any]) -> int:
+    """Return the users by whom the listed sets were judged."""
+    confirmed = content.get("confirmation")
+    if confirmed is not None:
+        return _whole(confirmed["searched"])
+    data = content if "components" in content else content["data"]
+    return _whole(data["users"])
+
+
+def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ...], int]]:
+    """List the sets of a verdict and their sizes; level vectors as NAME=LEVEL, and their ranks."""
+    if "components" not in content:
+        return [(tuple(apis), len(apis)) for apis in content[verdict]]
+    least = {each["name"]: _whole(each["least"]) for each in content["components"]}
+
+    def rank(levels: Mapping[str, int]) -> int:
+        above = sum(max(_whole(level) - least[name], 0) for name, level in levels.items())
+        return max(above, int(any(least.values())))
+
+    return [
+        (tuple(f"{name}={level}" for name, level in levels.items()), rank(levels))
+        for levels in content[verdict]
+    ]
 
 
 def _confirmed(
@@ -720,7 +774,9 @@ def _is_share(share: float, content: dict[str, Any]) -> bool:
 
 
 def check_sets(
-    content: dict[str, Any], groups: Mapping[tuple[str, ...], Iterable[Group]]
+    content: dict[str, Any],
+    groups: Mapping[tuple[str, ...], Iterable[Group]],
+    others: Mapping[tuple[str, ...], Iterable[Group]] | None = None,
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
@@ -730,32 +786,95 @@ def check_sets(
         The file, as a parser of JSON returns it.
     groups
         Count spectra of the sets: how many users are in groups of how many, or of few to many.
+    others
+        Where some users were searched, whose spectra these are: those of the sets of each chain
+        among all others.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
-    users, refused = content["data"]["users"], len(content["block"]) + len(content["undecided"])
+    users, refused = _users_of(content), len(content["block"]) + len(content["undecided"])
+    confirmed = _Chains(content, others)
+    for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
+        for apis, holds in sets.items():
+            yield Finding(side, apis, holds.answer)
     for verdict in ("allow", "block", "undecided"):
-        for apis in content[verdict]:
-            spectrum = [*groups[tuple(apis)]]
+        for apis, size in listed(content, verdict):
+            spectrum = [*groups[apis]]
             known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
             if not known or sum(inside for _, _, inside in spectrum) != users:
-                yield Finding(verdict, tuple(apis), "not proved", "not a spectrum of the users")
+                yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
                 continue
-            if len(apis) >= min(len(allow["limits"]), len(block["limits"])):
-                yield Finding(verdict, tuple(apis), "not proved", "no limit for so many APIs")
+            if size >= min(len(allow["limits"]), len(block["limits"])):
+                yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
                 continue
-            outside, blocked = (
-                _above(allow, spectrum, len(apis)),
-                _above(block, spectrum, len(apis)),
-            )
+            outside = _above(allow, spectrum, size).without(confirmed.allows(apis))
+            blocked = _above(block, spectrum, size).beside(confirmed.blocks(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
             else:
-                undecided = _Range(
-                    outside.surely and not blocked.perhaps, outside.perhaps and not blocked.surely
-                )
+                undecided = outside.without(blocked)
             within = _Range(not outside.perhaps, not outside.surely)
             holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
-            yield Finding(verdict, tuple(apis), holds.answer)
+            yield Finding(verdict, apis, holds.answer)
+
+
+class _Chains:
+    """What the tests of chains of nested sets found, on users who were not searched.
+
+    `within` and `above` say of each set that the file calls confirmed, or refuted, whether it is.
+    """
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        groups: Mapping[tuple[str, ...], Iterable[Group]] | None,
+    ) -> None:
+        self.within: dict[tuple[str, ...], _Range] = {}
+        self.above: dict[tuple[str, ...], _Range] = {}
+        told = content.get("confirmation")
+        if told is None or groups is None:
+            return
+        chains = [[tuple(apis) for apis in chain] for chain in told["chains"]]
+        tested = {
+            side: {
+                apis: _above(told["proof"][side], [*groups[apis]], 1)
+                for chain in chains
+                for apis in chain
+            }
+            for side in ("allow", "block")
+        }
+        passed = {apis: _Range(not r.perhaps, not r.surely) for apis, r in tested["allow"].items()}
+        self.within = _up_to(told["confirmed"], chains, passed)
+        self.above = _up_to(told["refuted"], [c[::-1] for c in chains], tested["block"])
+
+    def allows(self, apis: Iterable[str]) -> _Range:
+        """Whether a set is within one that is confirmed."""
+        found = [r for larger, r in self.within.items() if set(apis) <= set(larger)]
+        return _Range(any(r.surely for r in found), any(r.perhaps for r in found))
+
+    def blocks(self, apis: Iterable[str]) -> _Range:
+        """Whether a set holds one that is refuted."""
+        found = [r for smaller, r in self.above.items() if set(smaller) <= set(apis)]
+        return _Range(any(r.surely for r in found), any(r.perhaps for r in found))
+
+
+def _up_to(
+    told: Iterable[Iterable[str]],
+    chains: Iterable[Sequence[tuple[str, ...]]],
+    passed: Mapping[tuple[str, ...], _Range],
+) -> dict[tuple[str, ...], _Range]:
+    """Whether each set comes in a chain, after none but such as passed, and passed itself."""
+    found = {}
+    for apis in map(tuple, told):
+        runs = [
+            [passed[each] for each in chain[: chain.index(apis) + 1]]
+            for chain in chains
+            if apis in chain
+        ]
+        found[apis] = _Range(
+            any(all(each.surely for each in run) for run in runs),
+            any(all(each.perhaps for each in run) for run in runs),
+        )
+    return found
 
 
 def check_tolerance(
@@ -800,6 +919,14 @@ class _Range(NamedTuple):
 
     surely: bool
     perhaps: bool
+
+    def without(self, other: _Range) -> _Range:
+        """Whether this holds and the other does not."""
+        return _Range(self.surely and not other.perhaps, self.perhaps and not other.surely)
+
+    def beside(self, other: _Range) -> _Range:
+        """Whether one of the two holds."""
+        return _Range(self.surely or other.surely, self.perhaps or other.perhaps)
 
     @property
     def answer(self) -> Answer:

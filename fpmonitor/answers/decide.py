@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
-from fpmonitor.decide.confirming import CHAINS, SEARCH_SHARE, confirm
+from fpmonitor.decide.confirming import CHAINS, confirm
 from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.designs import alternatives, design
@@ -14,10 +14,10 @@ from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import DesignPart
 from fpmonitor.decide.levels import decide_levels, judge_levels
 from fpmonitor.decide.questions import AskedQuestion, level_of
+from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.estimate.looks import universe_of
-from fpmonitor.policy import PLAIN_DRAWS, Policy, check_share
+from fpmonitor.policy import PLAIN_DRAWS, Policy, check_share, universe_of
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
@@ -120,7 +120,7 @@ def decide_sets(
     universe = None if fixed_question or setting == "sample" else universe_of(len(population.apis))
     level = level_of(
         asked_question(population, policy, setting=setting, missing=question.missing),
-        _registered_in_log(population, registered),
+        registered_in_log(population, registered),
         universe=universe,
     )
     policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
@@ -406,7 +406,7 @@ def asked_question(
     return _as_in_log(asked, population, population.means)
 
 
-def _registered_in_log(
+def registered_in_log(
     population: Population, registered: Collection[AskedQuestion]
 ) -> list[AskedQuestion]:
     """Return registered questions with their APIs called as in the log.
@@ -521,7 +521,9 @@ def called_as(decision: Decision, population: Population) -> Decision:
 def answer_gate(
     population: Population, decision: Decision, apis: Collection[str]
 ) -> dict[str, Any]:
-    """Answer as `Decision.answer` does; what the lists do not settle, the users do.
+    """Answer as `Decision.answer` does, once the users bear out the list that settles it.
+
+    What no list settles, the users do.
 
     Parameters
     ----------
@@ -537,13 +539,26 @@ def answer_gate(
     UnknownNameError, UndecidableError
         An API that is no candidate; no user left.
     """
-    asked = _users_decided_on(population, decision)
+    asked = users_decided_on(population, decision)
 
     def judge(members: ApiSet) -> Verdict:
         spectrum = asked.source(members).spectrum(members)
         return Judge.of(decision, asked.users).verdict(len(members), spectrum)
 
+    settled, because = decision.verdict(apis)
+    if because and settled in ("allow", "block") and decision.confirmation is None:
+        _check_listed(settled, judge(because), ", ".join(because))
     return decision.answer(apis, judge)
+
+
+def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
+    """Refuse a list that the users do not bear out."""
+    if listed != found:
+        raise InputError(
+            f"the decision file is not to be trusted: `{listed}` holds {name}, which the users "
+            "do not bear out",
+            hint="decide again; `fpmonitor audit certificate` lists all that is wrong",
+        )
 
 
 def answer_gate_of_levels(
@@ -553,23 +568,46 @@ def answer_gate_of_levels(
 
     Parameters and errors as of `answer_gate`.
     """
-    asked = _users_decided_on(population, decision)
+    asked = users_decided_on(population, decision)
 
     def judge(unknown: Vector) -> Verdict:
-        tested, part = asked, decision.design
-        if part is not None:
-            if part.by != "values":
-                raise InputError(
-                    "its levels were designed from users who were drawn by the order of their rows",
-                    hint="decide anew: this version draws by values, and tests on other users",
-                )
-            tested = asked.divided(part.share)[1]
+        tested = users_tested(asked, decision)
         return judge_levels(decision, LevelSource(tested, decision.components), unknown)
 
+    settled = decision.verdict(vector)
+    if settled in ("allow", "block") and any(vector):
+        shown = decision.shown(vector)
+        _check_listed(settled, judge(vector), ", ".join(f"{n}={shown[n]}" for n in shown))
     return decision.answer(vector, judge)
 
 
-def _users_decided_on(population: Population, decision: Decision | LevelDecision) -> Population:
+def users_tested(asked: Population, decision: LevelDecision) -> Population:
+    """Return the users by whom level vectors were judged: those from whom none was designed.
+
+    Raises
+    ------
+    InputError
+        A version of before drew them, by the order of their rows.
+    """
+    part = decision.design
+    if part is None:
+        return asked
+    if part.by != "values":
+        raise InputError(
+            "its levels were designed from users who were drawn by the order of their rows",
+            hint="decide anew: this version draws by values, and tests on other users",
+        )
+    return asked.divided(part.share)[1]
+
+
+def users_decided_on(population: Population, decision: Decision | LevelDecision) -> Population:
+    """Return the users whom the question of a decision means, if the decision was made of them.
+
+    Raises
+    ------
+    InputError
+        It was not.
+    """
     others = "the database does not hold the users that were decided on"
     try:
         asked = population.asked(question_of(decision), decision.policy.candidates)
@@ -581,7 +619,8 @@ def _users_decided_on(population: Population, decision: Decision | LevelDecision
     if asked.seal != decision.digest:
         raise InputError(
             others,
-            hint="decide anew; `fpmonitor check` tests the sets of an old decision on new users",
+            hint="name its --since and --until, or decide anew; `fpmonitor check` tests the sets "
+            "of an old decision on new users",
         )
     return asked
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.decide.effort import INTERRUPTS
-from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
+from fpmonitor.decide.guarantee import guarantee
+from fpmonitor.decide.questions import (
+    AnswerSummary,
+    AskedQuestion,
+    ListedQuestion,
+    questions_before,
+)
 from fpmonitor.errors import StoreError
 from fpmonitor.safe_files import typed, untyped
 from fpmonitor.store import questions as store
@@ -67,11 +74,16 @@ def decide_and_list(
     """
     if database is None:
         return decide_sets(population, question, **options)
-    registered = [listed.question for listed in list_questions(database) if listed.answer is None]
+    listed = list_questions(database)
+    registered = [each.question for each in listed if each.answer is None]
     decision = decide_sets(population, question, registered=registered, **options)
     asked = asked_question(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )
+    if decision.policy.delta is not None and not decision.registered:
+        before = questions_before(asked, listed, fixed=decision.universe is None) or 0
+        decision = replace(decision, asked_before=before)
+        decision = replace(decision, guarantee=guarantee(decision))
     try:
         with INTERRUPTS.held():
             store.add_asked(database, untyped(asked), untyped(AnswerSummary.of(decision)))

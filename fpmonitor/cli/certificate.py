@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fpmonitor.answers.spectra import count_spectra, read_spectra
+from fpmonitor.answers.questions import list_questions
+from fpmonitor.answers.spectra import count_spectra, departures, read_spectra
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
+from fpmonitor.decide.coherence import TooManyStepsError, uncovered
 from fpmonitor.decide.deciding import tolerance_proofs
-from fpmonitor.decide.decision import read_decision
-from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.questions import most_weight
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.decide.view_weight import most_weight
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import read_json
 from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fpmonitor.answers.spectra import Facts
+    from fpmonitor.proof_check import Answer, Finding
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
@@ -66,7 +75,8 @@ def certificate(
 ) -> int:
     """Prove the certificate of a decision again, by a program of its own.
 
-    Exit code 0: all is proved, 1: something is not, 3: the spectra cannot tell.
+    Exit code 0: all is proved, 1: something is not, 3: it cannot be told, as without --db or
+    --spectra, which the verdicts need.
     """
     try:
         from fpmonitor import proof_check  # noqa: PLC0415 -- an extra
@@ -74,18 +84,13 @@ def certificate(
         raise InputError(
             f"audit certificate needs {error.name}", hint="pip install 'fpmonitor[audit]'"
         ) from error
-    decided = read_decision(decision)
+    decided = read_any_decision(decision)
     if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(
             f"{decision}: holds no proof",
             hint="exact decisions, and files of before, hold none: decide again",
         )
     counted = None
-    if decided.confirmation is not None and (spectra or db or snapshot):
-        raise InputError(
-            f"{decision}: its verdicts came from parts of the users",
-            hint="leave --db, --snapshot and --spectra away: the tests are proved",
-        )
     if spectra is not None:
         counted = read_spectra(spectra, decided)
     elif db is not None or snapshot is not None:
@@ -93,31 +98,76 @@ def certificate(
         with open_monitor(db or DEFAULT_DB, window=window, snapshot=snapshot) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
-            counted = count_spectra(population, decided, exact=unsafe_counts or owned)
+            asked = list_questions(monitor.database) if snapshot is None else []
+            counted = count_spectra(population, decided, asked, exact=unsafe_counts or owned)
     content = read_json(decision, "decision")
-    findings = [*proof_check.check_proofs(content)]
-    weight, said = decided.view_weight, guarantee(decided)
-    for claim, holds, reason in (
-        ("sentence", decided.guarantee == said, f"it should be: {said}"),
-        (
-            "weight of the view",
-            weight is None or weight <= most_weight(decided) * (1 + _ROUNDING),
-            "it is less by the name of the view",
-        ),
-    ):
-        answer: proof_check.Answer = "proved" if holds else "not proved"
-        findings.append(proof_check.Finding(claim, (), answer, "" if holds else reason))
-    groups = None if counted is None else {one.apis: one.groups for one in counted.spectra}
-    if groups is not None:
-        findings += proof_check.check_sets(content, groups)
-    findings += proof_check.check_tolerance(content, tolerance_proofs(decided), groups)
-    if counted is not None:
+    findings = [*proof_check.check_proofs(content), *_of_file(decided, content)]
+    groups = None
+    if counted is None:
+        if write_spectra is not None:
+            raise InputError("--write-spectra: of which users?", hint="name them with --db")
+        findings.append(proof_check.Finding("verdicts", (), "cannot tell", "not checked: no --db"))
+    else:
+        groups = {one.apis: one.groups for one in counted.spectra}
+        others = {one.apis: one.groups for one in counted.others}
+        findings += _of_users(decided, counted.facts)
+        findings += proof_check.check_sets(content, groups, others)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
-    elif write_spectra is not None:
-        raise InputError("--write-spectra: of which users?", hint="name them with --db")
+    if isinstance(decided, Decision):
+        findings += proof_check.check_tolerance(content, tolerance_proofs(decided), groups)
     shown.show(decisions.proved(findings))
     answers = {finding.answer for finding in findings}
     if "not proved" in answers:
         return EXIT_NOT_PROVED
     return EXIT_CANNOT_TELL if "cannot tell" in answers else 0
+
+
+def _of_file(decided: Decision | LevelDecision, content: dict[str, Any]) -> Iterator[Finding]:
+    """Judge what a decision says, by its other members."""
+    said = content.get("guarantee") == decided.guarantee
+    yield _finding("sentence", "" if said else f"it should be: {decided.guarantee}")
+    try:
+        found = _uncovered(decided)
+    except TooManyStepsError:
+        yield _finding("lists", "too long to compare", "cannot tell")
+    else:
+        yield _finding("lists", "" if found is None else f"none settles {found}")
+    if isinstance(decided, Decision):
+        weight = decided.view_weight
+        holds = weight is None or weight <= most_weight(decided) * (1 + _ROUNDING)
+        yield _finding("weight of the view", "" if holds else "it is less by the name of the view")
+
+
+def _uncovered(decided: Decision | LevelDecision) -> str | None:
+    """Return what no list settles, where they are said to be complete."""
+    if not decided.complete:
+        return None
+    if isinstance(decided, LevelDecision):
+        return decided.uncovered()
+    must, never = set(decided.must), set(decided.never)
+    found = uncovered(
+        [api for api in decided.policy.candidates if api not in must | never],
+        [set(apis) - must for apis in decided.allow or [()] if must <= {*apis} or not apis],
+        [
+            set(apis) - must
+            for apis in (*decided.block, *decided.undecided)
+            if never.isdisjoint(apis)
+        ],
+    )
+    return None if found is None else ", ".join(sorted(found | must)) or "nothing"
+
+
+def _of_users(decided: Decision | LevelDecision, facts: Facts | None) -> Iterator[Finding]:
+    """Judge what a decision says of its users."""
+    if facts is None:
+        yield _finding("names", "the spectra file does not hold them", "cannot tell")
+        return
+    for claim, reason in departures(decided, facts):
+        yield _finding(claim, reason)
+
+
+def _finding(claim: str, reason: str, otherwise: Answer = "not proved") -> Finding:
+    from fpmonitor.proof_check import Finding  # noqa: PLC0415 -- an extra
+
+    return Finding(claim, (), otherwise if reason else "proved", reason)

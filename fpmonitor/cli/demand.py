@@ -23,7 +23,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import StoredUsers, Users
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.render import answers
 from fpmonitor.render.script_lists import ScriptForm, script_list, unlisted

@@ -14,7 +14,8 @@ from fpmonitor.cli.lists import BY_INFORMATION, DECISION, SITE, TARGETS
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import Control, effect_of
 from fpmonitor.export.effect import left_readable, left_unchanged

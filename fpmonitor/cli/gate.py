@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.output import Shown
-from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -47,10 +48,13 @@ def gate(
             shown.show(decisions.gate(decided.answer(asked)))
         return
     from fpmonitor.answers.decide import answer_gate, answer_gate_of_levels  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
+    from fpmonitor.answers.spectra import check_users  # noqa: PLC0415
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
+        check_users(users, decided, list_questions(monitor.database))
         if isinstance(decided, LevelDecision):
             answer = answer_gate_of_levels(users, decided, decided.vector_of(asked))
         else:

@@ -11,7 +11,8 @@ import typer
 
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export import level_lists, levels_js
 from fpmonitor.export.coverage import coverage

@@ -26,7 +26,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.policy import PLAIN_DRAWS

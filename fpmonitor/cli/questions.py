@@ -31,10 +31,11 @@ from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.confirming import CHAINS
-from fpmonitor.decide.decision import Decision, Setting, read_decision
+from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
-from fpmonitor.decide.level_decision import read_level_decision
-from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
+from fpmonitor.decide.files import read_decision, read_level_decision
+from fpmonitor.decide.questions import read_policy
+from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget

@@ -19,8 +19,8 @@ from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
-from fpmonitor.decide.decision import read_decision
-from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.decide.files import read_any_decision, read_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.coverage import coverage

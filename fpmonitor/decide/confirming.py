@@ -20,6 +20,7 @@ from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
+from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.saddle_point import log_poisson
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.snapshot import ValueSource
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-SEARCH_SHARE = 0.2  # of the level of the question, for the users who are searched
 CHAINS = 12
 _LONGEST = 6  # sets of a chain
 _HOPELESS = 1.5  # times the budget, as the users searched have it: not tested

@@ -25,6 +25,7 @@ from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
+from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
@@ -131,23 +132,16 @@ def decide(
     exact = setting == "sample" or policy.delta is None
     universe = None if exact else universe
     level = Level(level=policy.delta) if level is None else level
-    proven = (
-        None
-        if known is None
-        else _proven(
+    if known is not None:
+        _check_same(
             known, policy, setting, missing=missing, seal=seal, universe=universe, level=level
         )
-    )
-    try:
-        with INTERRUPTS.passing():
-            # The same tests to the last digit, whatever the installed libraries design by now.
-            tests = (
-                tests_of(known.proof)
-                if known is not None and known.proof
-                else _tests(policy, setting, source.users, universe, level.level)
-            )
-    except KeyboardInterrupt:
-        tests = None
+    tests: Tests | None = None
+    proven: Borders | None = None
+    with suppress(KeyboardInterrupt), INTERRUPTS.passing():
+        # Never those of a file: others may have made it, or another version of a library.
+        tests = _tests(policy, setting, source.users, universe, level.level)
+        proven = None if known is None else _proven(known, source, tests)
     unproven: Proof | None = None if exact else {}
     if not (exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
@@ -190,6 +184,8 @@ def decide(
         block=without_empty(borders.block),
         undecided=undecided,
         recommended=best.apis,
+        must=tuple(must),
+        never=tuple(sorted(never)),
         utility=best.weight,
         utility_bound=bound,
         utility_possible=found.possible,
@@ -209,7 +205,7 @@ def decide(
     return replace(decided, guarantee=guarantee(decided))
 
 
-def _proven(
+def _check_same(
     known: Decision,
     policy: Policy,
     setting: Setting,
@@ -218,8 +214,8 @@ def _proven(
     seal: str,
     universe: int | None,
     level: Level,
-) -> Borders:
-    """Return what an earlier decision proves.
+) -> None:
+    """Check that an earlier decision answers the same question on the same data.
 
     Raises
     ------
@@ -248,11 +244,25 @@ def _proven(
             f"resume: the decision file differs in {', '.join(differing)}",
             hint="only the same question on the same data can be resumed",
         )
+
+
+def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
+    """Return what an earlier decision proves: of its lists what passes the tests again."""
+
+    def those(sets: Sequence[ApiSet], holds: Callable[[CountSpectrum, int], bool]) -> list[ApiSet]:
+        spectra = zip(sets, spectra_of(source, sets), strict=True)
+        return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
+
+    allow = those(known.allow, tests.allow.holds)
+    block = those(known.block, partial(tests.above, least=False))
+    refused = those(known.undecided, lambda *of: not tests.allow.holds(*of))
+    lists = (known.allow, known.block, known.undecided)
+    is_whole = [*map(len, lists)] == [*map(len, (allow, block, refused))]
     return Borders(
-        allow=list(known.allow),
-        block=list(known.block),
-        undecided=list(known.undecided),
-        complete=known.complete,
+        allow=allow,
+        block=block,
+        undecided=refused,
+        complete=known.complete and is_whole,
         evaluated=known.evaluated,
     )
 
@@ -492,9 +502,7 @@ def recheck(
     PolicyError
         The policy asks more than the current data can carry.
     """
-    _check_all_searched(decision)
-    # never by the tests that the file holds: those of another delta, or of others' making
-    judge = Judge(_designed(decision, source.users))
+    judge = Judge.of(decision, source.users)
     return {
         apis: judge.verdict(
             len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
@@ -514,17 +522,16 @@ class Judge(NamedTuple):
 
     @classmethod
     def of(cls, decision: Decision, users: int) -> Judge:
-        """Take the tests that the decision holds, if they are for so many users, or make them.
+        """Make the tests of a decision, never those that its file holds.
 
         Raises
         ------
+        InputError
+            It was searched among some users and confirmed on others.
         PolicyError
             The policy asks more than so many users can carry.
         """
         _check_all_searched(decision)
-        proof, most = decision.proof, len(decision.policy.candidates)
-        if proof and users == decision.users and len(proof["allow"]["limits"]) > most:
-            return cls(tests_of(proof))
         return cls(_designed(decision, users))
 
     def verdict(

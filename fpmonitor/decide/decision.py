@@ -5,21 +5,22 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from fpmonitor.decide.coherence import contradiction
 from fpmonitor.errors import InputError
 from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.safe_files import typed, untyped
 from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
@@ -156,6 +157,8 @@ class Decision(Result):
         contains no blocked or undecided one is within an allowed one, if `complete`.
     recommended
         The allowed set of the greatest utility, empty when no API is allowed.
+    must, never
+        Only sets with all of `must` and none of `never` were searched; empty in files of before.
     complete
         Whether the search went to its end, and the lists hold all it found; if not, what they hold
         is proven.
@@ -206,6 +209,9 @@ class Decision(Result):
         of before; empty where too few users prove nothing.
     confirmation
         What was tested on other users than those that were searched; null where all were searched.
+    asked_before
+        Other questions that were asked of these users before, as far as their database knows; 0 in
+        files of before, and where the question was registered.
     names
         Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
         the user said that it is none.
@@ -237,6 +243,8 @@ class Decision(Result):
     unobserved_share: _Share | None = None
     bias_tolerated: tuple[_Factor, ...] | None = None
     recommended: ApiSet
+    must: ApiSet = ()
+    never: ApiSet = ()
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     utility_possible: _Amount | None = None
@@ -250,6 +258,7 @@ class Decision(Result):
     level: _Share | None = None
     registered: bool = False
     view_weight: _Share | None = None
+    asked_before: _Count = 0
     proof: Proof | None = None
     confirmation: Confirmation | None = None
 
@@ -448,8 +457,9 @@ class Decision(Result):
         ):
             if content[name] is None:
                 del content[name]
-        if not self.names:
-            del content["names"]
+        for name in ("names", "must", "never", "asked_before"):
+            if not content[name]:
+                del content[name]
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
@@ -477,8 +487,9 @@ class Decision(Result):
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
         if decision.days is not None and decision.days[0] > decision.days[1]:
             raise InputError(f"not {_NAME}: `days` end before they begin")
-        lists = (decision.allow, decision.block, decision.undecided)
-        sets = [*chain(*lists), decision.recommended, decision.masked or ()]
+        lists = {name: getattr(decision, name) for name in ("allow", "block", "undecided")}
+        sets = [*chain(*lists.values()), decision.recommended, decision.masked or ()]
+        sets += [decision.must, decision.never, decision.names, decision.coverage or ()]
         if decision.confirmation is not None:
             tested = decision.confirmation
             sets += [*chain(*tested.chains), *tested.confirmed, *tested.refuted]
@@ -488,6 +499,12 @@ class Decision(Result):
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
+        contradicted = contradiction(
+            {name: [*map(frozenset, sets)] for name, sets in lists.items()},
+            frozenset(decision.recommended),
+        )
+        if contradicted:
+            raise InputError(f"not {_NAME}: {contradicted}", hint="decide again")
         for name, listed in (
             ("users_needed", "undecided"),
             ("users_range", "undecided"),
@@ -496,6 +513,9 @@ class Decision(Result):
             told = getattr(decision, name)
             if told is not None and len(told) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
+        bound = math.inf if decision.utility_bound is None else decision.utility_bound
+        if (decision.utility or 0) > bound * (1 + 1e-9):
+            raise InputError(f"not {_NAME}: `utility` is more than `utility_bound`")
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision
@@ -525,23 +545,3 @@ class _Parts(msgspec.Struct):
     data: _Data
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
     view: dict[str, Any] | None = None
-
-
-DECISION_HINT = "make one with `fpmonitor decide ... -o decision.json`"
-
-
-def read_decision(path: Path) -> Decision:
-    """Read a decision file.
-
-    Raises
-    ------
-    InputError
-        No such file, not JSON, or not a decision.
-    """
-    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
-    if isinstance(content, dict) and "components" in content:
-        raise InputError(f"{path}: decides levels, and not sets", hint="decide without --levels")
-    try:
-        return Decision.from_json(content)
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from error

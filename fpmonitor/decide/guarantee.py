@@ -214,4 +214,16 @@ def _unobserved(decision: Decision | LevelDecision) -> str:
     return unobserved(decision.policy.sample)
 
 
-_CLAUSES = (_promise, _confirmed, _unobserved, _blocked, _absent, _coverage, _masked)
+def _asked_before(decision: Decision | LevelDecision) -> str:
+    """Say how many other questions were asked of the same users."""
+    number = decision.asked_before
+    if not number:
+        return ""
+    one = number == 1
+    return (
+        f"{number:,} other question{'' if one else 's'} {'was' if one else 'were'} asked of these "
+        "users before; the promise holds if no answer led to this question."
+    )
+
+
+_CLAUSES = (_promise, _asked_before, _confirmed, _unobserved, _blocked, _absent, _coverage, _masked)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from fpmonitor.decide.coherence import TooManyStepsError, contradiction
 from fpmonitor.decide.decision import (
-    DECISION_HINT,
     STOPPED_EARLY,
-    Decision,
     Proof,
     ProofSide,
     Setting,
@@ -25,7 +25,7 @@ from fpmonitor.population.levels import Component, Vector, check_components, is_
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.safe_files import typed, untyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class LevelDecision(Result):
     promised = "every level vector on the allow list, like every coarser one,"
     registered = False
     universe = None
+    asked_before = 0
     confirmation = None
 
     @property
@@ -210,6 +211,24 @@ class LevelDecision(Result):
             return "undecided"
         return "unknown"
 
+    def uncovered(self) -> str | None:
+        """Return a level vector that no list settles, as NAME=LEVEL; null where none is.
+
+        Raises
+        ------
+        TooManyStepsError
+            There are too many vectors to look at each.
+        """
+        ranges = [range(each.least, each.most + 1) for each in self.components]
+        if math.prod(map(len, ranges)) > _MOST_VECTORS:
+            raise TooManyStepsError
+        refused = (*self.block, *self.undecided)
+        for vector in product(*ranges):
+            settled = any(is_below(vector, allowed) for allowed in self.allow)
+            if not settled and not any(is_below(each, vector) for each in refused):
+                return ", ".join(f"{name}={level}" for name, level in self.shown(vector).items())
+        return None
+
     def answer(
         self, vector: Vector, judge: Callable[[Vector], Verdict] | None = None
     ) -> dict[str, Any]:
@@ -287,16 +306,36 @@ class LevelDecision(Result):
         if named.proof is not None and len(named.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         recommended = named.recommended
-        return replace(
+        decision = replace(
             bare,
             allow=tuple(map(bare.vector, named.allow)),
             block=tuple(map(bare.vector, named.block)),
             undecided=tuple(map(bare.vector, named.undecided)),
             recommended=None if recommended is None else bare.vector(recommended),
         )
+        contradicted = contradiction(
+            {
+                name: [*map(_all_shown, getattr(decision, name))]
+                for name in ("allow", "block", "undecided")
+            },
+            _all_shown(decision.recommended or ()),
+        )
+        if contradicted:
+            raise InputError(f"not {_NAME}: {contradicted}", hint="decide again")
+        return decision
 
 
 _NAME = "a decision about levels"
+_MOST_VECTORS = 100_000
+
+
+def _all_shown(vector: Vector) -> frozenset[tuple[int, int]]:
+    """Each component's levels up to that of a vector: so one vector is within another."""
+    return frozenset(
+        (component, level)
+        for component, finest in enumerate(vector)
+        for level in range(1, finest + 1)
+    )
 
 
 class _Listed(msgspec.Struct):
@@ -307,21 +346,3 @@ class _Listed(msgspec.Struct):
     undecided: tuple[dict[str, int], ...]
     recommended: dict[str, int] | None
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
-
-
-def read_any_decision(path: Path) -> Decision | LevelDecision:
-    """Read a decision file, about sets or about levels; errors as of `decision.read_decision`."""
-    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
-    kind = LevelDecision if isinstance(content, dict) and "components" in content else Decision
-    try:
-        return kind.from_json(content)
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def read_level_decision(path: Path) -> LevelDecision:
-    """Read a decision file about levels; errors as of `decision.read_decision`."""
-    decision = read_any_decision(path)
-    if isinstance(decision, Decision):
-        raise InputError(f"{path}: decides sets, and not levels", hint="leave --levels away")
-    return decision

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
-from fpmonitor.decide.deciding import tests_of, tests_of_vectors
+from fpmonitor.decide.deciding import tests_of_vectors
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import LevelDecision
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fpmonitor.decide.deciding import Tests
-    from fpmonitor.decide.decision import Proof, Setting, Verdict
+    from fpmonitor.decide.decision import Setting, Verdict
     from fpmonitor.decide.level_decision import DesignPart
     from fpmonitor.policy import Policy
     from fpmonitor.population.level_source import LevelSource
@@ -94,11 +94,8 @@ def decide_levels(
             digest=seal,
             design=design,
         )
-        if known.complete:
-            return known
-    proof = None if known is None else known.proof
     with INTERRUPTS.passing():
-        judge = _Judge.of(components, policy, setting, users, proof=proof, once=design is not None)
+        judge = _Judge.of(components, policy, setting, users, once=design is not None)
     utilities = [
         component.utility[component.least : component.most + 1] for component in components
     ]
@@ -107,10 +104,13 @@ def decide_levels(
     blocking = allowing
     if judge.tests.refute is not None:
         blocking = VectorSearch(judge.chains, lambda above: not judge.blocks(above), effort)
-    if known is not None:
-        blocking.learn([], map(judge.above, known.block))
+    if known is not None:  # what passes the tests again: others may have made the file
+        refused = [*map(judge.above, known.block)]
+        blocking.learn([], filter(judge.blocks, refused))
+        refused += map(judge.above, known.undecided)
         allowing.learn(
-            map(judge.above, known.allow), map(judge.above, (*known.block, *known.undecided))
+            filter(judge.allows, map(judge.above, known.allow)),
+            [above for above in refused if not judge.allows(above)],
         )
     best = BestVector.unknown(judge.chains, utilities)
     bottom = (0,) * len(components)
@@ -165,7 +165,6 @@ def judge_levels(decision: LevelDecision, users: LevelSource, vector: Vector) ->
         decision.policy,
         decision.setting,
         users,
-        proof=decision.proof,
         once=decision.design is not None,
     )
     above = judge.above(vector)
@@ -193,18 +192,13 @@ class _Judge:
         setting: Setting,
         users: LevelSource,
         *,
-        proof: Proof | None,
         once: bool,
     ) -> Self:
-        """Take the tests that a decision file holds, if they reach so far, or make them."""
+        """Make the tests, never those that a decision file holds."""
         chains = tuple(component.most - component.least for component in components)
-        if proof and all(len(side["limits"]) > sum(chains) for side in proof.values()):
-            tests = tests_of(proof)
-        else:
-            tests = tests_of_vectors(policy, setting, users.users, chains, once=once)
         return cls(
             users=users,
-            tests=tests,
+            tests=tests_of_vectors(policy, setting, users.users, chains, once=once),
             lowest=tuple(component.least for component in components),
             chains=chains,
         )

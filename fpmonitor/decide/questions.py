@@ -7,14 +7,14 @@ fixes before the first user, and the weights add up to at most 1: docs/certifica
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.decide.view_weight import BASE_WEIGHT, view_cost
 from fpmonitor.errors import UndecidableError
 from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.views import View, Volatile
@@ -25,22 +25,12 @@ from fpmonitor.store.snapshot import Window, naive_utc
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
 
-BASE_WEIGHT = 0.5  # of the view that no option changes
-_CHANGE = math.log(9)  # a view may differ in six ways: (1 + 1/9)^6 < 2
 _MOST_COST = 600.0  # nats; no data decide beyond
-# Sources that our collectors name, before their versions.
-_LIBRARIES = (
-    *("accesslog", "amiunique", "clientjs", "creepjs", "fingerprintjs", "glean", "glean-json"),
-    *("har", "identifiability", "long", "openwpm", "thumbmarkjs", "wide"),
-)
-_NUMBER = "(?:0|[1-9][0-9]{0,17})"
-_VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
-_THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +168,9 @@ def level_of(
         return Level(level=delta / 2 / len(registered), registered=True)
     if universe is None:
         return Level(level=delta)
-    cost = view_cost(question, universe=universe)
+    seen = question.window
+    bounds = [bound for bound in (seen.since, seen.until) if bound is not None]
+    cost = view_cost(question, seen.source, bounds, universe=universe)
     if cost > _MOST_COST:
         raise UndecidableError(
             "no data decide for a view with so long a name",
@@ -189,87 +181,51 @@ def level_of(
     return Level(level=delta * weight / (2 if registered else 1), view_weight=weight)
 
 
-def view_cost(question: AskedQuestion, *, universe: int) -> float:
-    """Length of the name of a view in nats: 0 for the base view, which no option changes.
+def questions_before(
+    asked: AskedQuestion,
+    listed: Iterable[ListedQuestion],
+    *,
+    fixed: bool,
+    users: int | None = None,
+) -> int | None:
+    """Count other questions that were asked before one.
 
-    `exp(-cost)` of all views add up to at most 2, so the weights to at most 1.
+    Parameters
+    ----------
+    asked
+        The question.
+    listed
+        What a database lists, in the order of asking.
+    fixed
+        Whether candidates and view were to be fixed, too: otherwise they may be chosen.
+    users
+        Count up to where the question was first answered on so many users; null: all.
+
+    Returns
+    -------
+    int or None
+        Null where the question is not listed with so many users.
     """
-    view, window = question.view, question.window
-    changes = []
-    if view.volatile != "shared":
-        changes.append(math.log(2))
-    if view.drop_automation:
-        changes.append(0.0)
-    if question.missing != "value":
-        changes.append(math.log(2))
-    if window.source is not None:
-        changes.append(_source_cost(window.source))
-    bounds = [bound for bound in (window.since, window.until) if bound is not None]
-    if bounds:
-        changes.append(math.log(3) + sum(map(_time_cost, bounds)))
-    # What is done to other APIs makes no difference to sets of candidates.
-    transforms = [
-        _transform_cost(transform)
-        for api, transform in view.transforms.items()
-        if api in question.policy.candidates
-    ]
-    if transforms:
-        few = len(transforms)
-        named = math.log(few * (few + 1)) + math.log(math.comb(universe, few))
-        changes.append(named + sum(transforms))
-    return sum(_CHANGE + detail for detail in changes)
 
+    def bound(question: AskedQuestion) -> Any:
+        """Return what must not follow from a look at the users."""
+        if fixed:
+            return untyped(replace(question, window=Window(source=question.window.source)))
+        return {**untyped(question.policy), "candidates": None}
 
-def most_weight(decision: Decision) -> float:
-    """Weight of the view of a decision; its `--since` and `--until`, which no file names, lower it.
-
-    The decision is for any choice.
-    """
-    asked = AskedQuestion(
-        policy=decision.policy,
-        missing=decision.missing,
-        view=decision.view,
-        window=Window(source=decision.source),
-    )
-    return BASE_WEIGHT * math.exp(-view_cost(asked, universe=decision.universe or 1))
-
-
-def _source_cost(source: str) -> float:
-    """Tell libraries of ours with a version of numbers from any text."""
-    library, space, version = source.partition(" ")
-    if library in _LIBRARIES and (not space or _VERSION.fullmatch(version)):
-        numbers = [int(number) for number in version.split(".")] if space else []
-        parts = sum(math.log(2) + _count_cost(number) for number in numbers)
-        return 2 * math.log(2) + math.log(len(_LIBRARIES)) + parts
-    content = source.encode()
-    return math.log(2) + _count_cost(len(content)) + 8 * math.log(2) * len(content)
-
-
-def _time_cost(moment: datetime) -> float:
-    """Name a month, day, second or microsecond of a century; half is for this one."""
-    if moment.microsecond:
-        units = _DAYS * 86_400 * 10**6
-    elif moment.time() != time():
-        units = _DAYS * 86_400
-    else:
-        units = 1200 if moment.day == 1 else _DAYS
-    return math.log(4) + math.log(2 if moment.year in _THIS_CENTURY else 200) + math.log(units)
-
-
-def _transform_cost(transform: Transform) -> float:
-    """Name a constant, whichever; or some of four steps, and a multiple `c 10^e` to round to."""
-    if transform.constant is not None:
-        return math.log(2)
-    if not transform.round:
-        return 6 * math.log(2)
-    digits = str(transform.round).rstrip("0")
-    zeros = len(str(transform.round)) - len(digits)
-    return (7 + zeros) * math.log(2) + _count_cost(int(digits) - 1)
-
-
-def _count_cost(number: int) -> float:
-    """Name a whole number from 0 on: its weight is `1 / ((number + 1) (number + 2))`."""
-    return math.log((number + 1) * (number + 2))
+    others: list[Any] = []
+    for each in listed:
+        if each.answer is None:
+            continue
+        if (
+            users is not None
+            and each.answer.users == users
+            and bound(each.question) == bound(asked)
+        ):
+            return len(others)
+        if bound(each.question) not in (bound(asked), *others):
+            others.append(bound(each.question))
+    return len(others) if users is None else None
 
 
 class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

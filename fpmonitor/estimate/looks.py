@@ -23,12 +23,7 @@ from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
-from fpmonitor.policy import (
-    NO_DEPARTURE,
-    check_sample,
-    check_share,
-    check_threshold,
-)
+from fpmonitor.policy import NO_DEPARTURE, UNIVERSE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +37,6 @@ if TYPE_CHECKING:
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
 BASES = 42  # equal shares of delta, of which each of the first bases has one
-UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
 _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
 _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
@@ -249,14 +243,6 @@ def blocking_tests(
         constant[1:] = limits[1]
     criterion = Criterion(weights if monotone else np.ones(2), constant, LARGEST_BLOCKED)
     return criterion, Refutation(weights, limits, monotone)
-
-
-def universe_of(apis: int) -> int:
-    """APIs that may ever be asked for, where a collection records so many.
-
-    The same number for all collections but the largest, so that it does not follow from data.
-    """
-    return max(UNIVERSE, int(10 ** math.ceil(math.log10(max(apis, 1)))))
 
 
 def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

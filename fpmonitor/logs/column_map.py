@@ -10,7 +10,10 @@ from typing import Literal
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
-_FIELDS = ("user", "time", "api", "value", "status", "source", "weight")
+_FIELDS = (
+    *("user", "time", "api", "value", "status", "source", "weight"),
+    *("visit_id", "session_id"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,9 @@ class Scan:
         `s1`, ..., so that the store can count them.
     not_taken
         Members that the collector leaves out, where it counts them itself.
+    names_visits
+        Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
+        has none.
     """
 
     select: str
@@ -127,6 +130,7 @@ class Scan:
     fields: Mapping[str, str] = field(default_factory=dict)
     spare: Mapping[str, str] = field(default_factory=dict)
     not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
+    names_visits: bool = False
 
 
 class Collector(Protocol):

@@ -26,10 +26,10 @@ from fpmonitor.disclosure import (
     told_spectra,
 )
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.looks import design_size, universe_of
+from fpmonitor.estimate.looks import design_size
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata, universe_of
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
     OPERATING_SYSTEM,

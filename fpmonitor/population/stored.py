@@ -14,6 +14,7 @@ from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.population import Population
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned
+from fpmonitor.sql import statement
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import (
@@ -114,7 +115,11 @@ class StoredSnapshot:
         """Who came back, by API and browser."""
         if self.visits == self.users or groups.rows is None:
             return {}
-        repeats = self.database.arrays("snapshot/repeats", **self.window.bounds)
+        [(sessions,)] = self.database.rows("snapshot/any_sessions")
+        told = "snapshot/told_in_sessions" if sessions else "snapshot/told_in_visits"
+        repeats = self.database.arrays(
+            "snapshot/repeats", fragments={"told": statement(told)}, **self.window.bounds
+        )
         users = users_of_rows(self.database, self.window, self.users)
         group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
         counts = (

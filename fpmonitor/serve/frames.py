@@ -42,7 +42,8 @@ class Observation(msgspec.Struct, array_like=True, frozen=True):
     api: str
     status: Literal["value", "undefined", "error"]
     value: str | None = None
-    id: str | None = None
+    visit_id: str | None = None
+    session_id: str | None = None
 
 
 class Result(msgspec.Struct, array_like=True, frozen=True):
@@ -51,7 +52,8 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     user: str
     source: str
     values: dict[str, str]
-    id: str | None = None
+    visit_id: str | None = None
+    session_id: str | None = None
 
 
 class Report(msgspec.Struct, array_like=True, frozen=True):
@@ -63,13 +65,16 @@ class Report(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Observations(msgspec.Struct, array_like=True, tag="observations", frozen=True):
-    """Observations of one request; `headers` are values by API of each of the users."""
+    """Observations of one request; `headers` are values by API of each of the users.
+
+    A user stands with the names of the visit and of the session.
+    """
 
     source: str
     received: str
     records: list[Observation]
     headers: dict[str, str] = {}
-    users: list[str] = []
+    users: list[tuple[str, str | None, str | None]] = []
 
 
 class Results(msgspec.Struct, array_like=True, tag="fingerprintjs", frozen=True):

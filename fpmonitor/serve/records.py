@@ -24,7 +24,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Version = Annotated[str, msgspec.Meta(max_length=100)]
 
 
@@ -33,7 +33,8 @@ class _Observation(msgspec.Struct, forbid_unknown_fields=True):
     api: _Name
     status: Literal["value", "undefined", "error"] | None = None
     value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    id: _Id | None = None
+    visit_id: _Id | None = None
+    session_id: _Id | None = None
 
 
 class _Result(msgspec.Struct):
@@ -42,7 +43,8 @@ class _Result(msgspec.Struct):
     user: _User
     components: dict[str, Any]
     version: _Version | msgspec.UnsetType = msgspec.UNSET
-    id: _Id | None = None
+    visit_id: _Id | None = None
+    session_id: _Id | None = None
 
 
 _ONE = msgspec.json.Decoder(msgspec.Raw)
@@ -167,7 +169,9 @@ def observations_of(
     contents: list[Content] = []
     if observations or headers:
         told = {name: value_text(value) for name, value in headers.items()}
-        users = list(dict.fromkeys(one.user for one in taken)) if told else []
+        # What waited for delivery comes before what is of this visit, and so does the request.
+        named = {one.user: (one.user, one.visit_id, one.session_id) for one in taken}
+        users = list(named.values()) if told else []
         contents.append(Observations(source, time, observations, told, users))
     if results:
         contents.append(Results(source, time, results))
@@ -181,7 +185,7 @@ def _record(record: bytes, source: str) -> Observation | Result:
         return _result(strict_json(record.decode()), source)
     value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
     status = found.status or ("undefined" if value is None else "value")
-    return Observation(found.user, found.api, status, value, found.id)
+    return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
 
 
 def _result(record: object, source: str) -> Result:
@@ -191,7 +195,8 @@ def _result(record: object, source: str) -> Result:
     visit = _FINGERPRINTJS.visit({"components": told.components, KEY_MEMBER: source} | version)
     if not visit.values:
         raise RecordError("no value of an API")
-    return Result(told.user, visit.source, dict(visit.values), told.id)
+    values = dict(visit.values)
+    return Result(told.user, visit.source, values, told.visit_id, told.session_id)
 
 
 def _canonical(text: str) -> str:

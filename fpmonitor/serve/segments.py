@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 import weakref
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.serve.frames import Content
 
-Row = tuple[str, str, str, str, str, str | None]
-_COLUMNS = ("user", "time", "source", "api", "status", "value")
+Row = tuple[str, str, str, str, str, str | None, str | None, str | None]
+_IDS = ("visit_id", "session_id")
+_COLUMNS = ("user", "time", "source", "api", "status", "value", *_IDS)
 _PART_ROWS = 100_000
 
 
@@ -39,10 +41,11 @@ def observations_of(content: Observations) -> Iterator[Row]:
     """Rows of the observations of one request, the headers of its users last."""
     source, received = content.source, content.received
     for one in content.records:
-        yield one.user, received, source, one.api, one.status, one.value
-    for user in content.users:
+        told = one.api, one.status, one.value
+        yield one.user, received, source, *told, one.visit_id, one.session_id
+    for user, visit, session in content.users:
         for api, value in content.headers.items():
-            yield user, received, source, api, "value", value
+            yield user, received, source, api, "value", value, visit, session
 
 
 class _Segment:
@@ -95,10 +98,10 @@ class ObservationSegment(_Segment):
             frame.write_parquet(path, compression="lz4", statistics=False)
             parts.append(quote_text(str(path)))
         select = (
-            'SELECT NULL::VARCHAR AS problem, "user", "time", source, api, status, value '  # noqa: S608 -- quoted
+            "SELECT NULL::VARCHAR AS problem, * "  # noqa: S608 -- quoted
             f"FROM read_parquet([{', '.join(parts)}])"
         )
-        return Scan(select, None, values_are_json=True)
+        return Scan(select, None, values_are_json=True, names_visits=True)
 
 
 class ResultSegment(_Segment):
@@ -114,8 +117,9 @@ class ResultSegment(_Segment):
             for one in content.records if isinstance(content, Results) else ():
                 if self.takes(one.values):
                     place += 1
-                    visit = Visit(one.values, one.source, one.user, content.received)
-                    table.add(place, visit)
+                    told = Visit(one.values, one.source, one.user, content.received)
+                    named = replace(told, visit_id=one.visit_id, session_id=one.session_id)
+                    table.add(place, named)
         return table.scan(log)
 
 
@@ -150,7 +154,8 @@ def as_lines(contents: Iterable[Content], taken: Collection[str] | None) -> Iter
                 if taken is None or not all(api in taken for api in one.values):
                     told = (one.user, content.received, one.source)
                     for api, text in one.values.items():
-                        yield _line(_observation((*told, api, *_status(text))))
+                        ids = (one.visit_id, one.session_id)
+                        yield _line(_observation((*told, api, *_status(text), *ids)))
         else:
             yield from map(_line, map(_violation, content.records))
 
@@ -166,6 +171,7 @@ def _status(text: str) -> tuple[str, str | None]:
 
 def _observation(row: Sequence[str | None]) -> dict[str, Any]:
     told = dict(zip(_COLUMNS, row, strict=True))
+    told = {name: part for name, part in told.items() if name not in _IDS or part is not None}
     value = told.pop("value")
     return told if value is None else told | {"value": json.loads(value)}
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.deciding import Judge
-from fpmonitor.decide.decision import ApiSet, read_decision
+from fpmonitor.decide.decision import ApiSet
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import (
     BusyError,

@@ -33,8 +33,8 @@ _CALLED = re.compile(
       |Permissions\.query|Window\.matchMedia|CSS\.supports|Media(Recorder|Source)\.isTypeSupported
       |WebGL2?RenderingContext\.getParameter)[#].+
     |WebGL2?RenderingContext\.get(SupportedExtensions|ContextAttributes)
-    |Intl\.\w+\.resolvedOptions([#].+)?
-    |css:(?!.*(ratio|resolution))[^#]+""",
+    |Intl\.\w+\.resolvedOptions([#](?!currency).+)?  # there is none where none was asked for
+    |css:(?!system-color|.*(ratio|resolution))[^#]+""",
     re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(

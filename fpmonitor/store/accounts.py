@@ -84,7 +84,7 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
         )
     counted = {
         log: _Counted(*rest)
-        for log, *rest in database.rows("ingest/count_fields", fragments={"visits": visits})
+        for log, *rest in database.rows("ingest/count_fields", fragments={"values": visits})
     }
     found: dict[int, dict[str, _Found]] = defaultdict(dict)
     names = {number: name for name, number in staged.apis.items()}
@@ -276,3 +276,12 @@ def set_aside(database: Database, staged: Staged, judged: Sequence[Judged]) -> d
         database.run("ingest/drop_members", apis=list(dropped.values()))
         database.run("ingest/drop_apis", apis=new)
     return taken
+
+
+def reject_members(database: Database, judged: Judged) -> None:
+    """Reject the records of a long log that tell of what is no API."""
+    names = defaultdict(list)
+    for member in judged.account.set_aside:
+        names[member.why].append(member.path)
+    for why, told in names.items():
+        database.run("ingest/reject_members", reason=f"no API: {why}", names=told)

@@ -39,12 +39,14 @@ from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.sql import statement
 from fpmonitor.store.accounts import (
     Judged,
     Staged,
     account_for,
     are_apart,
     refuse_asks,
+    reject_members,
     set_aside,
 )
 from fpmonitor.store.database import Database
@@ -654,6 +656,9 @@ def _store(
     staged, judged = _judged(database, log, collector, scan, column_map)
     refuse_asks(log.label, judged.asks, scan.fields)
     apis = set_aside(database, staged, [judged])
+    if scan.apis is None and len(apis) < len(staged.apis):
+        reject_members(database, judged)
+        _stage_users(database)
     _code_values(database)
     rejects, refused = _rejects(database, log, collector)
     progress("storing")
@@ -744,7 +749,11 @@ def _stage(database: Database, scan: Scan) -> None:
         spare = [f"s{place}" for place in range(len(scan.spare))]
         columns = [ROW] if scan.by_column else [*_value_columns(scan), *spare]
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
-    fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
+    named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
+    fragments = {
+        "scan": statement(named, scan=scan.select),
+        "columns": ", ".join(dict.fromkeys(columns)),
+    }
     if scan.coded is None:
         stage(fragments=fragments | {"table": "staged"})
         return
@@ -928,6 +937,7 @@ def _store_observations(
         database.run("ingest/add_visits_of_logs")
     else:
         database.run("ingest/add_visits", batch=batch)
+    database.run("ingest/add_page_views")
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
     database.run("ingest/create_unordered_visit")

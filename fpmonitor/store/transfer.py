@@ -53,6 +53,7 @@ TABLES = (
     "notice",
     "question",
     "forgotten_user",
+    "page_view",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -65,6 +66,7 @@ _MERGE_OBSERVATIONS = (
     "transfer/add_sources",
     "transfer/number_visits",
     "transfer/add_visits",
+    "transfer/add_page_views",
     "transfer/take_observations",
     "transfer/add_apis",
     "transfer/add_values",

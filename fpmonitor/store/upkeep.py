@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _DELETIONS = (  # in this order: each looks at what the one before has left
     "upkeep/delete_observations",
     "upkeep/delete_visits",
+    "upkeep/delete_page_views",
     "upkeep/delete_users",
     "upkeep/delete_values",
     "upkeep/delete_apis",

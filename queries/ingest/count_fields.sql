@@ -7,5 +7,5 @@ SELECT
     count(DISTINCT "time"),
     COALESCE(sum(records) FILTER (source IS NOT NULL), 0)::BIGINT,
     count(DISTINCT source)
-FROM ({visits})
+FROM ({values})
 GROUP BY log

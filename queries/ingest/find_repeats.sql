@@ -4,6 +4,7 @@ SELECT staged.rowid AS row, numbered_visit.visit_id, numbered_visit.known, numbe
 FROM staged
 JOIN numbered_visit
     ON numbered_visit.digest = staged.digest
-    AND numbered_visit."time" IS NOT DISTINCT FROM staged."time"
+    AND numbered_visit.view IS NOT DISTINCT FROM staged.view
+    AND numbered_visit.moment IS NOT DISTINCT FROM CASE WHEN staged.view IS NULL THEN staged."time" END
     AND numbered_visit.source IS NOT DISTINCT FROM staged.source
 WHERE staged.problem IS NULL AND (NOT $wide OR numbered_visit.known OR numbered_visit.records > 1)

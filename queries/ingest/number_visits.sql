@@ -14,7 +14,12 @@ FROM (
     JOIN user USING (digest)
     LEFT JOIN source ON source.name = staged_visit.source
 ) AS arrived
-LEFT JOIN visit
+LEFT JOIN (
+    SELECT visit_id, user_id, source_id, view, CASE WHEN view IS NULL THEN "time" END AS moment
+    FROM visit
+    LEFT JOIN page_view USING (visit_id)
+) AS visit
     ON visit.user_id = arrived.user_id
-    AND visit."time" IS NOT DISTINCT FROM arrived."time"
+    AND visit.view IS NOT DISTINCT FROM arrived.view
+    AND visit.moment IS NOT DISTINCT FROM arrived.moment
     AND visit.source_id IS NOT DISTINCT FROM arrived.source_id

@@ -1,4 +1,5 @@
--- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind.
+-- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind, and so do the names of visits
+-- and sessions: their words join nothing of two users.
 CREATE OR REPLACE TEMP TABLE {table} AS
 SELECT
     COALESCE(
@@ -17,6 +18,8 @@ SELECT
     ('0x' || left(sha256($key || "user"), 16))::UBIGINT AS digest,
     parsed_time AS "time",
     source,
+    view,
+    session,
     {columns}
 FROM (
     SELECT

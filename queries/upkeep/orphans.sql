@@ -11,6 +11,10 @@ SELECT 'visits without their batch', count(*) FROM visit ANTI JOIN batch USING (
 UNION ALL
 SELECT 'visits without their source', count(*) FROM visit ANTI JOIN source USING (source_id) WHERE visit.source_id IS NOT NULL
 UNION ALL
+SELECT 'names of visits without their visit', count(*) FROM page_view ANTI JOIN visit USING (visit_id)
+UNION ALL
+SELECT 'visits with two names', count(*) - count(DISTINCT visit_id) FROM page_view
+UNION ALL
 SELECT 'visit numbers that occur twice', count(*) - count(DISTINCT visit_id) FROM visit
 UNION ALL
 SELECT 'users that occur twice', count(*) - count(DISTINCT digest) FROM user

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.horizon import identity_of, share_delta
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor

@@ -13,7 +13,7 @@ import pytest
 
 from fpmonitor.answers.check import _all_or_nothing
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_before
 from fpmonitor.watch import Watch, WatchSettings

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.answers.shares import shares_of_counts
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.policy import Strata
 from fpmonitor.question import read_strata, strata_file
 from fpmonitor.safe_files import typed

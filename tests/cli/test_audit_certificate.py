@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.estimate import averaging, looks
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.programme import sharpest_weights
@@ -66,11 +68,12 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     listed = json.loads(decision.read_text(encoding="utf-8"))
     sets = [verdict for verdict in ("allow", "block", "undecided") for _ in listed[verdict]]
     assert {"allow", "block"} <= set(sets)
-    claims = ("proof of allow", "proof of block", "sentence", "weight of the view")
+    claims = ("proof of allow", "proof of block", "sentence", "lists", "weight of the view")
     proofs = [(claim, "proved") for claim in claims]
-    assert audit(decision) == 0
-    assert answers(capsys.readouterr().out) == proofs
-    all_proved = [*proofs, *((verdict, "proved") for verdict in sets)]
+    assert audit(decision) == 3
+    assert answers(capsys.readouterr().out) == [*proofs, ("verdicts", "cannot tell")]
+    of_users = ("names", "coverage", "masked", "registered", "level", "asked before")
+    all_proved = [(claim, "proved") for claim in (*claims, *of_users, *sets)]
     assert audit(decision, "--db", folder / "x.duckdb") == 0
     assert answers(capsys.readouterr().out) == all_proved
     users = ("--db", folder / "x.duckdb", "--write-spectra", spectra)
@@ -80,7 +83,7 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     assert answers(written + "]") == answers("[" + read) == all_proved
 
 
-def test_a_file_is_resumed_and_proved_by_its_own_weights_whoever_chose_them(
+def test_a_file_is_resumed_by_tests_made_anew_whoever_made_its_own(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ["decide", "--db", str(folder / "x.duckdb"), "--k", "10", "--budget", "0.1", "-q"]
@@ -95,13 +98,15 @@ def test_a_file_is_resumed_and_proved_by_its_own_weights_whoever_chose_them(
         looks._base.cache_clear()
         assert run([*asked, "--max-size", "1", "-o", str(first)]) == 0
     looks._base.cache_clear()
+    stopped = json.loads(first.read_text(encoding="utf-8"))
+    # What it says to be allowed is blocked.
+    whole = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    stopped.update(allow=whole["block"], block=[], undecided=[], recommended=[], utility=0.0)
+    first.write_text(json.dumps(stopped), encoding="utf-8")
     assert run([*asked, "--resume", str(first), "-o", str(resumed)]) == 0
-    here, there, both = (
-        json.loads(file.read_text(encoding="utf-8"))
-        for file in (folder / "decision.json", first, resumed)
-    )
-    assert (there["complete"], both["complete"]) == (False, True)
-    assert here["proof"] != there["proof"] == both["proof"]
+    found = json.loads(resumed.read_text(encoding="utf-8"))
+    told = ("allow", "block", "undecided", "recommended", "complete", "proof")
+    assert {name: found[name] for name in told} == {name: whole[name] for name in told}
     assert audit(resumed, "--db", folder / "x.duckdb") == 0
 
 
@@ -171,6 +176,30 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
 ]
 
 
+def _said(listed: dict[str, Any], **members: Any) -> None:
+    """Change members, and write the sentence that then follows."""
+    listed.update(members)
+    listed["guarantee"] = guarantee(Decision.from_json(listed))
+
+
+def _viewed(listed: dict[str, Any], **members: Any) -> None:
+    listed["view"].update(members)
+    _said(listed)
+
+
+CHANGES += [
+    lambda listed: _said(listed, names={"language": "Navigator.userAgent"}),
+    lambda listed: _said(listed, coverage=dict.fromkeys(listed["coverage"], 0.999)),
+    lambda listed: _said(listed, coverage={}),
+    lambda listed: _viewed(listed, masked=["canvas"]),
+    lambda listed: _viewed(listed, drop_automation=True),
+    lambda listed: _said(listed, registered=True, level=listed["policy"]["delta"] / 2),
+    lambda listed: listed.update(block=[]),
+    lambda listed: listed.update(undecided=[]),
+    lambda listed: listed.update(allow=[], recommended=[], utility=0.0),
+]
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_file_is_refused(
     change: Callable[[dict[str, Any]], None],
@@ -182,8 +211,108 @@ def test_a_changed_file_is_refused(
     change(listed)
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps(listed), encoding="utf-8")
-    assert audit(changed, "--db", folder / "x.duckdb") == 1
-    assert "not proved" in dict(map(reversed, answers(capsys.readouterr().out)))
+    code = audit(changed, "--db", folder / "x.duckdb")
+    told = capsys.readouterr()
+    assert code in {1, 2}
+    if code == 1:
+        assert "not proved" in dict(map(reversed, answers(told.out)))
+    else:
+        assert "not a decision" in told.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda listed: listed.update(recommended=listed["block"][0]), "`recommended`"),
+        (lambda listed: listed["allow"].append(listed["block"][0]), "`allow`"),
+        (lambda listed: listed["undecided"].append(listed["allow"][0][:1]), "`undecided`"),
+        (lambda listed: listed["block"].append([]), "`block`"),
+        (lambda listed: listed["names"].update(stranger="Navigator.userAgent"), "stranger"),
+        (lambda listed: listed.update(utility=99.0), "`utility`"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_read_by_no_command(
+    change: Callable[[dict[str, Any]], object],
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    listed.setdefault("names", {})
+    change(listed)
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(listed), encoding="utf-8")
+    for command, options in (
+        (["audit", "certificate"], []),
+        (["check"], ["--db", str(folder / "x.duckdb")]),
+        (["gate"], ["--want", "language"]),
+        (["export"], ["--to", "csv"]),
+    ):
+        assert run([*command, str(changed), *options]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert said in told.err
+
+
+def test_a_gate_with_its_database_believes_no_list(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    blocked = listed["block"][0]
+    listed.update(allow=[blocked], block=[], undecided=[], recommended=blocked)
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(listed), encoding="utf-8")
+    asked = ["gate", str(changed), "--want", ",".join(blocked), "--db", str(folder / "x.duckdb")]
+    assert run(asked) == 2
+    assert "`allow`" in capsys.readouterr().err
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    _viewed(listed, masked=["canvas"])
+    changed.write_text(json.dumps(listed), encoding="utf-8")
+    assert run(asked) == 2
+    assert "`masked`" in capsys.readouterr().err
+
+
+def test_a_list_carries_the_sentence_that_follows_whatever_the_file_says(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    right = listed["guarantee"]
+    listed["guarantee"] = "Nobody can be told from anybody."
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(listed), encoding="utf-8")
+    run(["export", str(changed), "--to", "json"])
+    assert json.loads(capsys.readouterr().out)["guarantee"] == right
+
+
+def test_the_sentence_counts_the_questions_that_were_asked_of_the_users_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = str(tmp_path / "x.duckdb")
+    with Monitor(database, create=True) as monitor:
+        monitor.ingest(table().head(400))
+    made = tmp_path / "made.json"
+
+    def said(*asked: str) -> int:
+        options = ["--db", database, "-q", "-o", str(made)]
+        assert run(["decide", "--budget", "0.2", *options, *asked]) == 0
+        content = json.loads(made.read_text(encoding="utf-8"))
+        number = int(content.get("asked_before", 0))
+        assert ("other question" in content["guarantee"]) == (number > 0)
+        return number
+
+    assert said("--k", "10") == 0
+    assert said("--k", "10") == 0  # the same again
+    assert said("--k", "10", "--candidates", "language,width") == 0  # any choice is covered
+    assert said("--k", "5") == 1
+    assert said("--k", "5", "--fixed-question") == 2  # other candidates count
+    assert audit(made, "--db", database) == 0
+    content = json.loads(made.read_text(encoding="utf-8"))
+    _said(content, asked_before=1)
+    made.write_text(json.dumps(content), encoding="utf-8")
+    capsys.readouterr()
+    assert audit(made, "--db", database) == 1
+    assert ("asked before", "not proved") in answers(capsys.readouterr().out)
 
 
 def test_a_view_has_no_more_weight_than_its_name(
@@ -196,7 +325,10 @@ def test_a_view_has_no_more_weight_than_its_name(
     other.write_text(json.dumps(listed), encoding="utf-8")
     assert audit(other) == 1
     claims = dict(answers(capsys.readouterr().out))
-    assert claims.pop("weight of the view") == "not proved"
+    assert (claims.pop("weight of the view"), claims.pop("verdicts")) == (
+        "not proved",
+        "cannot tell",
+    )
     assert set(claims.values()) == {"proved"}
 
 
@@ -249,7 +381,7 @@ def test_other_users_other_spectra_and_exact_decisions_are_errors(
     without_delta.write_text(json.dumps(listed), encoding="utf-8")
     capsys.readouterr()
     for arguments, said in (
-        ((decision, "--db", other), "made of other users"),
+        ((decision, "--db", other), "does not hold the users"),
         ((decision, "--spectra", empty), "of another decision"),
         ((decision, "--spectra", partly), "of another decision"),
         ((decision, "--write-spectra", tmp_path / "x.json"), "of which users"),

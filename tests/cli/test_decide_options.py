@@ -17,7 +17,8 @@ import pytest
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor

@@ -18,7 +18,7 @@ import pytest
 from fpmonitor.answers.decide import answer_gate
 from fpmonitor.cli import run
 from fpmonitor.decide import best, deciding
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.render import decisions
 from tests.stored import stored
@@ -46,7 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = folder / "whole.json"
     asked = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(whole)]
     assert run(["decide", "--db", db, *asked]) == 0
-    nothing = {"allow": [], "block": [], "undecided": [], "complete": False}
+    nothing = {name: [] for name in ("allow", "block", "undecided", "recommended")}
+    nothing |= {"complete": False}
     (folder / "stopped.json").write_text(json.dumps(json.loads(whole.read_text()) | nothing))
     return folder
 

@@ -11,7 +11,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming, deciding
 from fpmonitor.decide import search as searching
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.population import Population
 from fpmonitor.render import decisions

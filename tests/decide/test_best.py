@@ -16,8 +16,8 @@ from fpmonitor.decide import best as best_module
 from fpmonitor.decide import deciding
 from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.deciding import decide
-from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend

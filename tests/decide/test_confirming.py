@@ -14,7 +14,7 @@ import pytest
 from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
@@ -30,6 +30,8 @@ from tests.stored import stored
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
 
 APIS = ("a", "b", "c", "d", "e")
 USERS = 60_000
@@ -83,7 +85,7 @@ def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
     path = tmp_path / "decision.json"
     path.write_text(json.dumps(confirmed.to_json()))
     assert read_decision(path) == confirmed
-    assert run(["audit", "certificate", str(path), "--format", "json"]) == 0
+    assert run(["audit", "certificate", str(path), "--format", "json"]) == 3  # without the users
     content = confirmed.to_json()
     content["confirmation"]["proof"]["allow"]["delta"] *= 1.1
     path.write_text(json.dumps(content))
@@ -120,6 +122,39 @@ def test_a_proof_for_few_values_proves_nothing_of_users_who_all_count() -> None:
     }
     found = [finding.reason for finding in check_proofs(content)]
     assert found == ["another question: value_share"] * 2
+
+
+def test_what_was_confirmed_is_proved_again_from_the_database_and_from_spectra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = [population(1).column(api)[:12_000].tolist() for api in APIS]
+    rows = zip(*columns, strict=True)
+    db = stored(tmp_path, (dict(zip(APIS, row, strict=True)) for row in rows))
+    made, spectra = tmp_path / "decision.json", tmp_path / "spectra.json"
+    asked = ["decide", "--db", db, "--budget", "0.1", "--search-users", "3000", "-q"]
+    assert run([*asked, "-o", str(made)]) == 0
+    audit = ["audit", "certificate", str(made), "--format", "json"]
+    content = json.loads(made.read_text())
+    assert content["confirmation"]["confirmed"]
+    capsys.readouterr()
+    assert run([*audit, "--db", db, "--write-spectra", str(spectra), "--unsafe-counts"]) == 0
+    claims = {row["claim"] for row in json.loads(capsys.readouterr().out)}
+    assert {"confirmed", "allow", "block", "names"} <= claims
+    assert run([*audit, "--spectra", str(spectra)]) == 0
+    blocked = content["block"].pop(0)
+    for name in ("block", "undecided"):
+        content[name] = [apis for apis in content[name] if not {*apis} <= {*blocked}]
+    for changed in (
+        content | {"allow": [*content["allow"], blocked]},
+        content
+        | {
+            "allow": [*content["allow"], blocked],
+            "confirmation": content["confirmation"]
+            | {"confirmed": [*content["confirmation"]["confirmed"], blocked]},
+        },
+    ):
+        made.write_text(json.dumps(changed))
+        assert run([*audit, "--db", db]) == 1
 
 
 def test_such_a_decision_is_no_test_of_other_users(

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpmonitor.decide.deciding import exact_criterion
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.monitor import Monitor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.estimate.looks import design_size
 from tests.stored import stored

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.level_decision import read_any_decision
+from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import LevelMap, read_levels
 from tests.stored import stored
@@ -182,12 +182,52 @@ def test_a_gate_answers_as_the_decision_and_where_it_was_cut_short_as_the_users(
     told = ("allow", "block", "undecided", "recommended", "utility", "complete", "guarantee")
     assert {name: resumed[name] for name in told} == {name: answer[name] for name in told}
     again = decided(folder, capsys, "--k", "20", "--resume", str(whole))
-    assert again == answer
+    assert {name: again[name] for name in told} == {name: answer[name] for name in told}
     assert run(asked(folder, "--k", "21", "--resume", str(cut))) == 2
     assert "differs in policy" in capsys.readouterr().err
     for want, message in (("screen", "no level"), ("screen=4", "0 to 3"), ("scren=1", "nearest")):
         assert run(["gate", str(whole), "--want", want]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_levels_are_proved_again_from_the_users_and_changed_files_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, db = folder / "proved.json", str(folder / "d.duckdb")
+    assert run(asked(folder, "--k", "20", "-o", str(made))) == 0
+    audit = ["audit", "certificate", str(made), "--format", "json"]
+    capsys.readouterr()
+    assert run(audit) == 3
+    capsys.readouterr()
+    assert run([*audit, "--db", db]) == 0
+    claims = {row["claim"] for row in json.loads(capsys.readouterr().out)}
+    assert {"proof of allow", "proof of block", "lists", "coverage", "allow", "block"} <= claims
+    honest = json.loads(made.read_text())
+    # Lists agree: what was blocked is allowed, and nothing holds it.
+    blocked = honest["block"][0]
+
+    def within(vector: dict[str, int]) -> bool:
+        return all(level <= blocked.get(name, 0) for name, level in vector.items())
+
+    rest = {
+        name: [vector for vector in honest[name] if not within(vector)]
+        for name in ("block", "undecided")
+    }
+    limits = honest["proof"]["allow"]["limits"]
+    looser = honest["proof"]["allow"] | {"limits": [limits[0], *(2 * each for each in limits[1:])]}
+    for change, code in (
+        (rest | {"allow": [*honest["allow"], blocked]}, 1),
+        ({"block": []}, 1),
+        ({"proof": honest["proof"] | {"allow": looser}}, 1),
+        ({"recommended": blocked}, 2),
+    ):
+        made.write_text(json.dumps(honest | change))
+        assert run([*audit, "--db", db]) == code, change
+    made.write_text(json.dumps(honest | rest | {"allow": [*honest["allow"], blocked]}))
+    want = ",".join(f"{name}={level}" for name, level in blocked.items())
+    capsys.readouterr()
+    assert run(["gate", str(made), "--want", want, "--db", db]) == 2
+    assert "`allow`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -265,6 +305,7 @@ def test_a_file_of_others_is_refused_or_judged_anew(
     assert run(asked(folder, "--k", "20", "-o", str(path))) == 0
     honest = json.loads(path.read_text())
     nothing: dict[str, Any] = {"complete": False, "allow": [], "block": [], "undecided": []}
+    nothing["recommended"] = None
     short = {side: told | {"limits": told["limits"][:2]} for side, told in honest["proof"].items()}
     forged.write_text(json.dumps(honest | nothing | {"proof": short}))
     capsys.readouterr()
@@ -276,6 +317,8 @@ def test_a_file_of_others_is_refused_or_judged_anew(
         {"components": [first | {"least": 9}, *others]},
         {"components": [first | {"levels": []}, *others]},
         {"recommended": {"screen": -1}},
+        {"recommended": {each["name"]: each["most"] for each in honest["components"]}},
+        {"allow": [*honest["allow"], honest["block"][0]]},
     ):
         forged.write_text(json.dumps(honest | change))
         assert run(["gate", str(forged), "--want", "screen=1"]) == 2, change

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,8 +20,9 @@ from scipy.stats import binom
 
 from fpmonitor.answers.questions import list_questions
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision, read_decision
-from fpmonitor.decide.questions import AskedQuestion, level_of, read_policy, view_cost
+from fpmonitor.decide.files import read_decision
+from fpmonitor.decide.questions import AskedQuestion, level_of, read_policy
+from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
@@ -30,6 +31,9 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transfer import export_data, import_data, read_export
 from fpmonitor.store.transforms import Transform
 from fpmonitor.store.upkeep import forget_before
+
+if TYPE_CHECKING:
+    from fpmonitor.decide.decision import Decision
 
 USERS, UNIVERSE, DELTA = 2000, 1000, 0.05
 POLICY = Policy(k=10, population=USERS, budget=0.05, delta=DELTA, candidates=("A.a", "B.b"))
@@ -44,7 +48,7 @@ candidates = ["A.a", "B.b"]
 
 def weight(**differing: Any) -> float:
     """Of a view, beside that of the base view."""
-    return math.exp(-view_cost(replace(BASE, **differing), universe=UNIVERSE))
+    return level_of(replace(BASE, **differing), (), universe=UNIVERSE).view_weight / BASE_WEIGHT
 
 
 def names(alphabet: list[str], length: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from tests.stored import stored
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from fpmonitor.estimate.looks import (
     base_of,
     decision_criteria,
     level_terms,
-    universe_of,
 )
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
 from fpmonitor.estimate.programme import best_line, envelope, least_level
+from fpmonitor.policy import universe_of
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:

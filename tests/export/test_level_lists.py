@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.level_decision import read_level_decision
+from fpmonitor.decide.files import read_level_decision
 from fpmonitor.export.level_lists import what_if
 from fpmonitor.population.levels import Component, LevelMap
 from tests.firefox import firefox, wait

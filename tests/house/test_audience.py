@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.monitor import Monitor

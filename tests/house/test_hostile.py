@@ -27,7 +27,7 @@ from fpmonitor.cli import run
 from fpmonitor.cli.ldp import _matrix
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
 from fpmonitor.export.enforce import ControlExporter
@@ -63,6 +63,7 @@ from tests.decided import decided
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.store.ingest import BatchReport
 
 # Small files: decisions, settings, maps, weights, tables

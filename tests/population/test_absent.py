@@ -66,7 +66,7 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
     content = json.loads((tmp_path / "decision.json").read_text())
     assert content["missing"] == "exposed"
     assert run(["check", out, "--db", db]) == 0
-    content["allow"] = [["Canvas.hash"]]
+    content |= {"allow": [["Canvas.hash"]], "block": [], "undecided": []}
     (tmp_path / "decision.json").write_text(json.dumps(content | {"recommended": []}))
     assert run(["check", out, "--db", db]) == 1
 

@@ -30,7 +30,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor

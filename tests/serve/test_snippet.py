@@ -24,6 +24,9 @@ from scipy import stats
 from fpmonitor.cli import run as main
 from fpmonitor.ldp.mechanisms import RandomisedResponse, optimised_unary_encoding
 from fpmonitor.monitor import Monitor
+from fpmonitor.serve.frames import frame_of, start_of_segment
+from fpmonitor.serve.moving import move_segment
+from fpmonitor.serve.records import observations_of, split_records
 from fpmonitor.serve.snippet import KEY_HERE, SCRIPTS, script_named, unreadable
 from fpmonitor.vocabulary import known_apis
 
@@ -32,7 +35,7 @@ BROWSER = ROOT / "collectors" / "browser"
 NODE = shutil.which("node")
 MODULES = os.environ.get("FPMONITOR_NODE_MODULES", "")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
-LIMIT = 6400
+LIMIT = 7200
 
 # A browser in which every read is written down. `run(setup, script)` runs both in it and gives
 # the result with all that was read, stored and sent.
@@ -42,7 +45,7 @@ import { webcrypto } from "node:crypto";
 import { readFileSync } from "node:fs";
 const { file, setup, script } = JSON.parse(readFileSync(0, "utf-8"));
 const WORLD = `
-const reads = [], fetches = [], stored = {};
+const reads = [], fetches = [], stored = {}, ofTab = {};
 const spied = (name, target) => new Proxy(target, { get(object, key) {
   if (typeof key == "string") reads.push(name + "." + key);
   return Reflect.get(object, key);
@@ -69,6 +72,10 @@ var localStorage = {
   getItem: (key) => { reads.push("storage"); return stored[key] ?? null; },
   setItem: (key, text) => { stored[key] = text; }, removeItem: (key) => { delete stored[key]; },
 };
+var sessionStorage = {
+  getItem: (key) => ofTab[key] ?? null, setItem: (key, text) => { ofTab[key] = text; },
+  removeItem: (key) => { delete ofTab[key]; },
+};
 var fetch = async (address, { body, ...how }) => {
   fetches.push([address, body, how]);
   return { status: 202 };
@@ -80,6 +87,9 @@ const wrapped = `(async () => { const answered = await (async () => { ${script} 
   return JSON.stringify({ result: answered, reads, fetches, stored }); })()`;
 process.stdout.write(await vm.runInContext(wrapped, context), () => process.exit(0));
 """
+ALL_MATCHES = "matchMedia = () => ({ matches: true });"
+ALL_HINTS = """plainNavigator.userAgentData.getHighEntropyValues =
+  async (hints) => ({ [hints[0]]: 1 });"""
 YES = "endpoint: '/v1/observations', consent: () => true"
 
 
@@ -101,6 +111,11 @@ def records_of(page: Any) -> list[dict[str, Any]]:
 def collected(tmp_path: Path, apis: list[str], setup: str = "") -> dict[str, dict[str, Any]]:
     page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})", setup)
     return {record.pop("api"): record for record in records_of(page)}
+
+
+def bare(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without the names of its visit and session."""
+    return {name: value for name, value in record.items() if not name.endswith("_id")}
 
 
 def lines_of(records: dict[str, dict[str, Any]]) -> str:
@@ -160,7 +175,8 @@ def test_the_command_names_what_the_snippet_never_reads(
         if entry.kind != "method" and not api.startswith("BatteryManager.")  # never answers here
     ]
     apis += ["CSS.supports#a", "FontFaceSet.check#a", "x:a:b"]
-    page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})")
+    script = f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})"
+    page = run(tmp_path, script, ALL_MATCHES + ALL_HINTS)
     assert page["result"]["unread"] == unreadable(apis)
     assert unreadable(["Performance.now", "Navigator.javaEnabled"]) == ["Performance.now"]
 
@@ -268,7 +284,7 @@ def test_only_listed_apis_are_read_and_each_is_one_record(tmp_path: Path) -> Non
     }
     user = json.loads(page["stored"]["fpmonitor"])["user"]
     assert re.fullmatch("[0-9a-f]{32}", user)
-    assert records_of(page) == [
+    assert [bare(record) for record in records_of(page)] == [
         {"user": user, "api": "Navigator.userAgent", "status": "value", "value": "Made/1.0"},
         {"user": user, "api": "Screen.width", "status": "value", "value": 800},
     ]
@@ -282,7 +298,7 @@ def test_value_undefined_and_error_are_three_statuses(tmp_path: Path) -> None:
             *("Navigator.languages", "Navigator.buildID", "Navigator.oscpu", "Navigator.vendor"),
             *("Navigator.doNotTrack", "NetworkInformation.downlinkMax", "NavigatorUAData.brands"),
             *("Navigator.javaEnabled", "Navigator.plugins#fpmonitor", "Navigator.connection"),
-            *("css:prefers-color-scheme", "css:any-pointer", "css:width", "css:prefers-contrast"),
+            *("css:prefers-color-scheme", "css:any-pointer", "css:width"),
             *("NavigatorUAData.getHighEntropyValues#architecture", "Screen.colorDepth"),
             "Intl.NumberFormat.resolvedOptions#numberingSystem",
         ],
@@ -301,7 +317,6 @@ def test_value_undefined_and_error_are_three_statuses(tmp_path: Path) -> None:
         "css:prefers-color-scheme": ("value", "dark"),
         "css:any-pointer": ("value", ["coarse", "fine"]),
         "css:width": ("value", 1234),
-        "css:prefers-contrast": ("undefined", None),
         "NavigatorUAData.getHighEntropyValues#architecture": ("value", "x86"),
         "Screen.colorDepth": ("undefined", None),
         "Intl.NumberFormat.resolvedOptions#numberingSystem": ("value", "latn"),
@@ -311,11 +326,10 @@ def test_value_undefined_and_error_are_three_statuses(tmp_path: Path) -> None:
 @needs_node
 def test_what_cannot_be_read_is_named_and_not_recorded(tmp_path: Path) -> None:
     apis = [
-        "http:user-agent",
-        "Navigator.vibrate",
-        "x:mine:y",
-        "BatteryManager.level",
-        "constructor.name",
+        *("http:user-agent", "Navigator.vibrate", "x:mine:y", "BatteryManager.level"),
+        *("constructor.name", "css:system-color", "css:prefers-contrast", "css:scan", "css:colour"),
+        "Intl.NumberFormat.resolvedOptions#currency",
+        "Intl.DateTimeFormat.resolvedOptions#hourCycles",
     ]
     page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})")
     assert page["result"] == {"outcome": "sent", "records": 0, "unread": apis}
@@ -331,9 +345,78 @@ def test_attributes_of_the_vocabulary_are_readable_under_their_names(tmp_path: P
         if shapes.match(name) and entry.kind in {"attribute", "media"} and "#" not in name
     ]
     assert len(apis) > 60
-    page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})")
-    unread = set(page["result"]["unread"])
-    assert unread == {"css:aspect-ratio", "css:device-aspect-ratio", "css:resolution"}
+    script = f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})"
+    unread = set(run(tmp_path, script, ALL_MATCHES)["result"]["unread"])
+    ratios = {"css:aspect-ratio", "css:device-aspect-ratio", "css:resolution"}
+    assert unread == {*ratios, "css:system-color"}
+
+
+@needs_node
+def test_what_a_page_without_encryption_is_not_shown_is_not_undefined(tmp_path: Path) -> None:
+    apis = [
+        "Navigator.userAgent",
+        "Navigator.deviceMemory",
+        "MediaDevices.enumerateDevices#fpmonitor",
+    ]
+    script = f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})"
+    page = run(tmp_path, script, "window.isSecureContext = false")
+    assert page["result"]["unread"] == apis[1:]
+    assert [record["api"] for record in records_of(page)] == apis[:1]
+
+
+@needs_node
+def test_an_answer_that_was_lost_makes_no_record_twice(tmp_path: Path) -> None:
+    """The service had the records when the way back broke: they are sent again, at another time."""
+    script = f"""const online = fetch;
+    fetch = async (...given) => {{ await online(...given); throw new TypeError("lost"); }};
+    {VISIT};
+    fetch = online;
+    {VISIT};"""
+    page = run(tmp_path, script)
+    first, second = [body for _, body, _ in page["fetches"]]
+    assert second.startswith(first)
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        for time, body in enumerate((first, second), start=1_800_000_000):
+            received = split_records(body.encode(), 100)
+            [content] = observations_of(
+                received, time=str(time), source="key", headers={"http:dnt": "1"}
+            ).contents
+            segment = tmp_path / f"{time}.observations.frames"
+            segment.write_bytes(start_of_segment() + frame_of(content))
+            [moved] = move_segment(monitor, segment, tmp_path)
+        assert (moved.stored, moved.rejected) == (2, 0), "one of three is known"
+        counts = Counter(row[1] for row in monitor.observations())
+        assert counts == {"Screen.width": 2, "http:dnt": 2}
+        assert monitor.population().snapshot.visits == 2
+
+
+@needs_node
+def test_a_session_is_of_a_tab_and_of_the_tabs_of_its_day_and_of_one_visitor(
+    tmp_path: Path,
+) -> None:
+    script = f"""
+    const start = Date.now(), visit = async () => {{ {VISIT}; }};
+    const closed = () => {{ for (const key in ofTab) delete ofTab[key]; }};
+    await visit(); await visit();                               // one page after the other
+    closed(); await visit();                                    // another tab of the same day
+    Date.now = () => start + 3 * 864e5; await visit();          // that tab stayed open
+    closed(); await visit();                                    // another day
+    fpmonitor.forget(); await visit();
+    return Object.keys(ofTab).length;"""
+    page = run(tmp_path, script)
+    records = records_of(page)
+    sessions = [record["session_id"] for record in records]
+    assert len(set(sessions[:4])) == 1
+    assert len(set(sessions)) == 3
+    assert len({record["visit_id"] for record in records}) == 6
+    assert not set(sessions) & {record["user"] for record in records}
+
+
+@needs_node
+def test_no_session_is_kept_where_the_storage_of_a_tab_is_refused(tmp_path: Path) -> None:
+    refused = "sessionStorage.setItem = () => { throw new Error('refused'); }"
+    page = run(tmp_path, f"return {VISIT}", refused)
+    assert (page["result"]["outcome"], page["fetches"]) == ("storage", [])
 
 
 @needs_node

@@ -86,6 +86,48 @@ def observations(path: Path) -> list[tuple[Any, ...]]:
             ORDER BY ALL""")
 
 
+def test_visits_keep_their_names_and_are_found_by_them_again(tmp_path: Path) -> None:
+    """A visit that is told of again, later, adds what is new of it: after a transfer, too."""
+    view = {"user": "u", "visit_id": "v", "session_id": "s"}
+    first = [{**view, "time": 1_700_000_000, "api": "A.a", "value": 1}]
+    again = [
+        {**view, "time": 1_700_000_060, "api": "A.a", "value": 1},
+        {**view, "time": 1_700_000_060, "api": "B.b", "value": 2},
+        {**view, "user": "w", "time": 1_700_000_060, "api": "A.a", "value": 1},
+    ]
+    store(tmp_path / "a.duckdb", write(tmp_path / "1.jsonl", first))
+    folder = export(tmp_path / "a.duckdb", tmp_path / "export")
+    take(tmp_path / "b.duckdb", folder)
+    for name in "ab":
+        path = tmp_path / f"{name}.duckdb"
+        with Monitor(path) as monitor:
+            [batch] = monitor.ingest([str(write(tmp_path / "2.jsonl", again))])
+            assert (batch.stored, batch.duplicates) == (2, 1)
+            assert monitor.population().snapshot.visits == 2
+        assert {row[1].second for row in observations(path) if row[3] == "B.b"} == {20}
+        assert take(path, folder).visits == 0
+    assert digests(tmp_path / "a.duckdb") == digests(tmp_path / "b.duckdb")
+    merged = export(tmp_path / "a.duckdb", tmp_path / "both")
+    assert take(tmp_path / "b.duckdb", merged).visits == 0
+    with Database(tmp_path / "b.duckdb") as database:
+        assert len(database._fetch("SELECT * FROM page_view")) == 2
+    assert (
+        run(
+            [
+                "db",
+                "forget",
+                "--batch",
+                str(tmp_path / "2.jsonl"),
+                "--db",
+                str(tmp_path / "b.duckdb"),
+            ]
+        )
+        == 0
+    )
+    with Database(tmp_path / "b.duckdb") as database:
+        assert len(database._fetch("SELECT * FROM page_view")) == 1
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a database and its export, to be copied."""
@@ -386,6 +428,7 @@ def test_a_database_that_only_exists_takes_the_key(folder: Path, tmp_path: Path)
         "UPDATE observation SET value_id = 1 WHERE value_id = 2 AND api_id = 1",
         "UPDATE visit SET time = time + INTERVAL 1 SECOND WHERE visit_id = 1",
         "UPDATE visit SET source_id = NULL",
+        "INSERT INTO page_view SELECT 1, 2, 3",
         "UPDATE value SET text = text || 'x' WHERE text = 'x'",
         "UPDATE user SET digest = digest + 1 WHERE user_id = 2",
         "UPDATE reject SET reason = 'other'",

@@ -53,7 +53,7 @@ def test_a_sound_database_has_no_flaw(
 ) -> None:
     assert run(["db", "verify", "--db", str(fixture_database), "--format", "json"]) == 0
     flaws = json.loads(capsys.readouterr().out)["flaws"]
-    assert len(flaws) == 11
+    assert len(flaws) == 13
     assert not any(flaw["found"] for flaw in flaws)
 
 

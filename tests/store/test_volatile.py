@@ -9,7 +9,7 @@ import pytest
 
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
@@ -151,6 +151,63 @@ def test_values_that_come_back_contradict_the_vocabulary_for_good(tmp_path: Path
     path = database(tmp_path, changing, "hostile")
     assert exposure_of(path, [CANVAS]) == 1.0
     assert decided(path, k=5)["view"]["masked"] == []
+
+
+def long_visits(user: str, visits: list[tuple[str, str | None, str]]) -> list[dict[str, Any]]:
+    """Observations of one user of Firefox; a visit is its name, its session and its canvas."""
+    return [
+        {
+            "user": user,
+            "time": 1_700_000_000 + place,
+            "api": api,
+            "value": value,
+            **({} if session is None else {"session_id": session}),
+            "visit_id": name,
+        }
+        for place, (name, session, canvas) in enumerate(visits)
+        for api, value in ((AGENT, FIREFOX.format(153)), (CANVAS, canvas))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sessions_of_visits", "masked"),
+    [
+        (("s", "s"), True),  # two page views
+        (("s", "s", "s"), True),
+        (("s", "t"), False),  # it came back in another session
+        (("s", "s", "t"), False),
+        ((None, None), False),  # nothing says that it was one
+        (("s", None), False),
+    ],
+)
+def test_masks_are_judged_between_sessions(
+    tmp_path: Path, sessions_of_visits: tuple[str | None, ...], masked: bool
+) -> None:
+    records = crowd(30, agent=FIREFOX.format(153), canvas="c{}")
+    path = database(tmp_path, records)
+    told = [
+        record
+        for user in range(3)
+        for record in long_visits(
+            f"back{user}",
+            [(f"v{i}", session, f"n{user}") for i, session in enumerate(sessions_of_visits)],
+        )
+    ]
+    database(tmp_path, told, "told")
+    assert exposure_of(path, [CANVAS]) == (0.0 if masked else 1.0)
+
+
+def test_sessions_of_the_same_name_join_no_two_users(tmp_path: Path) -> None:
+    path = database(tmp_path, crowd(30, agent=FIREFOX.format(153), canvas="c{}"))
+    told = [
+        record
+        for user in range(3)
+        for record in long_visits(f"u{user}", [("v", "s", f"n{user}"), ("w", "t", f"n{user}")])
+    ]
+    database(tmp_path, told, "told")
+    assert exposure_of(path, [CANVAS]) == 1.0
+    with Monitor(path) as monitor:
+        assert len(monitor.database._fetch("SELECT DISTINCT session FROM page_view")) == 6
 
 
 def test_other_versions_contradict_nothing(tmp_path: Path) -> None:

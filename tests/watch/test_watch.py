@@ -25,7 +25,7 @@ import pytest
 from fpmonitor.answers.check import CheckReport, RunAlarm
 from fpmonitor.answers.standing import is_news, judged
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor

@@ -2,9 +2,9 @@
 
 import { type Admission, type Refusal, admitted } from "./admission";
 import { type FingerprintResult, recordOf } from "./fingerprintjs";
-import { type Observation, observe } from "./records";
+import { type Observation, observe, randomName } from "./records";
 import { type Delivery, send } from "./send";
-import type { Visitor } from "./visitor";
+import { type Visitor, sessionOf } from "./visitor";
 
 export interface Options extends Admission {
   /** Address of the collector, with the write key: `https://host/v1/observations?key=..`. */
@@ -34,6 +34,14 @@ export async function collect(options: Options, ask: Ask = observe): Promise<Out
   const unread: string[] = [];
   const known = await admitted(options);
   if (typeof known == "string") return { outcome: known, records: 0, unread };
+  let session: string;
+  try {
+    session = sessionOf(known);
+  } catch {
+    return { outcome: "storage", records: 0, unread };
+  }
+  // Of one call: a service that is told of it again, as its answer was lost, keeps nothing twice.
+  const visit = { user: known.user, visit_id: randomName(), session_id: session };
   const records: object[] = [];
   for (const api of new Set(options.apis)) {
     const found = await ask(api, known);
@@ -43,7 +51,6 @@ export async function collect(options: Options, ask: Ask = observe): Promise<Out
   const result = options.fingerprintjs;
   if (result)
     records.push(recordOf(typeof result == "function" ? await result() : result, options.components));
-  const { user } = known;
-  const lines = records.map((record) => ({ user, ...record }));
+  const lines = records.map((record) => ({ ...visit, ...record }));
   return { ...(await send(options.endpoint, lines, known)), unread };
 }

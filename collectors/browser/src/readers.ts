@@ -30,7 +30,7 @@ const methods: Record<string, (argument: string) => unknown> = {
   "FontFaceSet.check": (font) => document.fonts.check(`9px "${font}"`),
   "HTMLMediaElement.canPlayType": (type) => document.createElement("video").canPlayType(type),
   "NavigatorUAData.getHighEntropyValues": async (hint) =>
-    (await device.userAgentData?.getHighEntropyValues([hint]))?.[hint],
+    device.userAgentData && listed(await device.userAgentData.getHighEntropyValues([hint]), hint),
   "Permissions.query": async (name) => (await device.permissions?.query({ name }))?.state,
   "Window.matchMedia": (query) => matchMedia(query).matches,
 };
@@ -50,9 +50,10 @@ const readers: Record<string, Read> = {
 
 /** Keywords of all media features; of those that match, the first counts. */
 const KEYWORDS =
-  "rec2020 p3 srgb none hover coarse fine fullscreen standalone minimal-ui browser high standard " +
-  "active inverted portrait landscape scroll paged light dark more less custom reduce no-preference " +
-  "interlace progressive initial-only enabled slow fast 1 0";
+  "rec2020 p3 srgb none hover coarse fine fullscreen standalone minimal-ui window-controls-overlay " +
+  "picture-in-picture borderless tabbed unframed browser high standard active inverted portrait landscape " +
+  "scroll paged optional-paged light dark more less custom reduce no-preference interlace progressive " +
+  "initial-only enabled slow fast back continuous folded opaque additive subtractive rect round 1 0";
 
 /** Give the reader of an API, or nothing where the page cannot read it without side effects. */
 export function readerOf(api: string): Read | undefined {
@@ -63,36 +64,47 @@ export function readerOf(api: string): Read | undefined {
     return () => page[owner][member](argument);
   if (/^Intl\.\w+\.resolvedOptions$/.test(base))
     return () => {
-      const options = new page.Intl[member.split(".")[0]]().resolvedOptions();
-      return argument ? options[argument] : options;
+      const [kind] = member.split(".");
+      // Names of nothing in particular are refused.
+      const options = new page.Intl[kind](undefined, kind == "DisplayNames" ? { type: "region" } : {}).resolvedOptions();
+      return argument ? listed(options, argument) : options;
     };
   if (/^WebGL2?R/.test(base)) return graphicsReader(owner, member, argument);
   if (argument) return undefined;
   if (base.startsWith("css:")) return mediaReader(owner);
-  if (owner in owners) return async () => attribute(await owners[owner]!(), member);
+  if (owner in owners) return async () => attribute((await owners[owner]!()) ?? lacking(owner), member);
   if (GLOBALS.test(owner)) return () => attribute(page[owner[0].toLowerCase() + owner.slice(1)], member);
   return undefined;
 }
 
+/** What the selector names; where nothing bears its name, nothing was read. */
+const listed = (members: any, name: string) => (name in members ? members[name] : NOTHING);
+
+/** In place of an object: nothing to read where the browser knows its interface, as of a GPU that is not there. */
+const lacking = (owner: string) => (owner in page ? NOTHING : undefined);
+
 /** A method is no attribute: what it would return is not known before it is called. */
 function attribute(owner: any, member: string): unknown {
-  const value = owner?.[member];
+  const value = owner === NOTHING ? NOTHING : owner?.[member];
   return typeof value == "function" ? NOTHING : value;
 }
 
 function mediaReader(feature: string): Read | undefined {
   const matches = (test: string) => matchMedia(`(${test})`).matches;
-  if (/ratio|resolution/.test(feature)) return undefined;
+  if (/ratio|resolution|system-color/.test(feature)) return undefined;
   const number = /^(color|monochrome|(device-)?(width|height))$/.exec(feature);
   if (!number)
     return () => {
       const found = KEYWORDS.split(" ").filter((word) => matches(feature + ":" + word));
-      return feature.startsWith("any-") && found[0] ? found : found[0];
+      if (!found[0]) return NOTHING; // a feature or a keyword that the browser or this list lacks
+      return feature.startsWith("any-") ? found : found[0];
     };
   return () => {
+    const reaches = (size: number) => matches(`min-${feature}:${size}${number[3] ? "px" : ""}`);
+    if (!reaches(0)) return NOTHING;
     let low = 0;
     for (let step = 1 << 15; step; step >>= 1)
-      if (matches(`min-${feature}:${low + step}${number[3] ? "px" : ""}`)) low += step;
+      if (reaches(low + step)) low += step;
     return low;
   };
 }
@@ -102,11 +114,14 @@ function graphicsReader(owner: string, member: string, name: string): Read | und
   if (member == "getParameter" && name)
     return () => {
       const found = context();
-      const number = found?.[name] ?? found?.getExtension("WEBGL_debug_renderer_info")?.[name];
-      const value = number && found.getParameter(number);
+      if (!found) return lacking(owner);
+      const extended = () => found.getSupportedExtensions().find((one: string) => name in found.getExtension(one));
+      const number = found[name] ?? found.getExtension(extended())?.[name];
+      if (!(number > 0)) return NOTHING;
+      const value = found.getParameter(number);
       return value?.buffer ? Array.from(value) : value;
     };
-  return /^get(SupportedExtensions|ContextAttributes)$/.test(member) ? () => context()?.[member]() : undefined;
+  return /^get(SupportedExtensions|ContextAttributes)$/.test(member) ? () => (context() ? context()[member]() : lacking(owner)) : undefined;
 }
 
 /** Text, curves and blended colours; a change of anything here needs another selector. */

@@ -18,11 +18,17 @@ export async function observe(api: string): Promise<Observation | undefined> {
     const late = new Promise((resolve) => setTimeout(resolve, PATIENCE, NOTHING));
     const value = read ? await Promise.race([read(), late]) : NOTHING;
     if (value === NOTHING) return undefined;
-    if (value === undefined) return { api, status: "undefined" };
+    if (value === undefined) return isPlain() ? undefined : { api, status: "undefined" };
     return { api, status: "value", value: await shortened(plain(value)) };
   } catch (error) {
+    if (isPlain()) return undefined;
     return { api, status: "error", value: `${(error as Error).message || error}` };
   }
+}
+
+/** Whether browsers hide part of their APIs from this page, as it came without encryption. */
+function isPlain(): boolean {
+  return (window as any).isSecureContext === false;
 }
 
 /** What JSON can hold: lists and simple objects stay, other objects become their kind. */
@@ -49,6 +55,11 @@ export async function shortened(value: unknown): Promise<unknown> {
 export async function digestOf(content: unknown): Promise<string> {
   const text = new TextEncoder().encode(JSON.stringify(content));
   return hexadecimal(new Uint8Array(await crypto.subtle.digest("SHA-256", text), 0, 16));
+}
+
+/** A name of 32 digits that nobody guesses. */
+export function randomName(): string {
+  return hexadecimal(crypto.getRandomValues(new Uint8Array(16)));
 }
 
 export function hexadecimal(bytes: Uint8Array): string {

@@ -1,8 +1,9 @@
 /** The random id of this browser at this site, and the answers that it gave. */
 
-import { hexadecimal } from "./records";
+import { randomName } from "./records";
 
 const KEY = "fpmonitor";
+const DAY = 864e5; // milliseconds
 
 export interface Visitor {
   user: string;
@@ -10,6 +11,8 @@ export interface Visitor {
   until: number;
   /** Randomised reports: repeated draws would average the noise away. */
   reports: Record<string, unknown>;
+  /** The session that began last, and when it began, milliseconds since 1970. */
+  session?: [string, number];
   /** Lines of records that could not be delivered. */
   unsent?: string[];
   /** Asks that were answered, by their ids: the sealed uploads in base64 that are not delivered yet. */
@@ -24,10 +27,28 @@ export function visitor(days: number): Visitor {
   const known = stored();
   if (known.until > now) return known;
   return keep({
-    user: hexadecimal(crypto.getRandomValues(new Uint8Array(16))),
-    until: now + days * 864e5,
+    user: randomName(),
+    until: now + days * DAY,
     reports: {},
   });
+}
+
+/**
+ * Give the id of the session: that of this tab as long as it is open, and in other tabs that of the last day.
+ * It is bound to the visitor, so that it joins no two of them.
+ */
+export function sessionOf(known: Visitor): string {
+  const [user, held] = (sessionStorage.getItem(KEY) || "").split(" ");
+  const now = Date.now();
+  const kept = stored();
+  let [id, began] = kept.session ?? ["", 0];
+  if (user == known.user) id = held!;
+  else if (now - began > DAY) {
+    id = randomName();
+    keep({ ...kept, session: (known.session = [id, now]) });
+  }
+  sessionStorage.setItem(KEY, `${known.user} ${id}`);
+  return id;
 }
 
 /** Give what is stored now: other tabs of the site may have changed it. */
@@ -43,4 +64,5 @@ export function keep(changed: Visitor): Visitor {
 /** Forget the id and all that belongs to it. */
 export function forget(): void {
   localStorage.removeItem(KEY);
+  sessionStorage.removeItem(KEY);
 }

@@ -10,7 +10,7 @@ import typer
 
 from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.study import CollectionRequest, Study

@@ -1,0 +1,169 @@
+"""What a view of the users weighs by its name, and the share of delta that its question may have.
+
+A decision file alone is judged by it, so this module needs neither numbers nor a database.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import time
+from typing import TYPE_CHECKING, Protocol
+
+from fpmonitor.errors import InputError
+from fpmonitor.policy import universe_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.policy import Policy
+    from fpmonitor.population.views import View
+    from fpmonitor.question import Missing
+    from fpmonitor.store.transforms import Transform
+
+BASE_WEIGHT = 0.5  # of the view that no option changes
+SEARCH_SHARE = 0.2  # of the level, for users who are searched where others confirm
+_CHANGE = math.log(9)  # a view may differ in six ways: (1 + 1/9)^6 < 2
+_ROUNDING = 1e-9
+# Sources that our collectors name, before their versions.
+_LIBRARIES = (
+    *("accesslog", "amiunique", "clientjs", "creepjs", "fingerprintjs", "glean", "glean-json"),
+    *("har", "identifiability", "long", "openwpm", "thumbmarkjs", "wide"),
+)
+_NUMBER = "(?:0|[1-9][0-9]{0,17})"
+_VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
+_THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
+
+
+class Asked(Protocol):
+    """What is asked of users, and how they are seen: a question, or its decision."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+
+    @property
+    def view(self) -> View:
+        """How the users are seen."""
+
+    @property
+    def missing(self) -> Missing:
+        """What an absent observation means."""
+
+
+def view_cost(
+    asked: Asked,
+    source: str | None,
+    bounds: Sequence[datetime] = (),
+    *,
+    universe: int,
+) -> float:
+    """Length of the name of a view in nats: 0 for the base view, which no option changes.
+
+    `exp(-cost)` of all views add up to at most 2, so the weights to at most 1.
+
+    Parameters
+    ----------
+    asked
+        What is asked, and how the users are seen.
+    source, bounds
+        The one source whose observations count, and the ends of the window that are given.
+    universe
+        APIs that may be chosen after looking.
+    """
+    view = asked.view
+    changes = []
+    if view.volatile != "shared":
+        changes.append(math.log(2))
+    if view.drop_automation:
+        changes.append(0.0)
+    if asked.missing != "value":
+        changes.append(math.log(2))
+    if source is not None:
+        changes.append(_source_cost(source))
+    if bounds:
+        changes.append(math.log(3) + sum(map(_time_cost, bounds)))
+    # What is done to other APIs makes no difference to sets of candidates.
+    transforms = [
+        _transform_cost(transform)
+        for api, transform in view.transforms.items()
+        if api in asked.policy.candidates
+    ]
+    if transforms:
+        few = len(transforms)
+        named = math.log(few * (few + 1)) + math.log(math.comb(universe, few))
+        changes.append(named + sum(transforms))
+    return sum(_CHANGE + detail for detail in changes)
+
+
+def most_weight(decision: Decision) -> float:
+    """Weight of the view of a decision; its `--since` and `--until`, which no file names, lower it.
+
+    The decision is for any choice.
+    """
+    cost = view_cost(decision, decision.source, universe=decision.universe or 1)
+    return BASE_WEIGHT * math.exp(-cost)
+
+
+def check_level(decision: Decision) -> None:
+    """Check that the tests of a decision have no larger share of delta than its question may have.
+
+    Raises
+    ------
+    InputError
+        They have; the message names the member.
+    """
+    policy, level = decision.policy, decision.level
+    if policy.delta is None or level is None:
+        return
+    whole = policy.delta * (1 if decision.confirmation is None else SEARCH_SHARE)
+    weight, share = decision.view_weight, level / whole
+    if decision.universe is not None and decision.universe < universe_of(len(policy.candidates)):
+        raise InputError("not a decision: `universe` is too small for any choice of APIs")
+    if weight is not None and weight > most_weight(decision) * (1 + _ROUNDING):
+        raise InputError("not a decision: `view_weight` is more than its view may have")
+    if decision.universe is not None and not decision.registered and weight is None:
+        raise InputError("not a decision: `view_weight` is lacking")
+    most = 1 / 2 if decision.registered else 1 if weight is None else weight
+    if share > most * (1 + _ROUNDING):
+        raise InputError("not a decision: `level` is more than its question may have")
+
+
+def _source_cost(source: str) -> float:
+    """Tell libraries of ours with a version of numbers from any text."""
+    library, space, version = source.partition(" ")
+    if library in _LIBRARIES and (not space or _VERSION.fullmatch(version)):
+        numbers = [int(number) for number in version.split(".")] if space else []
+        parts = sum(math.log(2) + _count_cost(number) for number in numbers)
+        return 2 * math.log(2) + math.log(len(_LIBRARIES)) + parts
+    content = source.encode()
+    return math.log(2) + _count_cost(len(content)) + 8 * math.log(2) * len(content)
+
+
+def _time_cost(moment: datetime) -> float:
+    """Name a month, day, second or microsecond of a century; half is for this one."""
+    if moment.microsecond:
+        units = _DAYS * 86_400 * 10**6
+    elif moment.time() != time():
+        units = _DAYS * 86_400
+    else:
+        units = 1200 if moment.day == 1 else _DAYS
+    return math.log(4) + math.log(2 if moment.year in _THIS_CENTURY else 200) + math.log(units)
+
+
+def _transform_cost(transform: Transform) -> float:
+    """Name a constant, whichever; or some of four steps, and a multiple `c 10^e` to round to."""
+    if transform.constant is not None:
+        return math.log(2)
+    if not transform.round:
+        return 6 * math.log(2)
+    digits = str(transform.round).rstrip("0")
+    zeros = len(str(transform.round)) - len(digits)
+    return (7 + zeros) * math.log(2) + _count_cost(int(digits) - 1)
+
+
+def _count_cost(number: int) -> float:
+    """Name a whole number from 0 on: its weight is `1 / ((number + 1) (number + 2))`."""
+    return math.log((number + 1) * (number + 2))

@@ -1,0 +1,1 @@
+SELECT EXISTS (FROM page_view WHERE session IS NOT NULL)

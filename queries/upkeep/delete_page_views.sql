@@ -1,0 +1,1 @@
+DELETE FROM page_view WHERE visit_id IN (SELECT visit_id FROM forgotten)

@@ -1,0 +1,61 @@
+"""Lists of a decision that contradict each other, or leave a set open, are found."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpmonitor.decide import coherence
+from fpmonitor.decide.coherence import TooManyStepsError, contradiction, uncovered
+
+ELEMENTS = "abcdef"
+SETS = st.lists(st.frozensets(st.sampled_from(ELEMENTS)), max_size=8)
+
+
+def every_set() -> list[frozenset[str]]:
+    return [
+        frozenset(apis)
+        for size in range(len(ELEMENTS) + 1)
+        for apis in combinations(ELEMENTS, size)
+    ]
+
+
+@given(allowed=SETS, refused=SETS)
+def test_a_set_is_left_open_exactly_where_looking_at_all_sets_finds_one(
+    allowed: list[frozenset[str]], refused: list[frozenset[str]]
+) -> None:
+    still_open = [
+        apis
+        for apis in every_set()
+        if not any(apis <= each for each in allowed) and not any(each <= apis for each in refused)
+    ]
+    found = uncovered(ELEMENTS, allowed, refused)
+    assert (found in still_open) if still_open else found is None
+
+
+@given(allowed=SETS, block=SETS, undecided=SETS, recommended=st.frozensets(st.sampled_from("abcd")))
+def test_lists_contradict_each_other_exactly_where_sets_of_theirs_do(
+    allowed: list[frozenset[str]],
+    block: list[frozenset[str]],
+    undecided: list[frozenset[str]],
+    recommended: frozenset[str],
+) -> None:
+    refused = [*block, *undecided]
+    wrong = (
+        not all(refused)
+        or any(each <= apis for each in refused for apis in allowed)
+        or (recommended and not any(recommended <= apis for apis in allowed))
+    )
+    lists = {"allow": allowed, "block": block, "undecided": undecided}
+    assert bool(contradiction(lists, recommended)) == bool(wrong)
+
+
+def test_lists_that_take_too_long_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coherence, "_MOST_STEPS", 3)
+    pairs = list(combinations(range(12), 2))
+    names = [str(i) for i in range(12)]
+    with pytest.raises(TooManyStepsError):
+        uncovered(names, [{str(i)} for i in range(12)], [{str(a), str(b)} for a, b in pairs])
