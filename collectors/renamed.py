@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.wide import WideCollector
+from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Scan
@@ -32,25 +33,43 @@ class RenamedCollector(WideCollector, ABC):
         """Whether four or more columns bear names that the source uses."""
         names = column_names(log)
         known = sum(self.api_of_column(name) is not None for name in names)
-        return known >= 4 and super().recognises(log, self.named(log, column_map))
+        return known >= 4 and self.recognises_named(log, column_map)
+
+    def recognises_named(self, log: LogFile, column_map: ColumnMap) -> bool:
+        """Whether the log is wide, by the names that the source uses."""
+        return super().recognises(log, self.named(log, column_map))
+
+    @property
+    def source(self) -> str:
+        """What made the values, where the log does not say."""
+        return self.name
+
+    def unknown(self, column: str) -> str:
+        """Return what a column is called that the source does not have."""
+        return f"x:{self.name}:{column}"
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of the wide collector."""
         return self._renamed(super().scan(log, self.named(log, column_map)))
 
     def _renamed(self, scan: Scan) -> Scan:
-        source = f"COALESCE(source, '{self.name}') AS source"
+        source = f"COALESCE(source, {quote_text(self.source)}) AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
         exact = scan.exact
         return replace(
             scan,
             select=select,
-            apis=tuple(self._api(column) for column in scan.apis or ()),
+            apis=self._apis(scan.apis or ()),
             exact=None if exact is None else lambda: self._renamed(exact()),
         )
 
-    def _api(self, column: str) -> str:
-        return self.api_of_column(column) or f"x:{self.name}:{column}"
+    def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Names of columns; of two columns that are one API, the second keeps its own."""
+        names: dict[str, None] = {}
+        for column in columns:
+            api = self.api_of_column(column)
+            names[api if api and api not in names else self.unknown(column)] = None
+        return tuple(names)
 
 
 def column_names(log: LogFile) -> list[str]:

@@ -82,6 +82,11 @@ class ResultCollector(RecordCollector):
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
 
 
+def holds_result(record: object) -> bool:
+    """Whether a record is or holds a result of some library."""
+    return any(holds(record, library.is_result) for library in _libraries())
+
+
 @cache
 def _libraries() -> tuple[ResultCollector, ...]:
     """All libraries whose results can be read; those that tell less are the last."""

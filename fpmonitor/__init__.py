@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.results import Result
+from fpmonitor.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fpmonitor.answers.apis import ApiOverview
@@ -101,7 +102,6 @@ __all__ = [
     "read_decision",
     "read_level_decision",
 ]
-__version__ = "0.1.0"
 
 _HOMES = {
     "answers.apis": ("ApiOverview",),

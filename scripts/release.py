@@ -37,9 +37,9 @@ def version_of(source: Path, *, rehearsed: bool) -> str:
     """Version of the project, after a look at every place that names it."""
     version = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named: str = version["version"]
-    package = (source / "fpmonitor" / "__init__.py").read_text(encoding="utf-8")
+    package = (source / "fpmonitor" / "version.py").read_text(encoding="utf-8")
     if f'__version__ = "{named}"' not in package:
-        sys.exit(f"fpmonitor.__version__ is not {named}")
+        sys.exit(f"fpmonitor/version.py does not say {named}")
     changelog = (source / "CHANGELOG.md").read_text(encoding="utf-8")
     newest = re.search(r"^## (\S+) \((.*)\)$", changelog, re.MULTILINE)
     if newest is None or newest[1] != named:

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-import fpmonitor
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
@@ -34,6 +33,7 @@ from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
+from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
@@ -447,7 +447,7 @@ def _places(
     """Follow the windows; those that have not changed since they were kept are not read again."""
     apis = sorted({api for names in sets for api in names})
     # Each version, and each edition of the tests, finds by rules of its own.
-    asked = (fpmonitor.__version__, _EDITION, k, against, sets)
+    asked = (__version__, _EDITION, k, against, sets)
     read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
     places: list[_Place] = []
     fresh: list[KeptWindow] = []

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-import fpmonitor
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
 from fpmonitor.question import Missing, Question, read_strata
+from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
 _MOST_DIGITS = 30
@@ -44,7 +44,7 @@ def _check_counter(context: typer.Context, counter: str) -> str | None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"fpmonitor {fpmonitor.__version__}")
+        print(f"fpmonitor {__version__}")
         raise typer.Exit
 
 

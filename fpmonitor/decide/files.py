@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.guarantee import guarantee
@@ -11,9 +11,6 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.view_weight import check_level
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-import fpmonitor
 from fpmonitor.render.numbers import between
+from fpmonitor.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
         }
         for apis, verdict, sentence in sentences(report)
     ]
-    driver = {"name": "fpmonitor", "version": fpmonitor.__version__, "rules": [rule]}
+    driver = {"name": "fpmonitor", "version": __version__, "rules": [rule]}
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

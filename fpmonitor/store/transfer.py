@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import duckdb
 import msgspec
 
-import fpmonitor
 from fpmonitor.errors import InputError, SchemaError, StoreError, reason_of
 from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
 from fpmonitor.store.files import owner_only
+from fpmonitor.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +183,7 @@ def _write(database: Database, folder: Path) -> Manifest:
         files = {table: _write_table(database, table, folder) for table in TABLES}
     manifest = Manifest(
         format=FORMAT,
-        fpmonitor=fpmonitor.__version__,
+        fpmonitor=__version__,
         schema=SCHEMA_VERSION,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         digest=content.digest,

@@ -243,10 +243,10 @@ def _meanings(name: str) -> tuple[str, ...]:
         if api in known_apis():
             return (api,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
-    found = _columns().get(_folded(name)) or _columns().get(_folded(bare))
+    found = _columns().get(folded(name)) or _columns().get(folded(bare))
     whole, _, inner = bare.partition(".")
     if not found and inner not in {"", "duration"} and whole.casefold() in _WITH_MEMBERS:
-        found = _columns().get(_folded(whole))
+        found = _columns().get(folded(whole))
     return found or ()
 
 
@@ -315,12 +315,13 @@ def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
 @cache
 def nearest(name: str) -> tuple[str, ...]:
     """APIs whose names, or whose names in some source, come close to a name; the closest first."""
-    spelled = {_folded(api): (api,) for api in known_apis()} | _columns()
-    close = difflib.get_close_matches(_folded(name), spelled, n=2, cutoff=0.88)
+    spelled = {folded(api): (api,) for api in known_apis()} | _columns()
+    close = difflib.get_close_matches(folded(name), spelled, n=2, cutoff=0.88)
     return tuple(dict.fromkeys(api for key in close for api in spelled[key]))
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a name without case and punctuation, by which names are compared."""
     return _PUNCTUATION.sub("", name).casefold()
 
 
@@ -333,23 +334,23 @@ def _columns() -> dict[str, tuple[str, ...]]:
         objects[interface].append(path)
     own: dict[str, set[str]] = defaultdict(set)
     for api in known_apis():
-        own[_folded(api)].add(api)
+        own[folded(api)].add(api)
         if _MEDIA.match(api):
-            own[_folded(api.removeprefix("css:"))].add(api)
+            own[folded(api.removeprefix("css:"))].add(api)
         interface, _, member = api.rpartition(".")
         for path in objects[interface]:
             parts = path.split(".")
             for start in range(len(parts)):
-                own[_folded(".".join([*parts[start:], member]))].add(api)
+                own[folded(".".join([*parts[start:], member]))].add(api)
             if _SEVERAL_WORDS.match(member):
-                own[_folded(member)].add(api)
+                own[folded(member)].add(api)
     others: dict[str, set[str]] = defaultdict(set)
     for source, aliases in content["aliases"].items():
         for alias, api in aliases.items():
             if source not in _NO_COLUMNS and _SEVERAL_WORDS.match(alias):
-                others[_folded(alias)].add(api)
+                others[folded(alias)].add(api)
     agreed = {name: _agreed(apis) for name, apis in (others | own).items()}
-    return agreed | {_folded(name): tuple(apis) for name, apis in content["columns"].items()}
+    return agreed | {folded(name): tuple(apis) for name, apis in content["columns"].items()}
 
 
 def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
