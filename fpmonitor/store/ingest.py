@@ -111,10 +111,9 @@ class BatchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        members = asdict(self) | {
-            "set_aside": len(self.set_aside),
-            "account": self.account and self.account.to_json(),
-        }
+        members = asdict(self)
+        members["set_aside"] = len(self.set_aside)
+        members |= {"account": self.account.to_json() if self.account else None}
         for name in ("reason", "corrects", "corrected_users"):
             del members[name]
         return members
