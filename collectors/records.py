@@ -54,7 +54,7 @@ _PART_BYTES = 64_000_000
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
 OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
-_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
+OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 
 def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
         Name in any case -> value; null where the request had none.
     """
     told = {name.lower(): value for name, value in headers.items() if value is not None}
-    left_out = set() if told.get("sec-fetch-mode") == "navigate" else _OF_NAVIGATIONS
+    left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
     named = {f"http:{name}": value for name, value in told.items() if name not in left_out}
     wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
     return {api: value_text(named[api]) for api in wanted}

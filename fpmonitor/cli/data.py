@@ -19,6 +19,7 @@ from fpmonitor.cli.options import (
     COLUMNS,
     DB,
     DEFAULT_DB,
+    LOG_FORMAT,
     QUIET,
     REGISTER,
     UNSAFE_COUNTS,
@@ -89,8 +90,14 @@ class Reading:
         typer.Option("--visitor", help=f"Count visitors of a log of requests: {VISITOR_RULE}."),
     ] = False
     time: Annotated[
-        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
+        str | None,
+        typer.Option(
+            "--time",
+            help="Column with the time; DATE,TIME: two columns that make it up.",
+            metavar="COLUMN",
+        ),
     ] = None
+    log_format: LOG_FORMAT = ""
     weight: Annotated[
         str | None,
         typer.Option(
@@ -125,6 +132,7 @@ class Reading:
             ignore=column_map.ignore | set(self.ignore or ()),
             flatten=column_map.flatten and self.flatten,
             visitor=column_map.visitor or self.visitor,
+            log_format=self.log_format or column_map.log_format,
         )
 
 

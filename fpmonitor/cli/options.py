@@ -357,3 +357,14 @@ class AskedOfSample(ExposureOfSample):
     def question(self) -> Question:
         """The question that the options ask."""
         return replace(super().question, missing=self.missing)
+
+
+LOG_FORMAT = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        help="The log_format of nginx or the LogFormat of Apache by which a server wrote the log.",
+        metavar="TEXT",
+        show_default="recognised",
+    ),
+]

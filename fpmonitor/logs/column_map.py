@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -36,6 +36,9 @@ class ColumnMap:
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
     visitor
         Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+    log_format
+        How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
+        recognise the form of text logs.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class ColumnMap:
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
     visitor: bool = False
+    log_format: str = ""
 
     def __post_init__(self) -> None:
         """Refuse two answers to who a row is."""
@@ -62,6 +66,13 @@ class ColumnMap:
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
         return self.columns.get(field_name, field_name)
+
+    def names_of(self, field_name: str, names: Collection[str]) -> list[str]:
+        """Names of the columns that make up a field, as of `date,time`, among those of a log."""
+        name = self.name_of(field_name)
+        parts = [part.strip() for part in name.split(",")]
+        together = parts if name not in names and all(part in names for part in parts) else [name]
+        return [name for name in together if name in names]
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
@@ -79,11 +90,12 @@ class ColumnMap:
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
         visitor = content.pop("visitor", False)
+        log_format = content.pop("log_format", "")
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten` "
-                "and `visitor`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten`, "
+                "`visitor` and `log_format`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -105,4 +117,6 @@ class ColumnMap:
         for name, switch in (("flatten", flatten), ("visitor", visitor)):
             if not isinstance(switch, bool):
                 raise InputError(f"column map {path}: {name} must be true or false")
-        return cls(columns, frozenset(ignore), null, apis, flatten, visitor)
+        if not isinstance(log_format, str):
+            raise InputError(f"column map {path}: log_format must be text")
+        return cls(columns, frozenset(ignore), null, apis, flatten, visitor, log_format)

@@ -63,6 +63,7 @@ def reading_of(collector: Collector, column_map: ColumnMap) -> bytes:
         column_map.null,
         *([] if column_map.flatten else ["whole"]),
         *(["visitor"] if column_map.visitor else []),
+        *([column_map.log_format] if column_map.log_format else []),
     ]
     return json.dumps(reading).encode()
 

@@ -17,11 +17,12 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.vocabulary.headers import header_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +33,6 @@ _PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
 _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
-_HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
 # What libraries and pages put around the name of a value.
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Names whose values have members that libraries name by what they found: fonts, permissions.
@@ -215,7 +215,29 @@ def meanings(name: str) -> tuple[str, ...]:
 
     The last parts of a name decide: `context.screen.width` is what `screen.width` is.
     """
-    return next(filter(None, map(_meanings, _endings(name))), ())
+    header = header_of(name)
+    return (header,) if header else next(filter(None, map(_meanings, _endings(name))), ())
+
+
+@lru_cache(1 << 13)
+def header_of(name: str, *, in_requests: bool = False) -> str | None:
+    """Return the API of the request header that a member of a log holds; null for others.
+
+    Parameters
+    ----------
+    name
+        The path of the member, such as `request.headers.User-Agent` or `ClientRequestUserAgent`.
+    in_requests
+        Whether the log is known to be one of requests: a `userAgent` is the header then.
+    """
+    if name.startswith("x:"):
+        return None
+    return header_named(name, _headers(), in_requests=in_requests)
+
+
+@cache
+def _headers() -> frozenset[str]:
+    return frozenset(api for api in known_apis() if api.startswith("http:"))
 
 
 def _endings(name: str) -> Iterator[str]:
@@ -237,11 +259,6 @@ def _meanings(name: str) -> tuple[str, ...]:
     instrumented = api_of_instrumented("any", name)
     if is_known(instrumented):
         return (instrumented,)
-    header = _HEADER.fullmatch(name)
-    if header:
-        api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
-        if api in known_apis():
-            return (api,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
     found = _columns().get(folded(name)) or _columns().get(folded(bare))
     whole, _, inner = bare.partition(".")
