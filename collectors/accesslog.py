@@ -24,6 +24,7 @@ from fpmonitor.collectors.visitors import visitor_name, visitor_parts
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import Scan
+from fpmonitor.logs.missing import present
 from fpmonitor.sql import quote_name, quote_text
 from fpmonitor.unit import VISITOR_RULE, refuse_requests
 
@@ -248,7 +249,7 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
     return _Requests(
         table.relation,
         request_members(columns, head_sample(log, column_map.log_format), column_map),
-        {column: _present(cell) for column, cell in cells.items()},
+        {column: _present(cell, column_map) for column, cell in cells.items()},
         f"concat_ws(chr(31), {', '.join(cells.values())})",
         quote_name(PROBLEM),
         table,
@@ -257,19 +258,19 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     reader = reader_of(log)
-    columns = reader.survey(log, frozenset()).columns
+    columns = reader.survey(log, frozenset())
     members = request_members(columns, _head(log)[1], column_map)
     read = [*(column for held in members.apis.values() for column in held), *members.time]
     read += [column for column in (members.user, members.address) if column is not None]
-    table = reader.read_table(log, list(dict.fromkeys(read)), [])
-    text = {column: _present(cell) for column, cell in table.text.items()}
+    table = reader.read_table([log], list(dict.fromkeys(read)), [], with_whole=True)
+    text = {column: _present(cell, column_map) for column, cell in table.text.items()}
     if log.format == "jsonl":
         text = {column: _of_list(cell) for column, cell in text.items()}
     return _Requests(table.relation, members, text, table.whole, "NULL::VARCHAR")
 
 
-def _present(cell: str) -> str:
-    return f"NULLIF(NULLIF({cell}, ''), '-')"
+def _present(cell: str, column_map: ColumnMap) -> str:
+    return present(f"NULLIF(NULLIF({cell}, ''), '-')", column_map, json=False)
 
 
 def _of_list(cell: str) -> str:

@@ -17,7 +17,7 @@ from fpmonitor.store.ingest import choose_collector, plan
 from fpmonitor.vocabulary import meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fpmonitor.account import Member
     from fpmonitor.judgement import Verdict
@@ -93,14 +93,24 @@ def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
     lines += ["ignore = ["]
     lines += [f"    {_toml(path)},{_comment(why)}" for path, why in ignored.items()]
     lines += ["]"]
-    if column_map.null != "value":
-        lines.append(f"null = {_toml(column_map.null)}")
-    lines += [] if column_map.flatten else ["flatten = false"]
-    lines += ["visitor = true"] if column_map.visitor else []
+    lines += _settings(column_map)
     for table, entries in (("columns", columns), ("apis", apis)):
         lines += ["", f"[{table}]"]
         lines += [f"{_toml(name)} = {_toml(value)}" for name, value in entries.items()]
     return "\n".join([*lines, ""])
+
+
+def _settings(column_map: ColumnMap) -> Iterator[str]:
+    if column_map.absent:
+        yield f"null = [{', '.join(map(_toml, sorted(column_map.absent)))}]"
+    elif column_map.null == "value":
+        yield 'null = "value"'
+    if not column_map.flatten:
+        yield "flatten = false"
+    if column_map.visitor:
+        yield "visitor = true"
+    if column_map.log_format:
+        yield f"log_format = {_toml(column_map.log_format)}"
 
 
 def _asked(path: str, verdict: Verdict) -> str:

@@ -209,8 +209,7 @@ class _Judging:
         if scan.apis is None or self.staged.own:
             return 0
         place = scan.apis.index(name)
-        column = scan.coded.columns[place] if scan.coded else f"v{place}"
-        fragments = {**self.staged.values_of(column), "form": "code" if scan.coded else "raw"}
+        fragments = self.staged.values_of(f"v{place}")
         api = self.staged.apis[name]
         rows = self.database.rows("ingest/users_of_value", fragments=fragments, api=api, text=text)
         return int(rows[0][0])

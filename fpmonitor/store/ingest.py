@@ -15,22 +15,19 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from shlex import quote
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 
-from fpmonitor.account import Account, Member
+from fpmonitor.account import Account, Member, read_account
 from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
     MAX_APIS,
     NOT_UTF_8,
-    NUMBER_IN_DOUBT,
     RECODE,
     ROW,
-    CodedRows,
     Collector,
-    InexactReadingError,
     Refused,
     Reject,
     Scan,
@@ -123,7 +120,7 @@ def list_batches(database: Database) -> list[BatchReport]:
     """List the reports of the logs that were stored, in the order of ingest."""
     members = [member.name for member in fields(BatchReport)]
     return [
-        BatchReport(**dict(zip(members, row, strict=False)), account=Account.from_text(account))
+        BatchReport(**dict(zip(members, row, strict=False)), account=read_account(account))
         for *row, account in database.rows("report/batches")
     ]
 
@@ -306,11 +303,10 @@ def _ingest_group(
     logs, collector = [log for log, _ in group], group[0][1]
     if not (all(map(_is_small, logs)) and len({type(one) for _, one in group}) == 1):
         return None
-    reading = reading_of(collector, column_map)
     before = logs_that_begin(database, [beginning_of(log) for log in logs])
     marks: list[Marks] = []
     for log in logs:
-        mark = _marks_of_head(log, reading, before)
+        mark = _marks_of_head(log, reading_of(log, collector, column_map), before)
         if mark is None:
             return None
         marks.append(mark)
@@ -349,26 +345,21 @@ def _ingest_together(
         if joined is None:
             return None
         scan, own = joined
-        while scan is not None:
-            try:
-                _stage_all(database, scan)
-                with database.transaction():
-                    return _store_together(
-                        database,
-                        logs,
-                        own,
-                        scan,
-                        collector=collector,
-                        column_map=column_map,
-                        started=started,
-                    )
-            except InexactReadingError:
-                scan = scan.exact and scan.exact()
+        _stage_all(database, scan)
+        with database.transaction():
+            return _store_together(
+                database,
+                logs,
+                own,
+                scan,
+                collector=collector,
+                column_map=column_map,
+                started=started,
+            )
     except (_NotApartError, InputError, duckdb.Error, OSError):
         return None  # one after the other, it shows which log is to blame
     finally:
         database.run("ingest/forget_staged")
-    return None
 
 
 def _marks_of_head(log: LogFile, reading: bytes, before: Sequence[StoredLog]) -> Marks | None:
@@ -502,7 +493,7 @@ def ingest(
         before = log.path.stat()
         log.check_expansion()
         stored_before = logs_that_begin(database, [beginning_of(log)])
-        reading = reading_of(collector, column_map)
+        reading = reading_of(log, collector, column_map)
         most = before.st_size if log.compression == "uncompressed" else None
         with ThreadPoolExecutor(max_workers=1) as beside:
             hashing = beside.submit(marks_of, log, reading, most, stored_before)
@@ -513,32 +504,28 @@ def ingest(
                     return repeated
                 if continued := stored_beginning(log, marks, stored_before):
                     log = replace(log, stored_as=continued.origin)
-            scan = _staged(database, collector.scan(log, column_map))
+            scan = collector.scan(log, column_map)
+            _stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
         _check_same_file(log, before)
         repeated = _repeated(database, log, mark.digest, started)
         if repeated:
             return repeated
-        store = partial(
-            _store,
-            database,
-            log,
-            collector,
-            column_map=column_map,
-            mark=mark,
-            started=started,
-            progress=progress,
-        )
-        while True:
-            try:
-                with database.transaction():
-                    report = store(scan)
-                    if scan.by_column:  # the log was read until now
-                        _check_same_file(log, before, may_grow=False)
-                    return report
-            except InexactReadingError:
-                scan = _staged(database, _exact(scan))
+        with database.transaction():
+            report = _store(
+                database,
+                log,
+                collector,
+                scan,
+                column_map=column_map,
+                mark=mark,
+                started=started,
+                progress=progress,
+            )
+            if scan.by_column:  # the log was read until now
+                _check_same_file(log, before, may_grow=False)
+            return report
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
@@ -582,7 +569,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
         apis=apis,
         seconds=_seconds_since(started),
         unit=unit,
-        account=Account.from_text(account),
+        account=read_account(account),
     )
 
 
@@ -619,13 +606,10 @@ def plan(database: Database, log: LogFile, collector: Collector, column_map: Col
     """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
     try:
         log.check_expansion()
-        scan = _staged(database, collector.scan(log, column_map))
-        while True:
-            try:
-                with database.transaction():
-                    return _judged(database, log, collector, scan, column_map)[1]
-            except InexactReadingError:
-                scan = _staged(database, _exact(scan))
+        scan = collector.scan(log, column_map)
+        _stage_all(database, scan)
+        with database.transaction():
+            return _judged(database, log, collector, scan, column_map)[1]
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
@@ -715,15 +699,6 @@ def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> Inpu
     )
 
 
-def _staged(database: Database, scan: Scan) -> Scan:
-    """Stage the records of a log; return the scan by which they could be read."""
-    try:
-        _stage_all(database, scan)
-    except InexactReadingError:
-        return _staged(database, _exact(scan))
-    return scan
-
-
 def _stage_all(database: Database, scan: Scan) -> None:
     _forget_refused(database)
     with database.transaction():
@@ -738,34 +713,16 @@ def _forget_refused(database: Database) -> None:
         database.run("ingest/forget_refused")
 
 
-def _exact(scan: Scan) -> Scan:
-    return cast("Callable[[], Scan]", scan.exact)()
-
-
 def _stage(database: Database, scan: Scan) -> None:
     columns: Sequence[str] = ["api", "status", "value"]
     if scan.apis is not None:
-        spare = [f"s{place}" for place in range(len(scan.spare))]
-        columns = [ROW] if scan.by_column else [*_value_columns(scan), *spare]
-    stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
+        columns = _value_columns(scan)
+    columns = [*columns, *(f"s{place}" for place in range(len(scan.spare)))]
+    if scan.by_column:
+        columns = [ROW]
     named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
-    fragments = {
-        "scan": statement(named, scan=scan.select),
-        "columns": ", ".join(dict.fromkeys(columns)),
-    }
-    if scan.coded is None:
-        stage(fragments=fragments | {"table": "staged"})
-        return
-    table = "staged"
-    for batch in scan.coded.batches():
-        try:
-            with database.frame("coded_batch", batch):
-                stage(fragments=fragments | {"table": table})
-        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
-            raise InexactReadingError from error
-        if table == "staged_batch":
-            database.run("ingest/append_batch")
-        table = "staged_batch"
+    fragments = {"scan": statement(named, scan=scan.select), "columns": ", ".join(columns)}
+    database.run("ingest/stage", key=database.meta("user_key"), fragments=fragments)
 
 
 def _values_of(scan: Scan, column: str, *, together: bool = False) -> dict[str, str]:
@@ -779,9 +736,7 @@ def _values_of(scan: Scan, column: str, *, together: bool = False) -> dict[str, 
 
 
 def _value_columns(scan: Scan) -> Sequence[str]:
-    """Columns of a staged wide log that hold the values of its APIs, or their codes."""
-    if scan.coded is not None:
-        return scan.coded.columns
+    """Columns of a staged wide log that hold the values of its APIs."""
     return [f"v{i}" for i in range(len(scan.apis or ()))]
 
 
@@ -835,8 +790,6 @@ def _with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Sta
         database.run("ingest/view_values", fragments={"values": scan.select})
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
-    elif scan.coded is not None:
-        _add_coded_values(database, scan, numbers, together=together)
     else:
         _add_raw_values(database, scan, numbers, together=together)
     database.run("ingest/read_values")
@@ -868,34 +821,14 @@ def _code_values(database: Database) -> None:
     database.run("ingest/code_values")
 
 
-def _add_coded_values(
-    database: Database, scan: Scan, apis: Sequence[int], *, together: bool
-) -> None:
-    coded = cast("CodedRows", scan.coded)
-    for column in dict.fromkeys(coded.columns):
-        fragments = _values_of(scan, column, together=together)
-        with database.frame("dictionary", coded.dictionary(column)):
-            database.run(
-                "ingest/add_raw_values_coded",
-                fragments=fragments,
-                apis=apis,
-                json=scan.values_are_json,
-            )
-
-
 def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int], *, together: bool) -> None:
-    for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
+    for api, column in zip(apis, _value_columns(scan), strict=True):
         database.run(
             "ingest/add_raw_values_wide",
             fragments=_values_of(scan, column, together=together),
             api=api,
-            json=scan.values_are_json and i not in scan.plain,
+            json=scan.values_are_json,
         )
-    if not scan.plain:
-        return
-    doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
-    if doubts[0][0]:
-        raise InexactReadingError
 
 
 def canonical_json(text: str) -> str:
@@ -953,11 +886,10 @@ def _store_observations(
         contested()
         return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    form = "raw" if scan.coded is None else "code"
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
         if name not in apis:
             continue
-        value = {**_values_of(scan, column), "form": form}
+        value = _values_of(scan, column)
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
             database.run("ingest/contest_wide", fragments=value, api=apis[name])

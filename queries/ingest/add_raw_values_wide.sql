@@ -7,6 +7,5 @@ SELECT
     CASE WHEN $json AND raw = 'undefined' THEN 'undefined' WHEN $json AND starts_with(raw, 'error:') THEN 'error' ELSE 'value' END,
     raw,
     $json::BOOLEAN,
-    NULL,
     records
 FROM (SELECT log, {column} AS raw, count(*) AS records FROM ({values}) AS log_value WHERE {column} IS NOT NULL GROUP BY ALL)

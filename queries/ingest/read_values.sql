@@ -5,7 +5,6 @@ SELECT
     api_id,
     status,
     raw,
-    code,
     records,
     CASE
         WHEN status = 'undefined' OR (status = 'error' AND is_json AND cell = 'null') THEN NULL

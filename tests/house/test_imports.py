@@ -21,6 +21,7 @@ FLOORS = [
         "closing",
         "masking",
         "policy",
+        "refusals",
         "results",
         "safe_files",
         "spectrum",
