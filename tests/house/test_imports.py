@@ -15,7 +15,6 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 FLOORS = [
     {"errors", "proof_check", "queries", "version"},
     {
-        "account",
         "duckdb_connection",
         "plugins",
         "closing",
@@ -29,7 +28,7 @@ FLOORS = [
         "value_forms",
         "unit",
     },
-    {"question", "secret_files"},
+    {"account", "question", "secret_files"},
     {"estimate", "vocabulary"},
     {"disclosure", "judgement", "ldp", "sealing"},
     {"logs"},
