@@ -73,7 +73,7 @@ class Reading:
         Whose results are looked for; those that tell most come first.
     fields
         Names of members that are no APIs (the user, the time, what is ignored), and why one of
-        them is left out; empty for those that are read or that the user ignores.
+        them is left out; empty for those that are read.
     flatten
         Whether a nested member is an API a leaf, as of the wide collector.
     """
