@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs.contract import MAX_APIS
@@ -25,7 +23,7 @@ from fpmonitor.serve.frames import (
 from fpmonitor.serve.old_segments import OLD_COLLECTORS, is_old
 from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
 from fpmonitor.store.demand import store_demand
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest, is_of_the_disk
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
     except StoreError:
         raise
     except FpmonitorError as error:
-        if isinstance(error.__cause__, OSError | duckdb.IOException):  # not what it holds
+        if is_of_the_disk(error):
             raise StoreError("the database cannot be written now") from error
         halves = [] if is_old(segment) else halve(segment, spool / PARTS)
         if halves:

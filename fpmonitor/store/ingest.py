@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from fpmonitor.account import Account, Member, read_account
-from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
+from fpmonitor.errors import FpmonitorError, InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
     MAX_APIS,
@@ -575,6 +575,11 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
 
 def _seconds_since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
+
+
+def is_of_the_disk(error: FpmonitorError) -> bool:
+    """Whether a log could not be stored for the machine's sake, and not for what it holds."""
+    return isinstance(error.__cause__, OSError | duckdb.IOException)
 
 
 def _unreadable(log: LogFile, error: Exception) -> InputError:
