@@ -25,6 +25,7 @@ from fpmonitor.collectors.wrapped_logs import unwrapped
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import Scan
+from fpmonitor.logs.missing import present
 from fpmonitor.sql import quote_name, quote_text
 from fpmonitor.unit import VISITOR_RULE, refuse_requests
 
@@ -290,7 +291,7 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
     return _Requests(
         table.relation,
         request_members(columns, head_sample(log, column_map.log_format), column_map),
-        {column: _present(cell) for column, cell in cells.items()},
+        {column: _present(cell, column_map) for column, cell in cells.items()},
         f"concat_ws(chr(31), {', '.join(cells.values())})",
         quote_name(PROBLEM),
         table,
@@ -299,25 +300,26 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     reader = reader_of(log)
-    columns = reader.survey(log, frozenset()).columns
+    columns = reader.survey(log, frozenset())
     sample = _head(log)[1]
     listed = _listed(columns, sample)
     lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}
     members = request_members([*columns, *listed], sample, column_map)
     read = [*(column for held in members.apis.values() for column in held), *members.time]
     read += [column for column in (members.user, members.address) if column is not None]
-    whole = [lists.get(column, column) for column in read]
-    table = reader.read_table(log, list(dict.fromkeys(whole)), [])
+    whole = dict.fromkeys(lists.get(column, column) for column in read)
+    is_row = column_map.columns.get("user") == "row"
+    table = reader.read_table([log], list(whole), [], with_whole=is_row)
     inner = {c: _in_list(table.text[lists[c]], c) for c in read if c in lists}
     cells = {**table.text, **inner}
-    text = {column: _present(cell) for column, cell in cells.items()}
+    text = {column: _present(cell, column_map) for column, cell in cells.items()}
     if log.format == "jsonl":
         text = {column: _of_list(cell) for column, cell in text.items()}
     return _Requests(table.relation, members, text, table.whole, "NULL::VARCHAR")
 
 
-def _present(cell: str) -> str:
-    return f"NULLIF(NULLIF({cell}, ''), '-')"
+def _present(cell: str, column_map: ColumnMap) -> str:
+    return present(f"NULLIF(NULLIF({cell}, ''), '-')", column_map, json=False)
 
 
 def _in_list(cell: str, header: Column) -> str:

@@ -21,6 +21,7 @@ from fpmonitor import safe_files
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import (
     VISITOR_SEPARATOR,
@@ -383,9 +384,10 @@ class RecordCollector(ABC):
         """
         self.unit = self.unit_of(log, column_map)
         table = RowTable()
+        absent = column_map.absent
         for line, visit in self._visits(log):
             try:
-                table.add(line, visit())
+                table.add(line, _without(absent, visit()))
             except RecordError as error:
                 table.add_problem(line, str(error))
         self._lines = table.lines
@@ -496,6 +498,24 @@ class RecordCollector(ABC):
                 if len(found) == len(rows):
                     break
         return found
+
+
+def _without(absent: frozenset[str], visit: Visit) -> Visit:
+    """Return a visit without what is one of some texts that stand for a missing value.
+
+    Raises
+    ------
+    RecordError
+        Nothing is left.
+    """
+    if not absent:
+        return visit
+    texts = json_texts(absent)
+    values = {api: value for api, value in visit.values.items() if value not in texts}
+    if not values:
+        raise RecordError("no value of an API")
+    user, time = (None if text in absent else text for text in (visit.user, visit.time))
+    return replace(visit, values=values, user=user, time=time)
 
 
 @dataclass

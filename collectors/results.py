@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fpmonitor.collectors.nested import Reading, Result, Told, holds, read
 from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
 from fpmonitor.collectors.suspects import refuse_suspects
+from fpmonitor.collectors.table_rows import first_of, rows_of
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from fpmonitor.collectors.records import Record
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Scan
     from fpmonitor.logs.log_file import LogFile
@@ -55,6 +57,15 @@ class ResultCollector(RecordCollector):
             for other in _libraries()
             if self.is_minor and not other.is_minor
         )
+
+    def first(self, log: LogFile) -> Sequence[Any]:
+        """Contents of the first good records, which may be rows of a table."""
+        return first_of(log)
+
+    def records(self, log: LogFile) -> Iterator[Record]:
+        """Split the log into records, which may be rows of a table."""
+        is_json = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        return super().records(log) if is_json else rows_of(log)
 
     @property
     def reading(self) -> Reading:

@@ -17,7 +17,7 @@ from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import PLAIN_DRAWS, Policy, check_share, universe_of
+from fpmonitor.policy import Policy, check_share, universe_of
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
@@ -107,6 +107,7 @@ def decide_sets(
         An interrupt before the search, or before what was found among `search_users` was confirmed.
     """
     _check_word("engine", engine, Engine)
+    question = replace(question, counted=setting == "sample")
     chosen = population.named(
         population.askable_apis(question) if candidates is None else candidates
     )
@@ -146,6 +147,7 @@ def decide_sets(
         view=asked.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
+        unit=population.unit,
         must=population.named(must),
         never=population.named(never),
         weights=utilities,
@@ -202,7 +204,7 @@ def _check_confirmed(
             f"search-users: not with --{refused[0]}", hint=f"leave --{refused[0]} away"
         )
     question.sample.check_plain_draws("search-users")
-    if question.sample != PLAIN_DRAWS:
+    if not question.sample.is_plain:
         raise InputError("search-users: is for users who all count", hint="leave --cluster away")
 
 
@@ -242,6 +244,7 @@ def decide_by_levels(
     called = [_called_in_log(component, population) for component in components]
     chosen = [api for component in called for api in component.apis]
     check_components(called)
+    question = replace(question, counted=setting == "sample")
     asked = population.asked(question, chosen)
     policy = _policy_of(asked, question, chosen, budget=budget, setting=setting)
     policy = replace(policy, sample=asked.model(question.sample))
@@ -253,6 +256,7 @@ def decide_by_levels(
         "view": asked.view,
         "masked": asked.masked(chosen, question.k),
         "source": population.window.source,
+        "unit": population.unit,
         "names": population.names(chosen),
         "drawn": asked.drawn,
     }
@@ -441,7 +445,12 @@ def question_of(decision: Decision | LevelDecision) -> Question:
     """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
-        policy.k, policy.population, policy.delta or 0.05, decision.missing, policy.sample
+        policy.k,
+        policy.population,
+        policy.delta or 0.05,
+        decision.missing,
+        policy.sample,
+        counted=decision.setting == "sample",
     )
 
 

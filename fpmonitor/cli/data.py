@@ -36,6 +36,7 @@ from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
 from fpmonitor.unit import VISITOR_RULE, visitor_rule
+from fpmonitor.vocabulary.search import search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -98,6 +99,14 @@ class Reading:
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
     ] = None
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null",
+            help="A text that stands for a missing value, such as NA; repeat for further ones.",
+            metavar="TEXT",
+        ),
+    ] = None
     flatten: Annotated[
         bool,
         typer.Option(
@@ -116,6 +125,7 @@ class Reading:
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
             flatten=column_map.flatten and self.flatten,
+            absent=column_map.absent | set(self.null or ()),
             visitor=column_map.visitor or self.visitor,
             log_format=self.log_format or column_map.log_format,
         )
@@ -294,6 +304,14 @@ def apis(
             metavar="NAME",
         ),
     ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            help="List the known APIs with this word in their name, an alias or what they tell.",
+            metavar="WORD",
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -311,6 +329,9 @@ def apis(
     """List the observed APIs with the users, values, entropy and exposure of each."""
     if resolve is not None:
         shown.show(_resolved(resolve))
+        return
+    if wanted is not None:
+        shown.show(_found(wanted))
         return
     if assignments:
         with open_monitor(users.db) as monitor:
@@ -332,6 +353,14 @@ def apis(
     if unnamed:
         note(f"{unnamed:,} APIs with fewer than {k} users are not listed")
     shown.show(answers.overview(overview, k))
+
+
+def _found(words: str) -> Output:
+    rows = []
+    for found in search(words):
+        known = vocabulary.entry_of(found.api)
+        rows.append(asdict(found) | {"kind": known.kind, "group": known.group})
+    return store.listing(rows, title=f"Known APIs: {words}")
 
 
 def _resolved(name: str) -> Output:

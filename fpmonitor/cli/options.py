@@ -225,6 +225,14 @@ CLUSTER = Annotated[
         rich_help_panel="Question",
     ),
 ]
+ROWS_ARE_USERS = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-users",
+        help="Take each row of a log that names no users for a user; the answer says so.",
+        rich_help_panel="Question",
+    ),
+]
 SINCE = Annotated[
     datetime | None,
     typer.Option(
@@ -319,11 +327,13 @@ class Exposure:
     k: K = 10
     population: POPULATION = None
     delta: DELTA = 0.05
+    rows_are_users: ROWS_ARE_USERS = False
 
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        return Question(self.k, self.population, self.delta)
+        sample = SampleModel(rows_are_users=self.rows_are_users)
+        return Question(self.k, self.population, self.delta, sample=sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +353,7 @@ class ExposureOfSample(Exposure):
             strata=None if self.strata is None else read_strata(self.strata),
             fake_share=self.fake_share,
             cluster=self.cluster,
+            rows_are_users=self.rows_are_users,
         )
         return replace(super().question, sample=sample)
 

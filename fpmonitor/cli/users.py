@@ -170,6 +170,10 @@ def note_coverage(
 def note_view(population: Population, k: int) -> None:
     """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = population.view
+    units = {unit or "user" for unit in population.snapshot.units}
+    if len(units) > 1:
+        named = " and ".join(f"{unit}s" for unit in sorted(units))
+        note(f"the logs hold {named}: all count as {population.unit}s", unit="user")
     if population.without_few(k) is not population:
         note(f"fewer than {k} users look automated: they count in what others are told")
     elif view.drop_automation:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fpmonitor.policy import Policy
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.unit import Unit
 
 
 @INTERRUPTS.held()
@@ -68,6 +69,7 @@ def decide(
     log_source: str | None = None,
     known: Decision | None = None,
     engine: str | None = None,
+    unit: Unit = "user",
 ) -> Decision:
     """Decide all subsets of the policy's candidates.
 
@@ -105,8 +107,8 @@ def decide(
         Say for each allowed set how biased the sample may be.
     progress
         Told now and then in words how far the search is.
-    view, masked, log_source, engine
-        See `view`, `masked`, `source` and `engine` of `Decision`; noted only.
+    view, masked, log_source, engine, unit
+        See `view`, `masked`, `source`, `engine` and `unit` of `Decision`; noted only.
     known
         An earlier decision of the same question on the same data, perhaps not complete: what it
         proves is not computed again.
@@ -123,6 +125,7 @@ def decide(
         within and above the budget.
     """
     assumed = (*["realised"] * policy.realised, *policy.sample.options)
+    assumed = tuple(name for name in assumed if name != "rows-are-users")
     if assumed and forecast:
         raise InputError(
             f"forecast: not with --{assumed[0]}", hint=f"leave --forecast or --{assumed[0]} away"
@@ -201,6 +204,7 @@ def decide(
         masked=tuple(masked),
         source=log_source,
         engine=engine,
+        unit=unit,
     )
     return replace(decided, guarantee=guarantee(decided))
 

@@ -21,6 +21,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed, untyped
+from fpmonitor.unit import Unit, spoken
 from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
@@ -143,6 +144,8 @@ class Decision(Result):
         Whether absent was a value, exposed its user, or users lacking a candidate were left out.
     users
         Observed users.
+    unit
+        What each of them is: see `fpmonitor.unit`; a user in files of before.
     digest
         Digest of the data that was decided on, keyed by whoever keeps them.
     days
@@ -227,6 +230,7 @@ class Decision(Result):
     view: View = field(default_factory=View)
     masked: tuple[str, ...] | None = None
     users: _Count
+    unit: Unit = "user"
     digest: str
     days: tuple[date, date] | None = None
     made: date | None = None
@@ -397,7 +401,7 @@ class Decision(Result):
         return self._told("unknown", (), users)
 
     def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
-        reason = self._reason(verdict, because, users)
+        reason = spoken(self._reason(verdict, because, users), self.unit)
         return {"verdict": verdict, "because": list(because), "reason": reason}
 
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
@@ -460,6 +464,8 @@ class Decision(Result):
         for name in ("names", "must", "never", "asked_before"):
             if not content[name]:
                 del content[name]
+        if self.unit == "user":
+            del content["unit"]
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
@@ -522,12 +528,13 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
-_OF_DATA = ("users", "digest", "days")
+_OF_DATA = ("users", "unit", "digest", "days")
 
 
 class _Data(msgspec.Struct):
     users: _Count
     digest: str
+    unit: Unit = "user"
     days: tuple[date, date] | None = None
 
 

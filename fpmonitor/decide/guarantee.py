@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.unit import VISITOR_RULE, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.policy import Drawn, SampleModel
+    from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
@@ -23,7 +25,8 @@ _NAMED = 3
 
 def guarantee(decision: Decision | LevelDecision) -> str:
     """Say what holds, for whom, and on what assumptions, by the other members of a decision."""
-    return " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
+    said = " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
+    return spoken(said, decision.unit)
 
 
 def limits(
@@ -33,6 +36,7 @@ def limits(
     delta: float,
     together: bool = False,
     sample: SampleModel = PLAIN_DRAWS,
+    unit: Unit = "user",
 ) -> str:
     """Say what limits of exposures promise: each for its set, or all sets together."""
     whose = (
@@ -43,11 +47,12 @@ def limits(
     looks = "however often one asks again while users are added"
     if sample.looked_at_once:
         looks = "asked once" + ", of users drawn by the shares of strata" * bool(sample.strata)
-    return (
+    said = (
         f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
         f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
         + f" {unobserved(sample)}".rstrip()
     )
+    return spoken(said, unit)
 
 
 def draws(sample: SampleModel) -> str:
@@ -70,6 +75,8 @@ def draws(sample: SampleModel) -> str:
         said += f", within each of the {number} strata of {strata.by}, whose shares are taken " + (
             "as given" if strata.exact else "to be within the limits that were given"
         )
+    if sample.rows_are_users:
+        said += "; each row is taken for a user"
     return said
 
 
@@ -191,6 +198,11 @@ def _masked(decision: Decision | LevelDecision) -> str:
     return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
 
 
+def _visitors(decision: Decision | LevelDecision) -> str:
+    """Say by what rule visitors were told."""
+    return f"Each visitor is {VISITOR_RULE}; a HAR file is one." * (decision.unit == "visitor")
+
+
 def _confirmed(decision: Decision | LevelDecision) -> str:
     """Say what was tested on users of whom the search saw none."""
     tested = decision.confirmation
@@ -226,4 +238,14 @@ def _asked_before(decision: Decision | LevelDecision) -> str:
     )
 
 
-_CLAUSES = (_promise, _asked_before, _confirmed, _unobserved, _blocked, _absent, _coverage, _masked)
+_CLAUSES = (
+    _promise,
+    _asked_before,
+    _visitors,
+    _confirmed,
+    _unobserved,
+    _blocked,
+    _absent,
+    _coverage,
+    _masked,
+)

@@ -26,6 +26,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed, untyped
+from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class LevelDecision(Result):
     policy: Policy
     setting: Setting
     missing: Missing
+    unit: Unit = "user"
     users: int
     digest: str
     guarantee: str
@@ -278,6 +280,8 @@ class LevelDecision(Result):
         for name in ("design", "drawn", "coverage", "masked"):
             if not content[name]:
                 del content[name]
+        if self.unit == "user":
+            del content["unit"]
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]

@@ -28,12 +28,14 @@ class ColumnMap:
     ignore
         Columns of a wide log that are no APIs.
     null
-        What a JSON `null` in a wide record means: a value that the API returned, or absent.
+        What a JSON `null` in a wide record means: absent, or a value that the API returned.
     apis
         Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
         is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    absent
+        Texts (`NA`, `-`) that stand for a missing value, in every format.
     visitor
         Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
     log_format
@@ -48,9 +50,10 @@ class ColumnMap:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
-    null: Literal["value", "absent"] = "value"
+    null: Literal["value", "absent"] = "absent"
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+    absent: frozenset[str] = frozenset()
     visitor: bool = False
     log_format: str = ""
 
@@ -76,7 +79,7 @@ class ColumnMap:
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
+        """Read a column map: tables `[columns]` and `[apis]`, lists `ignore` and `null`.
 
         Raises
         ------
@@ -86,7 +89,7 @@ class ColumnMap:
         content = read_toml(path, "column map")
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
-        null = content.pop("null", "value")
+        null = content.pop("null", "absent")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
         visitor = content.pop("visitor", False)
@@ -112,11 +115,28 @@ class ColumnMap:
             )
         if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
-        if null not in ("value", "absent"):  # a list has no hash
-            raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
+        absent = null if isinstance(null, list) else []
+        if not all(isinstance(text, str) for text in absent):
+            raise InputError(
+                f"column map {path}: null must be a list of texts",
+                hint='write numbers in quotes, as in null = ["NA", "-1"]',
+            )
+        if not isinstance(null, list) and null not in ("value", "absent"):  # a table has no hash
+            raise InputError(
+                f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
+            )
         for name, switch in (("flatten", flatten), ("visitor", visitor)):
             if not isinstance(switch, bool):
                 raise InputError(f"column map {path}: {name} must be true or false")
         if not isinstance(log_format, str):
             raise InputError(f"column map {path}: log_format must be text")
-        return cls(columns, frozenset(ignore), null, apis, flatten, visitor, log_format)
+        return cls(
+            columns,
+            frozenset(ignore),
+            "value" if null == "value" else "absent",
+            apis,
+            flatten,
+            frozenset(absent),
+            visitor,
+            log_format,
+        )

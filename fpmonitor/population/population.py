@@ -68,6 +68,7 @@ from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from fpmonitor.unit import Unit, check_limits, weakest
 from fpmonitor.vocabulary import FAMILIES, columns_of, meaning, split_names
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -168,6 +169,11 @@ class Population:
         # A name comes from a log, where a client may have put anything.
         others = self.apis if self.audience is Audience.OWNER else ()
         return UnknownNameError("API", api, {*self.means.values(), *others})
+
+    @cached_property
+    def unit(self) -> Unit:
+        """What each of them is: where logs differ, what all can be taken for."""
+        return weakest(self.snapshot.units)
 
     @cached_property
     def users(self) -> int:
@@ -560,10 +566,12 @@ class Population:
         UnknownNameError
             An API that was never observed.
         InputError
-            One of them tells clusters.
+            One of them tells clusters; or limits are asked for of rows that may be no users.
         UndecidableError
             `missing` is `drop`, and nobody has all of them; for others, fewer than k.
         """
+        if not question.counted:
+            check_limits(self.snapshot.units, rows_are_users=question.sample.rows_are_users)
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
         sample = question.sample

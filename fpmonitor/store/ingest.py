@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from shlex import quote
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 
@@ -24,12 +24,9 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
     MAX_APIS,
     NOT_UTF_8,
-    NUMBER_IN_DOUBT,
     RECODE,
     ROW,
-    CodedRows,
     Collector,
-    InexactReadingError,
     Refused,
     Reject,
     Scan,
@@ -288,11 +285,10 @@ def _ingest_group(
     logs, collector = [log for log, _ in group], group[0][1]
     if not (all(map(_is_small, logs)) and len({type(one) for _, one in group}) == 1):
         return None
-    reading = reading_of(collector, column_map)
     before = logs_that_begin(database, [beginning_of(log) for log in logs])
     marks: list[Marks] = []
     for log in logs:
-        mark = _marks_of_head(log, reading, before)
+        mark = _marks_of_head(log, reading_of(log, collector, column_map), before)
         if mark is None:
             return None
         marks.append(mark)
@@ -337,18 +333,13 @@ def _ingest_together(
             if hasattr(collector, "check_columns") and not known.issuperset(names):
                 collector.check_columns(log, column_map, known)
             known.update(names)
-        while scan is not None:
-            try:
-                _stage_all(database, scan)
-                with database.transaction():
-                    return _store_together(database, logs, collector, scan, counts, started=started)
-            except InexactReadingError:
-                scan = scan.exact and scan.exact()
+        _stage_all(database, scan)
+        with database.transaction():
+            return _store_together(database, logs, collector, scan, counts, started=started)
     except (_NotApartError, InputError, duckdb.Error, OSError):
         return None  # one after the other, it shows which log is to blame
     finally:
         database.run("ingest/forget_staged")
-    return None
 
 
 def _marks_of_head(log: LogFile, reading: bytes, before: Sequence[StoredLog]) -> Marks | None:
@@ -472,7 +463,7 @@ def ingest(
         before = log.path.stat()
         log.check_expansion()
         stored_before = logs_that_begin(database, [beginning_of(log)])
-        reading = reading_of(collector, column_map)
+        reading = reading_of(log, collector, column_map)
         most = before.st_size if log.compression == "uncompressed" else None
         with ThreadPoolExecutor(max_workers=1) as beside:
             hashing = beside.submit(marks_of, log, reading, most, stored_before)
@@ -484,25 +475,21 @@ def ingest(
                 if continued := stored_beginning(log, marks, stored_before):
                     log = replace(log, stored_as=continued.origin)
             _check_columns(database, log, collector, column_map)
-            scan = _staged(database, collector.scan(log, column_map))
+            scan = collector.scan(log, column_map)
+            _stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
         _check_same_file(log, before)
         repeated = _repeated(database, log, mark.digest, started)
         if repeated:
             return repeated
-        store = partial(
-            _store, database, log, collector, mark=mark, started=started, progress=progress
-        )
-        while True:
-            try:
-                with database.transaction():
-                    report = store(scan)
-                    if scan.by_column:  # the log was read until now
-                        _check_same_file(log, before, may_grow=False)
-                    return report
-            except InexactReadingError:
-                scan = _staged(database, _exact(scan))
+        with database.transaction():
+            report = _store(
+                database, log, collector, scan, mark=mark, started=started, progress=progress
+            )
+            if scan.by_column:  # the log was read until now
+                _check_same_file(log, before, may_grow=False)
+            return report
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
@@ -655,15 +642,6 @@ def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> Inpu
     )
 
 
-def _staged(database: Database, scan: Scan) -> Scan:
-    """Stage the records of a log; return the scan by which they could be read."""
-    try:
-        _stage_all(database, scan)
-    except InexactReadingError:
-        return _staged(database, _exact(scan))
-    return scan
-
-
 def _stage_all(database: Database, scan: Scan) -> None:
     _forget_refused(database)
     with database.transaction():
@@ -678,33 +656,13 @@ def _forget_refused(database: Database) -> None:
         database.run("ingest/forget_refused")
 
 
-def _exact(scan: Scan) -> Scan:
-    return cast("Callable[[], Scan]", scan.exact)()
-
-
 def _stage(database: Database, scan: Scan) -> None:
     columns: Sequence[str] = ["api", "status", "value"]
     if scan.apis is not None:
         columns = [ROW] if scan.by_column else _value_columns(scan)
-    stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
     named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
-    fragments = {
-        "scan": statement(named, scan=scan.select),
-        "columns": ", ".join(dict.fromkeys(columns)),
-    }
-    if scan.coded is None:
-        stage(fragments=fragments | {"table": "staged"})
-        return
-    table = "staged"
-    for batch in scan.coded.batches():
-        try:
-            with database.frame("coded_batch", batch):
-                stage(fragments=fragments | {"table": table})
-        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
-            raise InexactReadingError from error
-        if table == "staged_batch":
-            database.run("ingest/append_batch")
-        table = "staged_batch"
+    fragments = {"scan": statement(named, scan=scan.select), "columns": ", ".join(columns)}
+    database.run("ingest/stage", key=database.meta("user_key"), fragments=fragments)
 
 
 def _values_of(scan: Scan, column: str) -> dict[str, str]:
@@ -717,9 +675,7 @@ def _values_of(scan: Scan, column: str) -> dict[str, str]:
 
 
 def _value_columns(scan: Scan) -> Sequence[str]:
-    """Columns of a staged wide log that hold the values of its APIs, or their codes."""
-    if scan.coded is not None:
-        return scan.coded.columns
+    """Columns of a staged wide log that hold the values of its APIs."""
     return [f"v{i}" for i in range(len(scan.apis or ()))]
 
 
@@ -768,8 +724,6 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
         database.run("ingest/view_values", fragments={"values": scan.select})
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
-    elif scan.coded is not None:
-        _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
     else:
         _add_raw_values(database, scan, numbers)
     database.run("ingest/read_values")
@@ -785,28 +739,14 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     database.run("ingest/code_values")
 
 
-def _add_coded_values(
-    database: Database, coded: CodedRows, apis: Sequence[int], *, json: bool
-) -> None:
-    for column in dict.fromkeys(coded.columns):
-        fragments = {"column": column}
-        with database.frame("dictionary", coded.dictionary(column)):
-            database.run("ingest/add_raw_values_coded", fragments=fragments, apis=apis, json=json)
-
-
 def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
-    for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
+    for api, column in zip(apis, _value_columns(scan), strict=True):
         database.run(
             "ingest/add_raw_values_wide",
             fragments=_values_of(scan, column),
             api=api,
-            json=scan.values_are_json and i not in scan.plain,
+            json=scan.values_are_json,
         )
-    if not scan.plain:
-        return
-    doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
-    if doubts[0][0]:
-        raise InexactReadingError
 
 
 def canonical_json(text: str) -> str:
@@ -866,9 +806,8 @@ def _store_observations(
         contested()
         return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    form = "raw" if scan.coded is None else "code"
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
-        value = {**_values_of(scan, column), "form": form}
+        value = _values_of(scan, column)
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
             database.run("ingest/contest_wide", fragments=value, api=apis[name])

@@ -98,7 +98,8 @@ class Resolution:
 
 
 @cache
-def _content() -> dict[str, Any]:
+def entries() -> dict[str, Any]:
+    """Return `apis.json` as it is."""
     text = (resources.files("fpmonitor.vocabulary") / "apis.json").read_text(encoding="utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
@@ -114,13 +115,13 @@ def known_apis() -> dict[str, Api]:
             group=entry["group"],
             standard=entry["standard"],
         )
-        for name, entry in _content()["apis"].items()
+        for name, entry in entries()["apis"].items()
     }
 
 
 def aliases_of(source: str) -> dict[str, str]:
     """Name in a source -> API, for the names that the vocabulary lists; empty for other sources."""
-    aliases: dict[str, str] = _content()["aliases"].get(source, {})
+    aliases: dict[str, str] = entries()["aliases"].get(source, {})
     return aliases
 
 
@@ -146,7 +147,7 @@ def entry_of(api: str) -> Api:
 @cache
 def same_information(api: str) -> tuple[str, ...]:
     """APIs that tell by another name what an API or one of its selectors tells, sorted."""
-    groups: Iterable[list[str]] = _content()["information"].values()
+    groups: Iterable[list[str]] = entries()["information"].values()
     told = {name for names in groups if any(_is_part(api, one) for one in names) for name in names}
     return tuple(sorted(name for name in told if not _is_part(api, name)))
 
@@ -160,7 +161,7 @@ def randomised_in(api: str) -> dict[str, Randomised]:
     """Browser families that randomise this very API, selector included, by design."""
     return {
         family: Randomised(**known)
-        for family, known in _content()["randomised"].get(api, {}).items()
+        for family, known in entries()["randomised"].get(api, {}).items()
     }
 
 
@@ -182,10 +183,10 @@ def api_of_instrumented(source: str, symbol: str) -> str:
     """
     path = _PROTOTYPE.sub(".", symbol.removesuffix(" getter").removesuffix(" setter"))
     owner, _, member = path.rpartition(".")
-    name = f"{_content()['objects'].get(owner, owner)}.{member}"
+    name = f"{entries()['objects'].get(owner, owner)}.{member}"
     if media := _MATCH_MEDIA.fullmatch(symbol):
         name = f"css:{media[1]}"
-    name = _content()["inherited"].get(name, name)
+    name = entries()["inherited"].get(name, name)
     return name if name in known_apis() else f"x:{source}:{symbol}"
 
 
@@ -345,7 +346,7 @@ def folded(name: str) -> str:
 @cache
 def _columns() -> dict[str, tuple[str, ...]]:
     """Return what columns are called, folded, and the APIs that they may hold."""
-    content = _content()
+    content = entries()
     objects: dict[str, list[str]] = defaultdict(list)
     for path, interface in content["objects"].items():
         objects[interface].append(path)
@@ -389,7 +390,7 @@ def resolve(name: str) -> list[Resolution]:
     instrumented = api_of_instrumented("any", name)
     if not found and not instrumented.startswith("x:"):
         found.append(Resolution("instrumentation", name, instrumented))
-    sources = _content()["aliases"]
+    sources = entries()["aliases"]
     found += [
         Resolution(source, name, sources[source][name])
         for source in sources
@@ -399,6 +400,6 @@ def resolve(name: str) -> list[Resolution]:
     found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
-        names |= _content()["columns"].keys()
+        names |= entries()["columns"].keys()
         raise UnknownNameError("name of an API", name, nearest(name) or names)
     return found

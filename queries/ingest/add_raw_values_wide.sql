@@ -5,6 +5,5 @@ SELECT
     $api::INTEGER,
     CASE WHEN $json AND raw = 'undefined' THEN 'undefined' WHEN $json AND starts_with(raw, 'error:') THEN 'error' ELSE 'value' END,
     raw,
-    $json::BOOLEAN,
-    NULL
+    $json::BOOLEAN
 FROM (SELECT DISTINCT {column} AS raw FROM ({values}) AS log_value WHERE {column} IS NOT NULL)

@@ -4,7 +4,6 @@ SELECT
     api_id,
     status,
     raw,
-    code,
     CASE
         WHEN strlen(full_text) > $large THEN 'sha256:' || sha256(full_text)[:32] || ':' || length(full_text)
         ELSE full_text

@@ -4,7 +4,6 @@ SELECT
     api_id,
     status,
     raw,
-    code,
     CASE
         WHEN status = 'undefined' OR (status = 'error' AND is_json AND cell = 'null') THEN NULL
         WHEN is_json AND cell[1] = '"' THEN cell::JSON ->> '$'
