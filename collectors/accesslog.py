@@ -136,7 +136,7 @@ class AccesslogCollector:
         """
         requests = self._read(log, column_map)
         self._lines = requests.lines
-        self.unit = self._unit_of(log, column_map, requests.members)
+        self.unit = self.unit_of(log, column_map)
         headers = {api: _header(requests, api) for api in requests.members.apis}
         fields = {"user": self._user(log, requests), "time": _time(requests)}
         problem = (
@@ -155,16 +155,33 @@ class AccesslogCollector:
         )
 
     def _read(self, log: LogFile, column_map: ColumnMap) -> _Requests:
+        return _read(self._inside(log, column_map), column_map)
+
+    def _inside(self, log: LogFile, column_map: ColumnMap) -> LogFile:
+        """Return the log, or that of the lines inside."""
         if self._log is None or self._log.label != log.label:
             self.recognises(log, column_map)
-        return _read(self._log or log, column_map)
+        return self._log or log
 
-    def _unit_of(self, log: LogFile, column_map: ColumnMap, members: RequestMembers) -> Unit:
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Nothing names users, and nobody said it; or the form of the lines is none.
+        """
         if column_map.visitor:
             return "visitor"
         if column_map.columns.get("user") == "row":
             return "row"
-        if members.user is None:
+        log = self._inside(log, column_map)
+        if forms_of(log, column_map.log_format):
+            sample = head_sample(log, column_map.log_format)
+            columns = [Column(name) for name in sample]
+        else:
+            columns, sample = _head(log)
+        if request_members(columns, sample, column_map).user is None:
             raise refuse_requests(log.label, self.name)
         return "user"
 
