@@ -74,7 +74,13 @@ def test_what_is_no_extension_of_ours_is_told(change: dict[str, str | None]) -> 
 def monitor_of(folder: Path) -> Monitor:
     log = folder / "log.jsonl"
     rows = [
-        {"user": f"u{i}", "a": "x" if i < 12 else f"{i}", "b": i, "c": "y" * 300, "d": i % 2}
+        {
+            "user": f"u{i}",
+            "a": "x" if i < 12 else f"{i}",
+            "b": f"v{i // 3}",
+            "c": "y" * 300,
+            "d": i % 2,
+        }
         for i in range(20)
     ]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
