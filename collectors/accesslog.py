@@ -130,7 +130,7 @@ class AccesslogCollector:
         """
         requests = _read(log, column_map)
         self._lines = requests.lines
-        self.unit = self._unit_of(log, column_map, requests.members)
+        self.unit = self.unit_of(log, column_map)
         headers = {api: _header(requests, api) for api in requests.members.apis}
         fields = {"user": self._user(log, requests), "time": _time(requests)}
         problem = (
@@ -148,11 +148,22 @@ class AccesslogCollector:
             values_are_json=False,
         )
 
-    def _unit_of(self, log: LogFile, column_map: ColumnMap, members: RequestMembers) -> Unit:
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Nothing names users, and nobody said it; or the form of the lines is none.
+        """
         if column_map.visitor:
             return "visitor"
         if column_map.columns.get("user") == "row":
             return "row"
+        if forms_of(log, column_map.log_format):
+            members = _read_text(log, column_map).members
+        else:
+            members = request_members(*_head(log), column_map)
         if members.user is None:
             raise refuse_requests(log.label, self.name)
         return "user"

@@ -136,7 +136,7 @@ def _count_lines(log: LogFile) -> int:
 
 def _broken_records(log: LogFile, width: int) -> int:
     broken = 0
-    with _text(log) as text:
+    with decoded(log) as text:
         reader = csv.reader(text, delimiter=delimiter_of(log), strict=True)
         while True:
             try:
@@ -150,7 +150,8 @@ def _broken_records(log: LogFile, width: int) -> int:
 
 
 @contextmanager
-def _text(log: LogFile) -> Iterator[io.TextIOWrapper]:
+def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
+    """Open the text of a log; bytes that are not UTF-8 are marked."""
     csv.field_size_limit(_READ_BYTES)
     with log.open() as file:
         yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
@@ -212,7 +213,7 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     """Return the records below the header, each with its first line; blank lines are skipped."""
     delimiter = delimiter_of(log)
-    with _text(log) as text:
+    with decoded(log) as text:
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1

@@ -13,6 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.render.numbers import percent
@@ -22,6 +23,7 @@ from fpmonitor.store.transforms import read_transforms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.disclosure import Audience
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
@@ -165,6 +167,19 @@ def note_coverage(
         note(f"{api}: {having} have a value; {said}", quiet=quiet)
     if len(lacked) > _NOTED:
         note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
+
+
+def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
+    """Note on stderr of which candidates nothing is known, and which of the others users lack."""
+    k, lacks = decision.policy.k, decision.no_evidence
+    for api, lack in list(lacks.items())[:_NOTED]:
+        note(f"no evidence about {api}: {lack_in_words(lack, k)}", quiet=quiet)
+    if len(lacks) > _NOTED:
+        note(f"... and no evidence about {len(lacks) - _NOTED:,} more APIs", quiet=quiet)
+    if lacks:
+        note("no list holds an API without evidence; --assume NAME takes one in", quiet=quiet)
+    coverage = {api: had for api, had in (decision.coverage or {}).items() if api not in lacks}
+    note_coverage(coverage, k, missing=decision.missing, quiet=quiet)
 
 
 def note_view(population: Population, k: int) -> None:

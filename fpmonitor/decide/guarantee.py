@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ def _choice(decision: Decision | LevelDecision) -> str:
 
 def _absent(decision: Decision | LevelDecision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
-    if decision.missing == "value" and not scarce(decision.coverage or {}):
+    lacked = {api for api, _ in scarce(decision.coverage or {})}
+    if decision.missing == "value" and not lacked - decision.no_evidence.keys():
         return ""
     return {
         "value": "Users without a value of an API count as if they shared one.",
@@ -173,7 +175,11 @@ def _absent(decision: Decision | LevelDecision) -> str:
 
 def _coverage(decision: Decision | LevelDecision) -> str:
     """Name the candidates that many lack."""
-    lacked = scarce(decision.coverage or {})
+    lacked = [
+        (api, share)
+        for api, share in scarce(decision.coverage or {})
+        if api not in decision.no_evidence
+    ]
     if not lacked:
         return ""
     few = f"fewer than {decision.policy.k} users"
@@ -184,6 +190,28 @@ def _coverage(decision: Decision | LevelDecision) -> str:
     if len(lacked) > _NAMED:
         named.append(f"and {len(lacked) - _NAMED:,} more")
     return f"Not all users have a value of {', '.join(named)}."
+
+
+def _assumed(decision: Decision | LevelDecision) -> str:
+    """Name the candidates that were taken in without evidence."""
+    if not decision.assumed:
+        return ""
+    named = [
+        f"{api} ({lack_in_words(lack, decision.policy.k)})"
+        for api, lack in sorted(decision.assumed.items())
+    ]
+    return f"It is assumed that the data show what these return: {', '.join(named)}."
+
+
+def _no_evidence(decision: Decision | LevelDecision) -> str:
+    """Name the candidates of which nothing is known."""
+    lacking = sorted(decision.no_evidence)
+    if not lacking:
+        return ""
+    named = lacking[:_NAMED]
+    if len(lacking) > _NAMED:
+        named.append(f"and {len(lacking) - _NAMED:,} more")
+    return f"There is no evidence about {', '.join(named)}: no list holds them."
 
 
 def _masked(decision: Decision | LevelDecision) -> str:
@@ -239,13 +267,6 @@ def _asked_before(decision: Decision | LevelDecision) -> str:
 
 
 _CLAUSES = (
-    _promise,
-    _asked_before,
-    _visitors,
-    _confirmed,
-    _unobserved,
-    _blocked,
-    _absent,
-    _coverage,
-    _masked,
+    *(_promise, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
+    *(_absent, _assumed, _no_evidence, _coverage, _masked),
 )

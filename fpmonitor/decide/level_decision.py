@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from fpmonitor.decide.decision import (
 )
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.population.evidence import Lack
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
@@ -76,6 +77,8 @@ class LevelDecision(Result):
         How many users count where not all that were observed do; null where all do.
     policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
         As in `Decision`.
+    assumed
+        As in `Decision`; a decision about levels is about no other APIs without evidence.
     names, proof
         As in `Decision`; the limits of the proof are by the sum of the levels above the lowest.
     """
@@ -101,6 +104,7 @@ class LevelDecision(Result):
     source: str | None = None
     masked: tuple[str, ...] = ()
     coverage: Mapping[str, float | None] | None = None
+    assumed: Mapping[str, Lack] = field(default_factory=dict)
     names: Mapping[str, str]
     design: DesignPart | None = None
     drawn: Drawn | None = None
@@ -112,6 +116,7 @@ class LevelDecision(Result):
     universe = None
     asked_before = 0
     confirmation = None
+    no_evidence: ClassVar[Mapping[str, Lack]] = {}
 
     @property
     def fixed(self) -> str:
@@ -277,7 +282,7 @@ class LevelDecision(Result):
         for name in ("allow", "block", "undecided"):
             content[name] = [self.shown(vector) for vector in getattr(self, name)]
         content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("design", "drawn", "coverage", "masked"):
+        for name in ("design", "drawn", "coverage", "masked", "assumed"):
             if not content[name]:
                 del content[name]
         if self.unit == "user":

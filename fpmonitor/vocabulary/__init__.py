@@ -88,6 +88,35 @@ class Randomised:
     source: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variety:
+    """How many different values browsers are known to return.
+
+    Attributes
+    ----------
+    users, values
+        So many users, increasing, and the different values to expect among them.
+    source
+        The public table that has them, or the standard that makes them one.
+    """
+
+    users: tuple[int, ...]
+    values: tuple[int, ...]
+    source: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all browsers are known to return the same."""
+        return max(self.values) <= 1
+
+    def among(self, users: int) -> int | None:
+        """Return how many to expect at least among so many users; None for too few to say."""
+        return max(
+            (most for least, most in zip(self.users, self.values, strict=True) if least <= users),
+            default=None,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What a name means: `api` is what fpmonitor calls what `source` calls `name`."""
@@ -163,6 +192,25 @@ def randomised_in(api: str) -> dict[str, Randomised]:
         family: Randomised(**known)
         for family, known in entries()["randomised"].get(api, {}).items()
     }
+
+
+@cache
+def variety_of(api: str) -> Variety | None:
+    """How many values browsers return of this very API, selector included; None if not known."""
+    known = _varieties()
+    entry = known["apis"].get(api)
+    if entry is None:
+        return None
+    return Variety(
+        users=tuple(known["users"]), values=tuple(entry["values"]), source=entry["source"]
+    )
+
+
+@cache
+def _varieties() -> dict[str, Any]:
+    text = (resources.files("fpmonitor.vocabulary") / "variety.json").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def api_of(source: str, name: str) -> str:
