@@ -22,6 +22,7 @@ from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES
 from fpmonitor.sql import quote_text
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -48,18 +49,19 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     if start == b"[" or not (start == b"{" or log.format in {"csv", "parquet"}):
         return log
     user = column_map.name_of("user")
-    fields = {*map(column_map.name_of, ("user", "time", "source", "api"))}
+    fields = {*map(column_map.name_of, ("user", "time", "source", "api", "value"))}
+    others = fields | column_map.ignore | {*column_map.apis}
     if start == b"{" and _is_one_value(log):
         content = _content(log)
         rows = unfolded(content, user, log.label) if isinstance(content, dict) else None
         if rows is not None:
             lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
             log = _copy(log, lines)
-    elif start != b"{" and (columns := _columns_of_json(log, fields | column_map.ignore)):
+    elif start != b"{" and (columns := _columns_of_json(log, others)):
         log = _from_table(log, columns)
     if log.format == "jsonl":
         for _ in range(_MOST_TIMES):
-            texts = _texts_of_json(list(records_of(log.head)), fields | column_map.ignore)
+            texts = _texts_of_json(records_of(log.head), others)
             if not texts:
                 break
             log = _copy(log, _read_texts(log, texts))
@@ -97,12 +99,15 @@ def _content(log: LogFile) -> Any:
 
 
 def _columns_of_json(log: LogFile, others: Collection[str]) -> set[str]:
-    """Columns of a table of which every text is a JSON object, as far as its beginning shows."""
+    """Columns of a table of which every text is a JSON object, as far as its beginning shows.
+
+    An API of the vocabulary may return an object: such a column stays one API.
+    """
     sample = reader_of(log).sample(log)
     return {
         name
         for name, texts in sample.items()
-        if name not in others and texts and all(map(_is_object, texts))
+        if name not in others and texts and all(map(_is_object, texts)) and not meanings(name)
     }
 
 
@@ -178,7 +183,7 @@ def _texts_of_json(records: Iterable[Mapping[str, Any]], others: Collection[str]
 def _texts_of(seen: Mapping[str, list[Any]], depth: int) -> _Texts:
     found: _Texts = {}
     for name, values in seen.items():
-        if all(map(_is_object, values)):
+        if all(map(_is_object, values)) and not meanings(name):
             found[name] = None
         elif depth < MAX_DEPTH and all(isinstance(value, dict) for value in values):
             inner: dict[str, list[Any]] = {}
