@@ -1,48 +1,52 @@
-"""Access logs of Apache and nginx: what each request's headers said of the browser."""
+"""Logs of web servers, and of what stands before them: what each request said of the browser."""
 
 from __future__ import annotations
 
 import json
-import re
-from contextlib import suppress
-from functools import cache
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors.records import (
-    OF_PAGES,
-    Record,
-    RecordCollector,
-    RecordError,
-    Visit,
-    request_headers,
-    text_lines,
-    value_text,
+from fpmonitor.collectors import json_lines
+from fpmonitor.collectors.log_forms import APACHE_FORMAT, COOKIE, HEADERS
+from fpmonitor.collectors.readers import reader_of
+from fpmonitor.collectors.records import OF_NAVIGATIONS, OF_PAGES
+from fpmonitor.collectors.request_members import USER_AGENT, are_requests, request_members
+from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, select_fields
+from fpmonitor.collectors.text_logs import (
+    PROBLEM,
+    forms_of,
+    head_sample,
+    locate_lines,
+    read_text,
 )
-from fpmonitor.safe_files import strict_json
-from fpmonitor.vocabulary import is_known
+from fpmonitor.collectors.visitors import visitor_name, visitor_parts
+from fpmonitor.collectors.wrapped_logs import unwrapped
+from fpmonitor.duckdb_connection import connect
+from fpmonitor.errors import InputError
+from fpmonitor.logs.contract import Scan
+from fpmonitor.logs.missing import present
+from fpmonitor.sql import quote_name, quote_text
+from fpmonitor.unit import VISITOR_RULE, refuse_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from apachelogs import LogParser
-
+    from fpmonitor.collectors.request_members import RequestMembers
+    from fpmonitor.collectors.text_logs import TextTable
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
+    from fpmonitor.unit import Unit
 
-HEADERS = (
-    "User-Agent", "Accept-Language", "Accept-Encoding", "DNT", "Sec-GPC", "Sec-CH-UA",
-    "Sec-CH-UA-Mobile", "Sec-CH-UA-Platform", "Sec-CH-UA-Platform-Version", "Sec-CH-UA-Arch",
-    "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
-    "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
-)  # fmt: skip
-_TRANSPORT = "transport:"  # what modules of servers and content networks tell of a connection
-COOKIE = "fpm"
-_MAX_LINE = 4000  # characters: the time of apachelogs grows with the cube of a hostile line
-_APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
-_LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
-_OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
-_USER_AGENT = "http:user-agent"
-_MEMBERS = {"user", "host", "time", *(f"http:{one.lower()}" for one in (*HEADERS, *OF_PAGES))}
+_NO_HEADER = "the request has no header that tells the browser"
+_NO_AGENT = (
+    "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
+    "log-line`; --log-format names fields that the log does not name"
+)
+_MODE = "http:sec-fetch-mode"
+_FETCHED = 10_000
+_RULE = VISITOR_RULE.replace("'", "''")
 
 
 def log_line(server: str) -> str:
@@ -54,7 +58,7 @@ def log_line(server: str) -> str:
         `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
     """
     if server == "apache":
-        escaped = _APACHE.replace('"', '\\"')
+        escaped = APACHE_FORMAT.replace('"', '\\"')
         return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
     fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
         f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}"
@@ -66,105 +70,315 @@ def log_line(server: str) -> str:
     )
 
 
-class AccesslogCollector(RecordCollector):
-    """Reads the common, combined and vhost formats, and the two that `log_line` gives.
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """A log of requests as SQL.
+
+    Attributes
+    ----------
+    relation
+        What stands behind FROM.
+    members
+        What its columns are.
+    text
+        Column -> expression of its text; null where it is absent, empty or `-`.
+    whole
+        Expression of a text of the whole record.
+    problem
+        Expression of what is wrong with a line, if anything.
+    lines
+        The table of a text log.
+    """
+
+    relation: str
+    members: RequestMembers
+    text: Mapping[Column, str]
+    whole: str
+    problem: str
+    lines: TextTable | None = None
+
+
+class AccesslogCollector:
+    """Reads logs of requests: text of many forms, and JSON, CSV or Parquet by its members.
 
     A header that a request lacks is absent: browsers send most client hints only after the server
-    has asked for them. Users are those that the cookie `fpm` names, or as is said: see
-    `fpmonitor.unit`.
+    has asked for them. Of requests that fetch no page, headers that tell the resource are left
+    out. Users are those that the cookie `fpm` names, or as is said: see `fpmonitor.unit`.
     """
 
     name: ClassVar[str] = "accesslog"
     rows_are_requests: ClassVar[bool] = True
 
-    def first(self, log: LogFile) -> Sequence[Any]:
-        """Contents of the first good lines; empty for logs in another form."""
-        head = log.head.lstrip()
-        if head[:4] == b"PAR1" or b"\0" in head[:4096]:
-            return []
-        lines = [raw.decode("utf-8", "replace").strip() for raw in head.splitlines()[:20]]
-        if not (_are_ours(lines) if head[:1] == b"{" else any(map(_looks_right, lines))):
-            return []
-        return [record.content for record in islice(self.records(log), 20) if not record.problem]
+    def __init__(self) -> None:
+        self.unit: Unit = "user"
+        self._log: LogFile | None = None
+        self._lines: TextTable | None = None
 
-    def recognises_record(self, record: Any) -> bool:
-        """Whether a line was understood."""
-        return isinstance(record, dict)
+    def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
+        """Whether the first lines are requests in a known form, or have members of requests.
 
-    def records(self, log: LogFile) -> Iterator[Record]:
-        """Split the log into lines, each as an object with `user`, `host`, `time` and headers."""
-        for line, raw in text_lines(log):
-            text = raw.decode("utf-8", "replace").rstrip("\r\n")
-            try:
-                yield Record(line, _parsed(text), None, text)
-            except RecordError as error:
-                yield Record(line, None, str(error), text)
+        Or these are inside the lines: see `unwrapped`.
+        """
+        self._log = log
+        if not _holds_requests(log, column_map):
+            self._log = unwrapped(log)
+            return self._log is not log and _holds_requests(self._log, column_map)
+        return True
 
-    def visit(self, record: Any) -> Visit:
-        """Headers of one request."""
-        headers = {
-            name.removeprefix("http:"): value
-            for name, value in record.items()
-            if name.startswith("http:")
-        }
-        transport = {
-            name: value_text(value)
-            for name, value in record.items()
-            if name.startswith(_TRANSPORT) and is_known(name)
-        }
-        return Visit(request_headers(headers) | transport, self.name)
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
+
+        Raises
+        ------
+        InputError
+            No request has a header that tells the browser, or nobody said who a row is, or
+            `log_format` of the column map is none.
+        """
+        requests = self._read(log, column_map)
+        self._lines = requests.lines
+        self.unit = self.unit_of(log, column_map)
+        headers = {api: _header(requests, api) for api in requests.members.apis}
+        fields = {"user": self._user(log, requests), "time": _time(requests)}
+        problem = (
+            f"COALESCE({requests.problem}, CASE WHEN COALESCE({', '.join(headers.values())}) "
+            f"IS NULL THEN {quote_text(_NO_HEADER)} END"
+        )
+        if self.unit == "visitor":
+            problem += f", CASE WHEN {fields['user']} IS NULL THEN 'does not tell {_RULE}' END"
+        listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(headers.values()))
+        fields["source"] = quote_text(self.name)
+        return Scan(
+            f"SELECT {problem}) AS problem, {select_fields(fields)}, {listed} "  # noqa: S608 -- quoted
+            f"FROM {requests.relation}",
+            tuple(headers),
+            values_are_json=False,
+        )
+
+    def _read(self, log: LogFile, column_map: ColumnMap) -> _Requests:
+        return _read(self._inside(log, column_map), column_map)
+
+    def _inside(self, log: LogFile, column_map: ColumnMap) -> LogFile:
+        """Return the log, or that of the lines inside."""
+        if self._log is None or self._log.label != log.label:
+            self.recognises(log, column_map)
+        return self._log or log
+
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Nothing names users, and nobody said it; or the form of the lines is none.
+        """
+        if column_map.visitor:
+            return "visitor"
+        if column_map.columns.get("user") == "row":
+            return "row"
+        log = self._inside(log, column_map)
+        if forms_of(log, column_map.log_format):
+            sample = head_sample(log, column_map.log_format)
+            columns = [Column(name) for name in sample]
+        else:
+            columns, sample = _head(log)
+        if request_members(columns, sample, column_map).user is None:
+            raise refuse_requests(log.label, self.name)
+        return "user"
+
+    def _user(self, log: LogFile, requests: _Requests) -> str:
+        if self.unit == "row":
+            name = quote_text(f"{log.origin}#")
+            return f"{name} || row_number() OVER () || '#' || md5({requests.whole})"
+        if self.unit == "visitor":
+            whose, agent = _whose(requests), _header(requests, USER_AGENT)
+            return visitor_name(time=_time(requests), whose=whose, agent=agent)
+        return requests.text[requests.members.user] if requests.members.user else "NULL::VARCHAR"
+
+    def visitors(
+        self, log: LogFile, column_map: ColumnMap
+    ) -> Iterator[tuple[str, str, str] | None]:
+        """Tell of each request the day, the address or cookie, and the user agent; else null.
+
+        Raises
+        ------
+        InputError
+            No request has a user agent.
+        """
+        requests = self._read(log, column_map)
+        if USER_AGENT not in requests.members.apis:
+            raise InputError(f"{log.label}: no line has a user agent", hint=_NO_AGENT)
+        parts = visitor_parts(
+            time=_time(requests), whose=_whose(requests), agent=_header(requests, USER_AGENT)
+        )
+        with connect(":memory:") as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute(f"SELECT {', '.join(parts)} FROM {requests.relation}")  # noqa: S608 -- quoted
+            while rows := connection.fetchmany(_FETCHED):
+                for row in rows:
+                    yield None if None in row else row
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        log = self._log or log
+        if self._lines is not None:
+            return locate_lines(log, self._lines, rows)
+        return reader_of(log).locate(log.shortened, rows, refused)
 
 
-def _are_ours(lines: Sequence[str]) -> bool:
-    """Whether JSON lines have members of `log_line` alone, all of them text as nginx writes it."""
-    records: list[object] = []
-    for line in lines:
-        with suppress(ValueError, RecursionError):
-            records.append(json.loads(line))
-    return bool(records) and all(
-        isinstance(record, dict)
-        and _USER_AGENT in record
-        and all(name in _MEMBERS or name.startswith(_TRANSPORT) for name in record)
-        and all(isinstance(value, str) for value in record.values())
-        for record in records
+def _holds_requests(log: LogFile, column_map: ColumnMap) -> bool:
+    if forms_of(log, column_map.log_format):
+        return True
+    try:
+        return are_requests(*_head(log))
+    except InputError:  # a text log whose first line is no header
+        return False
+
+
+def _head(log: LogFile) -> tuple[list[Column], dict[str, list[str]]]:
+    """Columns of a table, and texts of its first records."""
+    reader = reader_of(log)
+    if log.format == "jsonl":
+        sample = _nested_sample(log)
+        columns = [column for column in reader.head_columns(log) if column.name in sample]
+        return [*columns, *_listed(columns, sample)], sample
+    return reader.head_columns(log), reader.sample(log)
+
+
+def _nested_sample(log: LogFile) -> dict[str, list[str]]:
+    """Texts of the first records of JSON lines, nested ones by the names of their columns."""
+    cells: dict[str, list[str]] = {}
+
+    def walk(column: Column, value: object) -> None:
+        if isinstance(value, dict) and len(column.steps) < MAX_DEPTH:
+            for name, inner in value.items():
+                walk(column.within(name), inner)
+        elif isinstance(value, list) and value and all(map(_is_header, value)):
+            for header in value:
+                walk(column.within(header["name"]), header["value"])
+            cells.setdefault(column.name, []).append("[]")
+        elif value is not None:
+            is_text = isinstance(value, str | int | float)
+            cells.setdefault(column.name, []).append(str(value) if is_text else json.dumps(value))
+
+    for record in islice(json_lines.records_of(log.head), SAMPLE_ROWS):
+        for name, value in record.items():
+            walk(Column(name), value)
+    return cells
+
+
+def _is_header(value: object) -> bool:
+    """Whether an element of a list is a header, as Amazon's firewall logs them."""
+    return isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("name", "value"))
+
+
+def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
+    """Columns of headers that are elements of a list, below the column of the list."""
+    known = {column.name for column in columns}
+    return [
+        column.within(name.removeprefix(f"{column.name}."))
+        for column in columns
+        for name in sample
+        if name not in known and name.startswith(f"{column.name}.") and "[]" in sample[column.name]
+    ]
+
+
+def _read(log: LogFile, column_map: ColumnMap) -> _Requests:
+    """Read a log of requests.
+
+    Raises
+    ------
+    InputError
+        It has no header that tells the browser.
+    """
+    if forms_of(log, column_map.log_format):
+        requests = _read_text(log, column_map)
+    else:
+        requests = _read_table(log.shortened, column_map)
+    if not requests.members.apis:
+        raise InputError(f"{log.label}: no field is a header of the request", hint=_NO_AGENT)
+    return requests
+
+
+def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
+    table = read_text(log, column_map.log_format)
+    columns = [Column(name) for name in table.names]
+    cells = {column: quote_name(column.name) for column in columns}
+    return _Requests(
+        table.relation,
+        request_members(columns, head_sample(log, column_map.log_format), column_map),
+        {column: _present(cell, column_map) for column, cell in cells.items()},
+        f"concat_ws(chr(31), {', '.join(cells.values())})",
+        quote_name(PROBLEM),
+        table,
     )
 
 
-def _looks_right(line: str) -> bool:
-    return bool(_LINE.fullmatch(line) or _OURS.fullmatch(line))
+def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
+    reader = reader_of(log)
+    columns = reader.survey(log, frozenset())
+    sample = _head(log)[1]
+    listed = _listed(columns, sample)
+    lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}
+    members = request_members([*columns, *listed], sample, column_map)
+    read = [*(column for held in members.apis.values() for column in held), *members.time]
+    read += [column for column in (members.user, members.address) if column is not None]
+    whole = dict.fromkeys(lists.get(column, column) for column in read)
+    is_row = column_map.columns.get("user") == "row"
+    table = reader.read_table([log], list(whole), [], with_whole=is_row)
+    inner = {c: _in_list(table.text[lists[c]], c) for c in read if c in lists}
+    cells = {**table.text, **inner}
+    text = {column: _present(cell, column_map) for column, cell in cells.items()}
+    if log.format == "jsonl":
+        text = {column: _of_list(cell) for column, cell in text.items()}
+    return _Requests(table.relation, members, text, table.whole, "NULL::VARCHAR")
 
 
-def _parsed(line: str) -> dict[str, str | None]:
-    if line.startswith("{"):
-        return _parsed_json(line)
-    if len(line) > _MAX_LINE:
-        raise RecordError(f"longer than {_MAX_LINE:,} characters")
-    for parser in _parsers():
-        with suppress(ValueError):
-            entry = parser.parse(line)
-            sent = getattr(entry, "headers_in", {})  # the common format has none
-            return {f"http:{name.lower()}": value for name, value in sent.items()} | {
-                "user": getattr(entry, "cookies", {}).get(COOKIE),
-                "host": getattr(entry, "remote_host", None),
-                "time": entry.request_time.isoformat(),
-            }
-    raise RecordError("not a line of a known log format")
+def _present(cell: str, column_map: ColumnMap) -> str:
+    return present(f"NULLIF(NULLIF({cell}, ''), '-')", column_map, json=False)
 
 
-def _parsed_json(line: str) -> dict[str, str | None]:
-    try:
-        members = strict_json(line)
-    except (ValueError, RecursionError) as error:
-        raise RecordError("not JSON") from error
-    if not isinstance(members, dict):
-        raise RecordError("not a JSON object")
-    # nginx writes the empty text for a header that the request lacks.
-    return {name: text for name, text in members.items() if isinstance(text, str) and text}
+def _in_list(cell: str, header: Column) -> str:
+    """Value of a header that is an element of a list."""
+    listed = f'json_transform({cell}, \'[{{"name": "VARCHAR", "value": "VARCHAR"}}]\')'
+    name = quote_text(header.steps[-1].lower())
+    return f"list_filter({listed}, lambda header: lower(header.name) = {name})[1].value"
 
 
-@cache
-def _parsers() -> tuple[LogParser, ...]:
-    from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser  # noqa: PLC0415 -- slow to load
+def _of_list(cell: str) -> str:
+    """Text of a list of texts, as of headers in Caddy and Go."""
+    listed = f"array_to_string(json_transform({cell}, '[\"VARCHAR\"]'), ', ')"
+    return (
+        f"CASE WHEN starts_with({cell}, '[') AND json_valid({cell}) THEN {listed} ELSE {cell} END"
+    )
 
-    formats = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
-    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in formats)
+
+def _first_of(cells: Sequence[str]) -> str:
+    return cells[0] if len(cells) == 1 else f"COALESCE({', '.join(cells)})"
+
+
+def _header(requests: _Requests, api: str) -> str:
+    """Value of a header; what tells the resource only of a request for a page."""
+    value = _first_of([requests.text[column] for column in requests.members.apis[api]])
+    if api.removeprefix("http:") not in OF_NAVIGATIONS:
+        return value
+    mode = requests.members.apis.get(_MODE)
+    if mode is None:
+        return "NULL::VARCHAR"
+    told = _first_of([requests.text[column] for column in mode])
+    return f"CASE WHEN {told} = 'navigate' THEN {value} END"
+
+
+def _time(requests: _Requests) -> str:
+    return " || ' ' || ".join(requests.text[c] for c in requests.members.time) or "NULL::VARCHAR"
+
+
+def _whose(requests: _Requests) -> str:
+    """Cookie or address of a request; of the list of proxies, the first."""
+    members = requests.members
+    cells = [requests.text[column] for column in (members.user, members.address) if column]
+    if not cells:
+        return "NULL::VARCHAR"
+    first = f"split_part({_first_of(cells)}, ',', 1)"
+    return f"regexp_replace({first}, '^([0-9.]+|\\[.*\\]):[0-9]+$', '\\1')"  # Envoy's has a port

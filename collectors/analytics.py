@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.records import first_records
 from fpmonitor.collectors.renamed import RenamedCollector
 from fpmonitor.collectors.results import holds_result
+from fpmonitor.collectors.table_rows import first_of
 from fpmonitor.vocabulary.products import Product, product_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AnalyticsCollector(RenamedCollector):
         return (
             any(self.api_of_column(column) for column in columns)
             and self.recognises_named(log, column_map)
-            and not any(map(holds_result, first_records(log)))
+            and not any(map(holds_result, first_of(log)))
         )
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:

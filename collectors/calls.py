@@ -72,7 +72,7 @@ class CallsCollector:
         columns = [Column(name) for name in _COLUMNS]
         head = reader_of(log).head_columns(log)
         known = [column for column in columns if column in head]
-        table = reader_of(log).read_table(log, known, [])
+        table = reader_of(log).read_table([log], known, [])
         refuses = log.format == "csv"
         cells = ", ".join(table.text.get(column, "NULL") for column in columns)
         try:

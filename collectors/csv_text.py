@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Survey, Table, too_many_apis
+from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Reject
@@ -65,18 +65,21 @@ def _records_of_head(log: LogFile) -> Iterator[list[str]]:
 def survey(
     log: LogFile,
     whole: Collection[str] | None = None,  # noqa: ARG001 -- all readers take the same
-) -> Survey:
+) -> list[Column]:
     """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
-    return Survey(head_columns(log))
+    return head_columns(log)
 
 
 def read_table(
-    log: LogFile,
+    logs: Sequence[LogFile],
     texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
     values: Sequence[Column],  # noqa: ARG001
-    survey: Survey | None = None,  # noqa: ARG001
+    *,
+    with_nulls: bool = False,  # noqa: ARG001
+    with_whole: bool = False,  # noqa: ARG001
 ) -> Table:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
+    [log] = logs
     names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     _check_refusals(log, len(names))
@@ -133,7 +136,7 @@ def _count_lines(log: LogFile) -> int:
 
 def _broken_records(log: LogFile, width: int) -> int:
     broken = 0
-    with _text(log) as text:
+    with decoded(log) as text:
         reader = csv.reader(text, delimiter=delimiter_of(log), strict=True)
         while True:
             try:
@@ -147,7 +150,8 @@ def _broken_records(log: LogFile, width: int) -> int:
 
 
 @contextmanager
-def _text(log: LogFile) -> Iterator[io.TextIOWrapper]:
+def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
+    """Open the text of a log; bytes that are not UTF-8 are marked."""
     csv.field_size_limit(_READ_BYTES)
     with log.open() as file:
         yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
@@ -209,7 +213,7 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     """Return the records below the header, each with its first line; blank lines are skipped."""
     delimiter = delimiter_of(log)
-    with _text(log) as text:
+    with decoded(log) as text:
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 
@@ -18,7 +17,6 @@ from fpmonitor.collectors.tables import (
     MAX_MEMBERS,
     SAMPLE_ROWS,
     Column,
-    Survey,
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays whole
-_LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
+_Tree: TypeAlias = "dict[str, _Tree | str]"
 
 
 def head_columns(log: LogFile) -> list[Column]:
@@ -69,36 +67,47 @@ def _nested_columns(column: Column, value: object) -> Iterator[Column]:
             yield from _nested_columns(column.within(name), inner)
 
 
-def survey(log: LogFile, whole: Collection[str] | None = None) -> Survey:
+def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
     """Members of all records; the log is read through, since any line may bring another.
 
     A member that is an object wherever it is not null is nested, unless it is too deep, or has so
     many members that their names are data.
     """
     with in_memory() as connection:
-        columns, uniform, has_null, has_objects = _members(connection, log, nested=False)
+        columns, has_objects = _members(connection, log, nested=False)
         if Column(ATTRIBUTES) in columns:
-            inner, inner_uniform, _, _ = _members(connection, log, nested=True)
-            columns, uniform = columns + inner, uniform and inner_uniform
-        top = columns
-        if has_objects and whole is not None:
-            tree = _structure(connection, log)
-            kept = {ATTRIBUTES, *whole}
-            columns = [
-                leaf
-                for column in top
-                for leaf in (
-                    [column]
-                    if column.steps[0] in kept and not column.is_attribute
-                    else _leaves(column, tree)
-                )
-            ]
-    if columns != top:
-        return Survey(columns, None)
-    plain = frozenset(columns) - _columns_in_doubt(log)
-    if uniform:
-        return Survey(columns, "null", plain)
-    return Survey(columns, None if has_null else "absent", plain)
+            columns += _members(connection, log, nested=True)[0]
+        if not has_objects or whole is None:
+            return columns
+        tree = _structure(connection, log)
+    return _unfolded(columns, tree, whole)
+
+
+def survey_of_records(
+    records: Iterable[Mapping[str, object]], whole: Collection[str] | None
+) -> list[Column]:
+    """Members of these records, as of `survey`."""
+    columns: dict[Column, None] = {}
+    tree = _Member()
+    for record in records:
+        columns.update(dict.fromkeys(column for column, _ in _cells(record)))
+        tree.add(_structure_of(record))
+    ordered = sorted(columns, key=lambda column: (column.is_attribute, column.name))
+    return ordered if whole is None else _unfolded(ordered, tree, whole)
+
+
+def _unfolded(columns: Sequence[Column], tree: _Member, whole: Collection[str]) -> list[Column]:
+    """Columns, with their leaves in place of nested ones."""
+    kept = {ATTRIBUTES, *whole}
+    return [
+        leaf
+        for column in columns
+        for leaf in (
+            [column]
+            if column.steps[0] in kept and not column.is_attribute
+            else _leaves(column, tree)
+        )
+    ]
 
 
 @dataclass
@@ -121,10 +130,11 @@ def _structure(connection: duckdb.DuckDBPyConnection, log: LogFile) -> _Member:
     found = _Member()
     try:
         rows = connection.execute(
-            f"SELECT DISTINCT json_structure(json)::VARCHAR FROM {_read('read_json_objects', log)}"  # noqa: S608 -- quoted
+            "SELECT DISTINCT json_structure(json)::VARCHAR "  # noqa: S608 -- quoted
+            f"FROM {_read('read_json_objects', [log])}"
         ).fetchall()
     except (duckdb.InternalException, duckdb.InvalidInputException):  # nested too deeply
-        structures: Iterator[object] = map(structure_of, _parsed(line for _, line in _lines(log)))
+        structures: Iterator[object] = map(_structure_of, _parsed(line for _, line in _lines(log)))
     else:
         structures = _parsed(text for (text,) in rows if text is not None)
     for structure in structures:
@@ -138,20 +148,12 @@ def _parsed(texts: Iterable[str | bytes]) -> Iterator[object]:
             yield json.loads(text)
 
 
-def structure_of(value: object, levels: int = _LEVELS) -> object:
+def _structure_of(value: object, levels: int = _LEVELS) -> object:
     """Describe a value as `_Member.add` takes it."""
     if isinstance(value, dict) and value:
         inner = value.items() if levels else ()
-        return {name: structure_of(member, levels - 1) for name, member in inner}
+        return {name: _structure_of(member, levels - 1) for name, member in inner}
     return "NULL" if value is None or isinstance(value, dict) else "VALUE"
-
-
-def leaves_of(member: str, values: Iterable[object]) -> list[Column]:
-    """Columns of a member that has these values in some records."""
-    tree = _Member()
-    for value in values:
-        tree.add({member: structure_of(value)})
-    return list(_leaves(Column(member), tree))
 
 
 def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
@@ -166,16 +168,6 @@ def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
         yield from _leaves(column.within(name), tree)
 
 
-def _columns_in_doubt(log: LogFile) -> set[Column]:
-    """Members of the first records where plain text may not tell numbers from strings."""
-    return {
-        column
-        for record in records_of(log.head)
-        for column, value in _cells(record)
-        if isinstance(value, float) or (isinstance(value, str) and _LIKE_A_NUMBER.fullmatch(value))
-    }
-
-
 def _cells(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
     for name, value in record.items():
         yield Column(name), value
@@ -187,107 +179,129 @@ def _cells(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
 
 def _members(
     connection: duckdb.DuckDBPyConnection, log: LogFile, *, nested: bool
-) -> tuple[list[Column], bool, bool, bool]:
-    """Members; whether each record has each once; whether null occurs; whether objects do."""
+) -> tuple[list[Column], bool]:
+    """Members, and whether any of them is an object."""
     path = f", '/{ATTRIBUTES}'" if nested else ""
-    rows = connection.execute(
+    # Objects are looked for by their braces, which texts may hold, too: that costs time alone.
+    shapes = connection.execute(
         f"""
-        SELECT name, sum(records), sum(records) FILTER (place = 1), bool_or(has_null),
-            bool_or(has_objects)
+        SELECT any_value(names), bool_or(has_braces)
         FROM (
-            SELECT * EXCLUDE (names), unnest(names) AS name, generate_subscripts(names, 1) AS place
-            FROM (
-                SELECT any_value(names) AS names, count(*) AS records,
-                    bool_or(has_null) AS has_null, bool_or(has_objects) AS has_objects
-                FROM (
-                    SELECT json_keys(json{path}) AS names, contains(json, 'null') AS has_null,
-                        regexp_matches(json, ':\\s*\\{{') AS has_objects
-                    FROM {_read("read_json_objects", log)}
-                )
-                GROUP BY hash(names)
-            )
+            SELECT json_keys(json{path}) AS names, json LIKE '%{{%{{%' AS has_braces
+            FROM {_read("read_json_objects", [log])}
         )
-        GROUP BY name
-        ORDER BY name
-        LIMIT {_MOST_MEMBERS}
+        GROUP BY hash(names)
         """  # noqa: S608 -- the path is quoted where it is read
     ).fetchall()
-    records = sum(row[2] or 0 for row in rows)
-    uniform = all(row[1] == records for row in rows)
-    columns = [Column(row[0], (ATTRIBUTES, row[0]) if nested else ()) for row in rows]
-    return columns, uniform, any(row[3] for row in rows), any(row[4] for row in rows)
+    names = sorted({name for shape, _ in shapes for name in shape or ()})[:_MOST_MEMBERS]
+    columns = [Column(name, (ATTRIBUTES, name) if nested else ()) for name in names]
+    return columns, any(has_braces for _, has_braces in shapes)
 
 
 def read_table(
-    log: LogFile,
+    logs: Sequence[LogFile],
     texts: Sequence[Column],
     values: Sequence[Column],
-    survey: Survey | None = None,
+    *,
+    with_nulls: bool = False,
+    with_whole: bool = False,
 ) -> Table:
     """Read the members; a line that is no JSON object has none of them."""
-    columns = [*texts, *values]
-    folded = [(column.name.casefold(), column.is_attribute) for column in columns]
-    if survey is None or survey.empty is None or len(set(folded)) < len(folded):
-        return _extracted(log, texts, values)
-    return _typed(log, texts, values, survey)
+    tree = None if with_nulls or with_whole else _tree(texts, values)
+    if tree is None:
+        return _extracted(logs, texts, values, with_nulls=with_nulls)
+    return _typed(logs, texts, values, tree)
 
 
-def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) -> Table:
+def _extracted(
+    logs: Sequence[LogFile],
+    texts: Sequence[Column],
+    values: Sequence[Column],
+    *,
+    with_nulls: bool,
+) -> Table:
     """Pick the members out of the text of each record: takes any name, tells null from absent."""
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
         f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
-        f"FROM {_read('read_json_objects', log)})"
+        f"FROM {_read('read_json_objects', logs)})"
     )
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
+    text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
     return Table(
         relation,
         # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
         text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
-        value={column: f"{cells[column]}::VARCHAR" for column in values},
+        value={column: text.format(cells[column]) for column in values},
         whole="json::VARCHAR",
     )
 
 
-def _typed(
-    log: LogFile, texts: Sequence[Column], values: Sequence[Column], survey: Survey
-) -> Table:
-    """Let DuckDB read the members as columns: two to four times as fast, null reads as absent."""
-    kinds = dict.fromkeys(texts, "VARCHAR") | {
-        column: "VARCHAR" if column in survey.plain else "JSON" for column in values
-    }
-    top = {column.name: kind for column, kind in kinds.items() if not column.is_attribute}
-    nested = {column.name: kind for column, kind in kinds.items() if column.is_attribute}
-    if nested:
-        members = ", ".join(f"{quote_name(name)} {kind}" for name, kind in nested.items())
-        top[ATTRIBUTES] = f"STRUCT({members})"
-    columns = ", ".join(f"{quote_text(name)}: {quote_text(kind)}" for name, kind in top.items())
-    names = ", ".join(f"c{i}" for i in range(len(top)))
-    relation = f"{_read('read_json', log, f'columns = {{{columns}}}')} AS records({names})"
-    places = {name: f"c{i}" for i, name in enumerate(top)}
+def _tree(texts: Sequence[Column], values: Sequence[Column]) -> _Tree | None:
+    """Types by the names that lead to the columns; null where they are no columns of DuckDB.
 
-    def cell(column: Column) -> str:
-        if column.is_attribute:
-            return f"struct_extract({places[ATTRIBUTES]}, {quote_text(column.name)})"
-        return places[column.name]
+    It takes no empty name, no two names that differ in case alone, and no column both whole and
+    in parts.
+    """
+    tree: _Tree = {}
+    kinds = [*((column, "VARCHAR") for column in texts), *((column, "JSON") for column in values)]
+    for column, kind in kinds:
+        *outer, last = column.steps
+        inner = tree
+        for step in outer:
+            below = inner.setdefault(step, {})
+            if isinstance(below, str):
+                return None
+            inner = below
+        if last in inner or "" in column.steps:
+            return None
+        inner[last] = kind
+    return tree if _differ_beyond_case(tree) else None
 
-    empty = quote_text("null") if survey.empty == "null" else "NULL"
-    return Table(
-        relation,
-        text={column: cell(column) for column in texts},
-        value={column: f"COALESCE({cell(column)}::VARCHAR, {empty})" for column in values},
-        plain=survey.plain,
+
+def _differ_beyond_case(tree: _Tree) -> bool:
+    inner = (below for below in tree.values() if isinstance(below, dict))
+    return len({name.casefold() for name in tree}) == len(tree) and all(
+        map(_differ_beyond_case, inner)
     )
 
 
-def _read(function: str, log: LogFile, *options: str) -> str:
+def _type(tree: _Tree | str) -> str:
+    if isinstance(tree, str):
+        return tree
+    return f"STRUCT({', '.join(f'{quote_name(name)} {_type(tree[name])}' for name in tree)})"
+
+
+def _typed(
+    logs: Sequence[LogFile], texts: Sequence[Column], values: Sequence[Column], tree: _Tree
+) -> Table:
+    """Let DuckDB read the members as columns: a quarter faster, but null reads as absent."""
+    columns = ", ".join(f"{quote_text(name)}: {quote_text(_type(tree[name]))}" for name in tree)
+    names = ", ".join(f"c{i}" for i in range(len(tree)))
+    relation = f"{_read('read_json', logs, f'columns = {{{columns}}}')} AS records({names})"
+    places = {name: f"c{i}" for i, name in enumerate(tree)}
+
+    def cell(column: Column) -> str:
+        found = places[column.steps[0]]
+        for step in column.steps[1:]:
+            found = f"struct_extract({found}, {quote_text(step)})"
+        return found
+
+    return Table(
+        relation,
+        text={column: cell(column) for column in texts},
+        value={column: f"{cell(column)}::VARCHAR" for column in values},
+    )
+
+
+def _read(function: str, logs: Sequence[LogFile], *options: str) -> str:
     settings = [
-        quote_path(log.path),
+        f"[{', '.join(quote_path(log.path) for log in logs)}]",
         "format = 'newline_delimited'",
         "ignore_errors = true",
         f"maximum_object_size = {MAX_RECORD_BYTES}",
-        f"compression = '{log.compression}'",
+        f"compression = '{logs[0].compression}'",
         *options,
     ]
     return f"{function}({', '.join(settings)})"

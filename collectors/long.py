@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column
-from fpmonitor.logs.contract import Scan
+from fpmonitor.collectors.tables import Column, hashed
+from fpmonitor.logs.contract import ABSENT, Scan
+from fpmonitor.logs.missing import present
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +25,11 @@ class LongCollector:
     """Reads `user, api, value[, time, status, source]` from JSON lines, CSV or Parquet.
 
     A record with an API and neither value nor status says that the API returned `undefined`:
-    JSON has no word for it and leaves the member out. `visit_id` names the visit: a record of one
-    that is stored adds what is new of it, whatever its time. `session_id` names the session of the
-    browser.
+    JSON has no word for it and leaves the member out, or writes null. With the status `value`, a
+    JSON null is what the API returned. Where the value is a text that the column map calls absent,
+    nothing is known of the API.
+    `visit_id` names the visit: a record of one that is stored adds what is new of it, whatever its
+    time. `session_id` names the session of the browser.
     """
 
     name: ClassVar[str] = "long"
@@ -42,16 +45,33 @@ class LongCollector:
         log = log.shortened
         reader = reader_of(log)
         # Any line of JSON may bring another member; the other formats show theirs at once.
-        present = None if log.format == "jsonl" else set(reader.head_columns(log))
+        seen = [column for column in reader.head_columns(log) if not column.path]
+        known = None if log.format == "jsonl" else set(seen)
         columns = {field: Column(column_map.name_of(field)) for field in (*_TEXTS, "value")}
-        texts = [columns[field] for field in _TEXTS]
-        table = reader.read_table(log, texts, [columns["value"]])
+        spare = [column for column in seen if column not in columns.values()]
+        table = reader.read_table(
+            [log],
+            [*(columns[field] for field in _TEXTS), *spare],
+            [columns["value"]],
+            with_nulls=column_map.null == "value",
+        )
 
         def cell(field: str, cells: Mapping[Column, str]) -> str:
-            found = present is None or columns[field] in present
-            return f'{cells[columns[field]] if found else "NULL::VARCHAR"} AS "{field}"'
+            is_there = known is None or columns[field] in known
+            return cells[columns[field]] if is_there else "NULL::VARCHAR"
 
-        cells = [*(cell(field, table.text) for field in _TEXTS), cell("value", table.value)]
+        texts = [(f'"{field}"', cell(field, table.text)) for field in _TEXTS]
+        value = cell("value", table.value)
+        is_json = log.format == "jsonl"
+        cells = [
+            *(f"{present(text, column_map, json=False)} AS {name}" for name, text in texts),
+            f"{value} AS whole",
+            f"{present(value, column_map, json=is_json)} AS value",
+            *(f"{hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare)),
+        ]
+        more = "".join(f", s{i}" for i in range(len(spare)))
+        # A record that says that its value is one may hold a null that the API returned.
+        found = "CASE WHEN status = 'value' THEN 'null' END" if is_json else "NULL"
         select = f"""
             SELECT
                 CASE
@@ -60,14 +80,24 @@ class LongCollector:
                         THEN 'status is none of value, undefined, error'
                 END AS problem,
                 "user", "time", source, api,
-                COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
-                    AS status,
-                value,
+                CASE
+                    WHEN value IS NULL AND whole IS NOT NULL THEN '{ABSENT}'
+                    ELSE COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
+                END AS status,
+                COALESCE(value, {found}) AS value,
                 visit_id,
-                session_id
+                session_id{more}
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
-        return Scan(select, None, values_are_json=log.format == "jsonl", names_visits=True)
+        fields = {name: columns[name].name for name in ("user", "time", "source")}
+        return Scan(
+            select,
+            None,
+            values_are_json=is_json,
+            fields={name: path for name, path in fields.items() if columns[name] in seen},
+            spare={column.name: "no field of an observation" for column in spare},
+            names_visits=True,
+        )
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

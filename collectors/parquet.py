@@ -11,7 +11,6 @@ from fpmonitor.collectors.tables import (
     MAX_MEMBERS,
     SAMPLE_ROWS,
     Column,
-    Survey,
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
@@ -35,7 +34,7 @@ def head_columns(log: LogFile) -> list[Column]:
 
 def sample(log: LogFile) -> dict[str, list[str]]:
     """Texts of the first rows."""
-    table = read_table(log, (), ())
+    table = read_table([log], (), ())
     columns = {column.name: cell for column, cell in table.text.items() if not column.path}
     cells = ", ".join(columns.values())
     with in_memory() as connection:
@@ -48,26 +47,28 @@ def sample(log: LogFile) -> dict[str, list[str]]:
     }
 
 
-def survey(log: LogFile, whole: Collection[str] | None = None) -> Survey:
+def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
     """Columns of the schema; a null is absent."""
     columns = [Column(name) for name, _ in log.parquet_columns]
     if whole is None:
-        return Survey(columns)
+        return columns
     kept = {column.name for column in columns} & set(whole)
     leaves = _cells(log, with_structs=False)
-    return Survey(
-        [column for column in columns if column.name in kept]
-        + [column for column in leaves if column.steps[0] not in kept]
-    )
+    return [column for column in columns if column.name in kept] + [
+        column for column in leaves if column.steps[0] not in kept
+    ]
 
 
 def read_table(
-    log: LogFile,
+    logs: Sequence[LogFile],
     texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
     values: Sequence[Column],  # noqa: ARG001
-    survey: Survey | None = None,  # noqa: ARG001
+    *,
+    with_nulls: bool = False,  # noqa: ARG001
+    with_whole: bool = False,  # noqa: ARG001
 ) -> Table:
     """Read the columns, under names of ours as theirs may differ in case alone."""
+    [log] = logs
     schema = log.parquet_columns
     names = [f"c{i}" for i in range(len(schema))]
     cells = _cells(log)
@@ -126,8 +127,10 @@ def locate(
 def _text(column: str, kind: str) -> str:
     if kind in {"FLOAT", "DOUBLE"}:
         return (
+            # What is no number is how pandas and numpy write that there is none.
             f"CASE WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
-            f"THEN {column}::BIGINT::VARCHAR ELSE {column}::VARCHAR END"
+            f"THEN TRY_CAST({column} AS BIGINT)::VARCHAR "
+            f"WHEN NOT isnan({column}) THEN {column}::VARCHAR END"
         )
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):
         return f"to_json({column})::VARCHAR"

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, NotTaken, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import (
     VISITOR_SEPARATOR,
@@ -54,7 +55,7 @@ _PART_BYTES = 64_000_000
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
 OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
-_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
+OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 
 def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
@@ -68,7 +69,7 @@ def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
         Name in any case -> value; null where the request had none.
     """
     told = {name.lower(): value for name, value in headers.items() if value is not None}
-    left_out = set() if told.get("sec-fetch-mode") == "navigate" else _OF_NAVIGATIONS
+    left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
     named = {f"http:{name}": value for name, value in told.items() if name not in left_out}
     wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
     return {api: value_text(named[api]) for api in wanted}
@@ -383,14 +384,16 @@ class RecordCollector(ABC):
         """
         self.unit = self.unit_of(log, column_map)
         table = RowTable()
+        absent = column_map.absent
         for line, visit in self._visits(log):
             try:
-                table.add(line, visit())
+                table.add(line, _without(absent, visit()))
             except RecordError as error:
                 table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
-        return table.scan(log)
+        named = table.fields - ({"user"} if self.unit != "user" else set())
+        return replace(table.scan(log), fields={name: self._fields[name] for name in sorted(named)})
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""
@@ -498,6 +501,24 @@ class RecordCollector(ABC):
         return found
 
 
+def _without(absent: frozenset[str], visit: Visit) -> Visit:
+    """Return a visit without what is one of some texts that stand for a missing value.
+
+    Raises
+    ------
+    RecordError
+        Nothing is left.
+    """
+    if not absent:
+        return visit
+    texts = json_texts(absent)
+    values = {api: value for api, value in visit.values.items() if value not in texts}
+    if not values:
+        raise RecordError("no value of an API")
+    user, time = (None if text in absent else text for text in (visit.user, visit.time))
+    return replace(visit, values=values, user=user, time=time)
+
+
 @dataclass
 class RowTable:
     """A wide table on disk, one row a record, grown part by part.
@@ -506,9 +527,13 @@ class RowTable:
     ----------
     lines
         Line of each row.
+    fields
+        Which of `user` and `time` some row has.
     """
 
     lines: array[int] = field(default_factory=lambda: array("q"))
+    fields: set[str] = field(default_factory=set)
+    _not_taken: dict[str, NotTaken] = field(default_factory=dict)
     _columns: dict[str, int] = field(default_factory=dict)
     _own: int = 0  # columns that the vocabulary does not have
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
@@ -534,6 +559,11 @@ class RowTable:
         self._own += own
         for api in fresh:
             self._columns[api] = len(self._columns)
+        for path, why in visit.not_taken.items():
+            records = self._not_taken[path].records if path in self._not_taken else 0
+            if records or len(self._not_taken) < MAX_APIS:  # names may be data
+                self._not_taken[path] = NotTaken(why, records + 1)
+        self.fields.update(name for name in ("user", "time") if getattr(visit, name) is not None)
         self._append(line, None, visit, sum(map(len, visit.values.values())))
 
     def add_problem(self, line: int, problem: str) -> None:
@@ -585,5 +615,6 @@ class RowTable:
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
+            not_taken=self._not_taken,
             names_visits=True,
         )

@@ -55,13 +55,7 @@ class RenamedCollector(WideCollector, ABC):
     def _renamed(self, scan: Scan) -> Scan:
         source = f"COALESCE(source, {quote_text(self.source)}) AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
-        exact = scan.exact
-        return replace(
-            scan,
-            select=select,
-            apis=self._apis(scan.apis or ()),
-            exact=None if exact is None else lambda: self._renamed(exact()),
-        )
+        return replace(scan, select=select, apis=self._apis(scan.apis or ()))
 
     def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of columns; of two columns that are one API, the second keeps its own."""

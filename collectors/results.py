@@ -6,14 +6,15 @@ from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import Reading, Result, Told, holds, read
+from fpmonitor.collectors.nested import Reading, Result, holds, read
 from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
-from fpmonitor.collectors.suspects import refuse_suspects
+from fpmonitor.collectors.table_rows import first_of, rows_of
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from fpmonitor.collectors.records import Record
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Scan
     from fpmonitor.logs.log_file import LogFile
@@ -56,6 +57,15 @@ class ResultCollector(RecordCollector):
             if self.is_minor and not other.is_minor
         )
 
+    def first(self, log: LogFile) -> Sequence[Any]:
+        """Contents of the first good records, which may be rows of a table."""
+        return first_of(log)
+
+    def records(self, log: LogFile) -> Iterator[Record]:
+        """Split the log into records, which may be rows of a table."""
+        is_json = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        return super().records(log) if is_json else rows_of(log)
+
     @property
     def reading(self) -> Reading:
         """How records are read: as `scan` was told, or with the default names."""
@@ -71,34 +81,16 @@ class ResultCollector(RecordCollector):
         return Visit(told.values, source, not_taken=told.not_taken)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log.
-
-        Raises
-        ------
-        InputError
-            What lies beside a result looks like a time, and none is named; or no record says
-            anything of an API.
-        """
+        """How to read the log; errors as of every collector that reads record by record."""
         self.prepare(column_map)
-        sample = self._sample(log)
-        refuse_suspects(log, sample, sample, column_map, {"time"})
         return super().scan(log, column_map)
 
     def prepare(self, column_map: ColumnMap) -> None:
         """Take from a column map what is no API."""
         fields = {column_map.name_of("source"): "the library tells the source"}
-        told = [*map(column_map.name_of, ("user", "time", *IDS)), *column_map.ignore]
-        fields |= dict.fromkeys(told, "")
+        fields |= dict.fromkeys(column_map.ignore, "--ignore")
+        fields |= dict.fromkeys(map(column_map.name_of, ("user", "time", *IDS)), "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
-
-    def _sample(self, log: LogFile) -> dict[str, list[str]]:
-        """Names of what the first records tell, and their texts."""
-        sample: dict[str, list[str]] = {}
-        for record in self.first(log):
-            told = read(record, self.reading) if holds(record, self.is_result) else Told()
-            for name, text in told.values.items():
-                sample.setdefault(name, []).append(text.removeprefix('"').removesuffix('"'))
-        return sample
 
 
 def holds_result(record: object) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import MAX_APIS
@@ -41,32 +41,6 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """What reading the whole log once found.
-
-    Attributes
-    ----------
-    columns
-        Every column that any record has.
-    empty
-        What a record's cell means that reads as empty: no such member, or a JSON null; none of
-        the two where the log holds both.
-    plain
-        Columns of JSON that can be read as plain text, as far as the first records show: they hold
-        no fractions, and no strings that look like numbers.
-    """
-
-    columns: Sequence[Column]
-    empty: Literal["absent", "null"] | None = "absent"
-    plain: frozenset[Column] = frozenset()
-
-    @property
-    def exact(self) -> Survey:
-        """The same for logs where reading so is not exact."""
-        return replace(self, plain=frozenset())
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """Columns of a log as SQL.
 
@@ -78,18 +52,16 @@ class Table:
         Column -> expression of its plain text, or null where the record lacks it.
     value
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
-    plain
-        Columns of JSON lines whose value is plain text all the same.
     by_column
         Whether a column can be read without the others; then the relation also has `ROW`.
     whole
-        Expression of a text of the whole record, whichever columns were asked for.
+        Expression of a text of the whole record, whichever columns were asked for; of JSON lines
+        only where it was wanted.
     """
 
     relation: str
     text: Mapping[Column, str]
     value: Mapping[Column, str]
-    plain: frozenset[Column] = frozenset()
     by_column: bool = False
     whole: str = "''"
 
@@ -103,6 +75,11 @@ FIELDS = ("user", "time", "source")
 def select_fields(expressions: Mapping[str, str]) -> str:
     """Select the text of each field of a visit in SQL; null for those without an expression."""
     return ", ".join(f'{expressions.get(field, "NULL::VARCHAR")} AS "{field}"' for field in FIELDS)
+
+
+def hashed(text: str) -> str:
+    """Return SQL for the hash of a text: a column that nobody wants may hold whole pages."""
+    return f"CASE WHEN {text} IS NOT NULL THEN hash({text}) END"
 
 
 def too_many_apis(log: LogFile) -> InputError:
@@ -122,7 +99,7 @@ class Reader(Protocol):
     def sample(self, log: LogFile) -> dict[str, list[str]]:
         """Texts of the columns that are not nested in some of the first records."""
 
-    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> Survey:
+    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
         """Columns of the whole log; nested ones by their leaves, but for those in `whole`.
 
         Without `whole` all columns stay whole.
@@ -130,12 +107,26 @@ class Reader(Protocol):
 
     def read_table(
         self,
-        log: LogFile,
+        logs: Sequence[LogFile],
         texts: Sequence[Column],
         values: Sequence[Column],
-        survey: Survey | None = None,
+        *,
+        with_nulls: bool = False,
+        with_whole: bool = False,
     ) -> Table:
-        """Read some columns as text and others as values, in SQL; quicker after a survey."""
+        """Read some columns as text and others as values, in SQL.
+
+        Parameters
+        ----------
+        logs
+            A log; of JSON lines also several, which are packed alike, as if they were one.
+        texts, values
+            The columns.
+        with_nulls
+            Whether a JSON null is the value `null`, rather than absent.
+        with_whole
+            Whether the text of the whole record is wanted, too.
+        """
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.suspects import refuse_suspects
-from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
+from fpmonitor.collectors.tables import (
+    ATTRIBUTES,
+    FIELDS,
+    Column,
+    hashed,
+    select_fields,
+    too_many_apis,
+)
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
-from fpmonitor.logs.log_file import LogFile
+from fpmonitor.logs.missing import present
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.unit import VISITOR_RULE, visitor_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from fpmonitor.collectors.json_pieces import JsonPieces
-    from fpmonitor.collectors.tables import Survey
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Refused, Reject
+    from fpmonitor.logs.log_file import LogFile
     from fpmonitor.unit import Unit
 
 
@@ -45,8 +45,8 @@ class WideCollector:
     Columns other than `user`, `time`, `source` and the ignored ones are APIs; JSON records may
     hold them in a member `attributes` instead. Members that are objects, and structs of Parquet,
     are an API a leaf unless the column map says otherwise. A missing member, an empty CSV field
-    that is not quoted, and a Parquet null are absent, and so are the leaves of a null; any other
-    JSON null is a value unless the column map says otherwise.
+    that is not quoted, a null of Parquet or JSON, and texts that the column map calls absent are
+    absent, and so are the leaves of a null. The column map may take other JSON nulls for values.
     """
 
     name: ClassVar[str] = "wide"
@@ -69,19 +69,6 @@ class WideCollector:
             and bool(_api_columns(columns, column_map))
         )
 
-    def check_columns(self, log: LogFile, column_map: ColumnMap, known: Collection[str]) -> None:
-        """Check that no column but those that are known looks like a time or an id.
-
-        Raises
-        ------
-        InputError
-            One does.
-        """
-        if self.name == WideCollector.name:
-            log = log.shortened
-            apis = {column.name for column in _api_columns(_head_columns(log), column_map)}
-            refuse_suspects(log, reader_of(log).sample(log), apis.difference(known), column_map)
-
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
 
@@ -99,14 +86,16 @@ class WideCollector:
             self.unit = "row"
         if "weight" in column_map.columns:
             self._users_of_rows = _users_of_rows(log, column_map)
-        return _coded(log, column_map) or _surveyed(log, column_map)
+        columns = reader_of(log).survey(log, _whole(column_map) if column_map.flatten else None)
+        return _scan([log], column_map, columns)
 
     def scan_together(
         self, logs: Sequence[LogFile], column_map: ColumnMap
     ) -> tuple[Scan, list[list[str]]] | None:
         """How to read small logs as one, in their order, and the APIs of each.
 
-        Null where that could be another reading: where they are neither alike nor without objects.
+        Null where that could be another reading: an object would be nested in one log and a value
+        in another.
 
         Parameters
         ----------
@@ -118,24 +107,18 @@ class WideCollector:
         said = column_map.columns
         if self.name != WideCollector.name or "weight" in said or column_map.visitor:
             return None
-        pieces = [_pieces(log, column_map) for log in logs]
-        shapes = [None if one is None else one.shape for one in pieces]
-        is_flat = all(map(_is_flat, logs))
-        if None in shapes or not (is_flat or all(shape == shapes[0] for shape in shapes)):
+        if any(log.format != "jsonl" for log in logs):
             return None
-        apis = [
-            [column.name for column in _api_columns(_head_columns(log), column_map)] for log in logs
-        ]
-        if not is_flat:
-            apis = [list(one.names) for one in pieces if one is not None]
-        folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-        joined = LogFile(folder / "log", logs[0].label)
-        weakref.finalize(joined, shutil.rmtree, folder, ignore_errors=True)
-        joined.path.write_bytes(b"".join(log.head.removesuffix(b"\n") + b"\n" for log in logs))
-        scan = _coded(joined, column_map)
-        if scan is None:
+        surveys = [_survey_of_head(log, column_map) for log in logs]
+        columns = list(dict.fromkeys(column for survey in surveys for column in survey))
+        if _is_user_a_row(columns, column_map):
             return None
-        return (scan if is_flat else replace(scan, exact=None)), apis
+        firsts = {column.steps[0] for column in columns if column.path}
+        whole = {column.name for column in columns if not column.path}
+        if firsts & whole or len({column.name for column in columns}) < len(columns):
+            return None
+        apis = [[column.name for column in _api_columns(one, column_map)] for one in surveys]
+        return (_scan(logs, column_map, columns), apis) if all(apis) else None
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
@@ -147,17 +130,6 @@ class WideCollector:
         return reader_of(log).locate(log.shortened, rows, refused)
 
 
-def _is_flat(log: LogFile) -> bool:
-    """Whether no member of a record of the head is an object, so that each is a column."""
-    from fpmonitor.collectors import json_lines  # noqa: PLC0415 -- slow to load
-
-    return not any(
-        isinstance(value, dict)
-        for record in json_lines.records_of(log.head)
-        for value in record.values()
-    )
-
-
 def _whole(column_map: ColumnMap) -> set[str]:
     """Columns that stay whole: fields, and those that are no APIs."""
     return {*map(column_map.name_of, FIELDS), *column_map.columns.values(), *column_map.ignore}
@@ -167,48 +139,12 @@ def _head_columns(log: LogFile) -> list[Column]:
     return reader_of(log).head_columns(log)
 
 
-def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
-    survey = reader_of(log).survey(log, _whole(column_map) if column_map.flatten else None)
-    if column_map.visitor or _is_user_a_row(survey.columns, column_map):
-        survey = replace(survey, empty=None)  # a line that is no record has no value at all
-    if column_map.null == "absent":
-        survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
-    return _scan(log, column_map, survey)
+def _survey_of_head(log: LogFile, column_map: ColumnMap) -> list[Column]:
+    """Columns of JSON lines of which the head is the whole."""
+    from fpmonitor.collectors import json_lines  # noqa: PLC0415 -- slow to load
 
-
-def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
-    """Read JSON lines whose values become codes while they are read; null for other logs."""
-    coded = _pieces(log, column_map)
-    if coded is None:
-        return None
-    exact = partial(_surveyed, log, column_map)
-    return Scan(coded.select, coded.names, values_are_json=True, exact=exact, coded=coded)
-
-
-def _pieces(log: LogFile, column_map: ColumnMap) -> JsonPieces | None:
-    if log.compression != "uncompressed" or log.format != "jsonl" or column_map.visitor:
-        return None
-    from fpmonitor.collectors import json_lines, json_pieces  # noqa: PLC0415 -- slow to load
-
-    leaves: dict[str, list[Column]] = {}
-    columns = [Column(name) for name in json_pieces.first_members(log)]
-    if column_map.flatten:
-        records = list(json_lines.records_of(log.head))
-        leaves = {
-            column.name: json_lines.leaves_of(column.name, [r.get(column.name) for r in records])
-            for column in columns
-            if column.name not in _whole(column_map)
-        }
-        columns = [leaf for column in columns for leaf in leaves.get(column.name, [column])]
-    apis = sorted(_api_columns(columns, column_map), key=lambda column: column.steps)
-    fields = _field_columns(columns, column_map)
-    if "user" not in fields or "weight" in fields or any(field.path for field in fields.values()):
-        return None
-    if not 0 < len({api.name for api in apis}) == len(apis) <= MAX_APIS:
-        return None
-    keeps_null = column_map.null == "value"
-    texts = {field: column.name for field, column in fields.items()}
-    return json_pieces.JsonPieces(log, texts, apis, null_is_value=keeps_null, leaves=leaves)
+    whole = _whole(column_map) if column_map.flatten else None
+    return json_lines.survey_of_records(json_lines.records_of(log.head), whole)
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
@@ -218,8 +154,9 @@ def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str
     return {field: column for field, column in named.items() if column is not None}
 
 
-def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
-    apis = _api_columns(survey.columns, column_map)
+def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Column]) -> Scan:
+    log = logs[0]
+    apis = _api_columns(columns, column_map)
     names = [column.name for column in apis]
     if not names:
         raise InputError(f"{log.label}: no column is an API")
@@ -231,13 +168,24 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
             f"{log.label}: two columns are called {twice[0]!r}",
             hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
         )
-    fields = _field_columns(survey.columns, column_map)
+    fields = _field_columns(columns, column_map)
+    spare = _spare_columns(columns, column_map)
     tells = _told_by(log, column_map) if column_map.visitor else {}
-    table = reader_of(log).read_table(log, [*fields.values(), *tells.values()], apis, survey)
-    texts = {field: table.text[column] for field, column in fields.items()}
-    values = [_value(table.value[column], log, column_map) for column in apis]
+    is_json, is_row = log.format == "jsonl", _is_user_a_row(columns, column_map)
+    table = reader_of(log).read_table(
+        logs,
+        [*fields.values(), *tells.values(), *spare],
+        apis,
+        with_nulls=column_map.null == "value",
+        with_whole=is_row,
+    )
+    texts = {
+        field: present(table.text[column], column_map, json=False)
+        for field, column in fields.items()
+    }
+    values = [present(table.value[column], column_map, json=is_json) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
-    if _is_user_a_row(survey.columns, column_map):
+    if is_row:
         problem = f"CASE WHEN COALESCE({', '.join(values)}) IS NULL THEN 'no value of an API' END"
         texts["user"] = _row_as_user(log, table.whole)
     elif tells:
@@ -248,6 +196,7 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         problem = f"COALESCE({problem}, CASE WHEN {users} IS NULL THEN '{_NO_WEIGHT}' END)"
         weight = f", {users} AS weight"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
+    listed += "".join(f", {hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare))
     by_column = table.by_column and not weight
     select = (
         f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}"  # noqa: S608 -- names are quoted where the table is made
@@ -261,10 +210,10 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
     return Scan(
         select,
         tuple(names),
-        values_are_json=log.format == "jsonl",
-        plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
-        exact=partial(_scan, log, column_map, survey.exact),
+        values_are_json=is_json,
         by_column=by_column,
+        fields={field: column.name for field, column in fields.items()},
+        spare={column.name: why for column, why in spare.items()},
     )
 
 
@@ -327,22 +276,41 @@ def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
     Raises
     ------
     InputError
-        There is no such column, or the users are too many to be stored one by one.
+        There is no such column, it holds shares, or the users are too many to be stored one by one.
     """
     weight = Column(column_map.name_of("weight"))
     if weight not in _head_columns(log):
         raise InputError(f"{log.label}: no column {weight.name!r}")
-    table = reader_of(log).read_table(log, [weight], [])
+    table = reader_of(log).read_table([log], [weight], [])
+    share = f"TRY_CAST(rtrim({table.text[weight]}, ' %') AS DOUBLE)"
     with in_memory() as connection:
-        users = [
-            number
-            for (number,) in connection.execute(
-                f"SELECT COALESCE({_users(table.text[weight])}, 1) FROM {table.relation}"  # noqa: S608
-            ).fetchall()
-        ]
+        found = connection.execute(
+            f"SELECT COALESCE({_users(table.text[weight])}, 1), {share} <> trunc({share}) "  # noqa: S608
+            f"FROM {table.relation}"
+        ).fetchall()
+    if any(is_share for _, is_share in found):
+        raise InputError(
+            f"{log.label}: {excerpt(weight.name)!r} holds shares, not numbers of users; "
+            "nothing of this file was stored",
+            hint="multiply them by the number of users that were counted, and round",
+        )
+    users = [number for number, _ in found]
     if sum(users) > _MAX_WEIGHTS:
         raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
     return users
+
+
+def _spare_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[Column, str]:
+    """Columns that are neither fields nor APIs, and why."""
+    taken = {*_api_columns(columns, column_map), *_field_columns(columns, column_map).values()}
+    reasons = {"": "a column without a name"}
+    return {
+        column: reasons.get(column.name, "numbers the rows of a frame")
+        if column.name not in column_map.ignore
+        else "--ignore"
+        for column in columns
+        if column not in taken and column.name != ATTRIBUTES
+    }
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
@@ -354,9 +322,3 @@ def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Colum
         for column in columns
         if column.is_attribute or not (column.name in no_apis or is_unnamed_index(column.name))
     ]
-
-
-def _value(expression: str, log: LogFile, column_map: ColumnMap) -> str:
-    if log.format == "jsonl" and column_map.null == "absent":
-        return f"NULLIF({expression}, 'null')"
-    return expression

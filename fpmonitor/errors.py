@@ -49,6 +49,10 @@ class InputError(FpmonitorError, ValueError):
     """A file, record, option or argument cannot be used."""
 
 
+class UnitError(InputError):
+    """A promise to users was asked for, of rows that may be none."""
+
+
 class PolicyError(InputError):
     """A number of the question is out of its range; `argument` names it."""
 

@@ -57,8 +57,9 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest_all, list_batches
 from fpmonitor.store.names import say_names
-from fpmonitor.store.snapshot import Window
+from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
+from fpmonitor.unit import Unit, weakest
 
 _NAMED = 3
 
@@ -132,6 +133,11 @@ class Monitor(Closing):
     def name(self) -> str:
         """What the data are called."""
         return self.database.path.name
+
+    @property
+    def unit(self) -> Unit:
+        """What is counted: users, visitors or rows, by the logs that are asked."""
+        return weakest(units_of(self.database, self.window))
 
     @property
     def counter(self) -> str:
@@ -414,6 +420,7 @@ class Monitor(Closing):
         k: int = 10,
         population: int | None = None,
         delta: float = 0.05,
+        rows_are_users: bool = False,
         against: Against = "previous",
         false_alarms: float = 0.01,
         progress: Callable[[str], None] = lambda _stage: None,
@@ -422,7 +429,9 @@ class Monitor(Closing):
 
         Every API that may be named alone by default.
         """
-        question, windows, wanted = Question(k, population, delta), self.windows(by), list(sets)
+        sample = SampleModel(rows_are_users=rows_are_users)
+        question = Question(k, population, delta, sample=sample)
+        windows, wanted = self.windows(by), list(sets)
         if not wanted:
             wanted = [(api,) for api in windows.nameable_apis(k)]
         return report_trend(

@@ -219,6 +219,8 @@ class SampleModel:
     cluster
         Column that tells which of those observed came together, such as a household: one of each
         counts. Null: they came one by one.
+    rows_are_users
+        Whether each row is taken for a user where the logs do not name the users.
 
     Raises
     ------
@@ -230,6 +232,7 @@ class SampleModel:
     strata: Strata | None = None
     fake_share: float = 0.0
     cluster: str | None = None
+    rows_are_users: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.bias <= MAX_BIAS:
@@ -266,8 +269,14 @@ class SampleModel:
             "strata": self.strata is not None,
             "fake-share": self.fake_share > 0,
             "cluster": self.cluster is not None,
+            "rows-are-users": self.rows_are_users,
         }
         return tuple(name for name, given in assumed.items() if given)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all who are observed count, as they came."""
+        return not {*self.options} - {"rows-are-users"}
 
     def check_plain_draws(self, what: str) -> None:
         """Check that those who count are independent draws from the population themselves.
@@ -278,7 +287,8 @@ class SampleModel:
             They are not: `what` has no limits for them.
         """
         exact = self.strata is None or self.strata.departure() == NO_DEPARTURE
-        differs = [name for name in self.options if name not in ("cluster", *["strata"] * exact)]
+        harmless = {"cluster", "rows-are-users", *["strata"] * exact}
+        differs = [name for name in self.options if name not in harmless]
         if differs:
             named = ", ".join(f"--{name}" for name in differs)
             shares = " whose shares are not exact and of all" * ("strata" in differs)

@@ -36,6 +36,9 @@ class Question:
         with nobody. Then, too, a larger set only splits groups.
     sample
         How the observed users may differ from the population.
+    counted
+        Whether the observed ones are counted themselves, and stand for no others: then they may be
+        rows of a log of which nobody says that they are users.
 
     Raises
     ------
@@ -48,6 +51,7 @@ class Question:
     delta: float = 0.05
     missing: Missing = "value"
     sample: SampleModel = PLAIN_DRAWS
+    counted: bool = False
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

@@ -14,6 +14,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
+from fpmonitor.unit import Unit, weakest
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -69,6 +70,11 @@ class SnapshotMonitor(Monitor):
     def name(self) -> str:
         """The name of the folder."""
         return PurePath(self._folder).name
+
+    @property
+    def unit(self) -> Unit:
+        """What is counted."""
+        return weakest(self.snapshot.units)
 
     @property
     def counter(self) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, get_args
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 Unit = Literal["user", "visitor", "row"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)  # the weakest last
@@ -20,8 +20,18 @@ _WHO = (
     "say who a row is: --user {column} names the users, --visitor takes for one visitor {rule}, "
     "--user row counts the rows themselves"
 )
+_OF_ROWS = (
+    "--rows-are-users takes each row for a user, and the answer says so; `apis` and "
+    "`decide --setting sample` count the rows; "
+)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_WORD = re.compile(r"(?<![\w.:/@`'\"<-])(?:(a) )?\b([Uu])ser(s?)\b(?![\w.:/`'\"=(>-]| agent)")
+# The word, where it is no part of a name, of an option or of an address, and not what rows are
+# taken for.
+_WORD = re.compile(
+    r"(?<![\w.:/@`'\"<-])(?<!taken for )(?<!taken for a )"
+    r"([Uu])ser(s?)\b(?!\w|[.:]\w|[/`\"=(>-]| agent)"
+)
+_WHO_ROWS = re.compile(r"\b(rows?) whom?\b")
 _REQUESTS = (
     re.compile(r"(?i)(request[_. -]?)?(path|url|uri|target)|request|requests?line|cs-uri-stem"),
     re.compile(r"(?i)(http|sc|response|elb)?[_. -]?status([_. -]?code)?"),
@@ -41,17 +51,44 @@ def weakest(units: Iterable[Unit | None]) -> Unit:
     return max((unit or "user" for unit in units), key=_UNITS.index, default="user")
 
 
+def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool | None) -> None:
+    """Check that limits for users may be told of what is observed.
+
+    Parameters
+    ----------
+    units
+        Who the rows are, of each log.
+    rows_are_users
+        Whether each row is said to be a user; null where that cannot be said.
+
+    Raises
+    ------
+    UnitError
+        It is rows, or rows beside users, and nobody says that each is a user.
+    """
+    if weakest(units) != "row" or rows_are_users:
+        return
+    others = sorted({f"{unit or 'user'}s" for unit in units} - {"rows"})
+    mixed = f" beside {' and '.join(others)}" if others else ""
+    apart = "; --since, --until or --source may ask for the others alone" if others else ""
+    raise UnitError(
+        f"rows of logs that name no users are counted{mixed}, and a limit is a promise to users",
+        hint=f"{'' if rows_are_users is None else _OF_ROWS}to count users, ingest the log anew "
+        f"with --user COLUMN or --visitor{apart}",
+    )
+
+
 def spoken(text: str, unit: Unit) -> str:
     """Say of visitors or rows what a text says of users; names of columns and options stay."""
     if unit == "user":
         return text
-    return _WORD.sub(lambda found: _noun(found, unit), text)
+    said = _WORD.sub(lambda found: _noun(found, unit), text)
+    return said if unit != "row" else _WHO_ROWS.sub(r"\1 that", said)
 
 
 def _noun(found: re.Match[str], unit: Unit) -> str:
-    article, first, plural = found.groups()
-    noun = f"{unit[0].upper() if first == 'U' else unit[0]}{unit[1:]}{plural}"
-    return f"{article} {noun}" if article else noun
+    first, plural = found.groups()
+    return f"{unit.capitalize() if first == 'U' else unit}{plural}"
 
 
 def visitor_of(

@@ -539,7 +539,9 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
     if not sets or asked.users < policy.k:
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
-    question = Question(policy.k, policy.population, delta or _ANY, sample=policy.sample)
+    question = Question(
+        policy.k, policy.population, delta or _ANY, sample=policy.sample, counted=delta is None
+    )
     sample = asked.sample(question, sets, chosen=True)
     sample.ask(sets)
     found = {}

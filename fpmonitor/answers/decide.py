@@ -11,13 +11,15 @@ from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import DesignPart
 from fpmonitor.decide.levels import decide_levels, judge_levels
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import PLAIN_DRAWS, Policy, check_share, universe_of
+from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.population.evidence import Lack
     from fpmonitor.population.levels import Component, Vector
     from fpmonitor.population.population import Population
     from fpmonitor.population.snapshot import ValueSource
@@ -56,6 +59,7 @@ def decide_sets(
     registered: Collection[AskedQuestion] = (),
     must: Iterable[str] = (),
     never: Iterable[str] = (),
+    assume: Iterable[str] = (),
     weights: Mapping[str, float] | None = None,
     search_users: int | None = None,
     confirm_chains: int = CHAINS,
@@ -88,6 +92,9 @@ def decide_sets(
         What was registered before the first user was stored.
     must, never, weights
         See `decide.utility.recommend`; APIs as in `candidates`.
+    assume
+        Candidates to take in though the users are no evidence of how they divide them: others of
+        which they are none are in no set.
     search_users
         Search among so many of the users, and confirm on all others: see `decide.confirming`. The
         question is taken to have been fixed before the users were seen.
@@ -107,6 +114,7 @@ def decide_sets(
         An interrupt before the search, or before what was found among `search_users` was confirmed.
     """
     _check_word("engine", engine, Engine)
+    question = replace(question, counted=setting == "sample")
     chosen = population.named(
         population.askable_apis(question) if candidates is None else candidates
     )
@@ -132,6 +140,7 @@ def decide_sets(
         source, rest = asked.searched_and_rest(search_users, policy.candidates)
         level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
     in_memory = isinstance(rest or source, MemorySource | HeldValues)
+    no_evidence, assumed = _lacks_of(population, policy, assume, needed={"must": must})
     utilities = _weights_of(population, weights or {})
     names, days = population.names(policy.candidates), population.snapshot.days(question.k)
     decision = decide(
@@ -143,9 +152,12 @@ def decide_sets(
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
+        no_evidence=no_evidence,
+        assumed=assumed,
         view=asked.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
+        unit=population.unit,
         must=population.named(must),
         never=population.named(never),
         weights=utilities,
@@ -178,6 +190,42 @@ def decide_sets(
     )
 
 
+def _lacks_of(
+    population: Population,
+    policy: Policy,
+    assume: Iterable[str],
+    needed: Mapping[str, Iterable[str]],
+) -> tuple[dict[str, Lack], dict[str, Lack]]:
+    """Find the candidates without evidence, and those of them that are taken in all the same.
+
+    Parameters
+    ----------
+    population, policy, assume
+        The users, what is asked of them, and what is taken in.
+    needed
+        Option -> candidates that it cannot be without.
+
+    Raises
+    ------
+    InputError
+        One that is needed has none.
+    UnknownNameError
+        What is assumed is no candidate.
+    """
+    lacks = population.lacks(policy.candidates, policy.k)
+    taken = population.named(assume)
+    policy.check_candidates(taken)
+    for option, apis in needed.items():
+        for api in population.named(apis):
+            if api in lacks and api not in taken:
+                raise InputError(
+                    f"{option}: no evidence about {api}: {lack_in_words(lacks[api], policy.k)}",
+                    hint=f"--assume {api} takes it in",
+                )
+    assumed = {api: lacks.pop(api) for api in taken if api in lacks}
+    return lacks, assumed
+
+
 def _check_confirmed(
     question: Question,
     setting: Setting,
@@ -202,7 +250,7 @@ def _check_confirmed(
             f"search-users: not with --{refused[0]}", hint=f"leave --{refused[0]} away"
         )
     question.sample.check_plain_draws("search-users")
-    if question.sample != PLAIN_DRAWS:
+    if not question.sample.is_plain:
         raise InputError("search-users: is for users who all count", hint="leave --cluster away")
 
 
@@ -214,6 +262,7 @@ def decide_by_levels(
     budget: float,
     setting: Setting = "population",
     design_share: float | None = None,
+    assume: Iterable[str] = (),
     **options: Any,
 ) -> LevelDecision:
     """Decide all level vectors of some components, which were fixed before the users were seen.
@@ -226,6 +275,8 @@ def decide_by_levels(
         Whose levels are decided; APIs may be named as in the vocabulary.
     design_share
         Share of the users, in no order, from whom levels are designed; the others are tested.
+    assume
+        As of `decide_sets`.
     options
         `time_limit` and `progress`: see `decide.levels.decide_levels`.
 
@@ -234,16 +285,19 @@ def decide_by_levels(
     PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, no user left.
     InputError
-        Components that cannot stand beside each other, values that are kept as digests, or a design
-        without a share, where users do not count one by one, or for others.
+        Components that cannot stand beside each other, values that are kept as digests, a component
+        of an API without evidence that is not assumed, or a design without a share, where users do
+        not count one by one, or for others.
     """
     check_components(components)
     _check_design(population, question, components, setting=setting, share=design_share)
     called = [_called_in_log(component, population) for component in components]
     chosen = [api for component in called for api in component.apis]
     check_components(called)
+    question = replace(question, counted=setting == "sample")
     asked = population.asked(question, chosen)
     policy = _policy_of(asked, question, chosen, budget=budget, setting=setting)
+    _, assumed = _lacks_of(population, policy, assume, needed={"levels": chosen})
     policy = replace(policy, sample=asked.model(question.sample))
     told: dict[str, Any] = options | {
         "seal": asked.seal,
@@ -253,12 +307,16 @@ def decide_by_levels(
         "view": asked.view,
         "masked": asked.masked(chosen, question.k),
         "source": population.window.source,
+        "unit": population.unit,
         "names": population.names(chosen),
         "drawn": asked.drawn,
     }
     if design_share is None:
-        return decide_levels(LevelSource(asked, called), called, policy, **told)
-    return _decide_designed(asked, called, policy, design_share, told)
+        decided = decide_levels(LevelSource(asked, called), called, policy, **told)
+    else:
+        decided = _decide_designed(asked, called, policy, design_share, told)
+    decided = replace(decided, assumed=assumed)
+    return replace(decided, guarantee=guarantee(decided)) if assumed else decided
 
 
 def _policy_of(
@@ -441,7 +499,12 @@ def question_of(decision: Decision | LevelDecision) -> Question:
     """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
-        policy.k, policy.population, policy.delta or 0.05, decision.missing, policy.sample
+        policy.k,
+        policy.population,
+        policy.delta or 0.05,
+        decision.missing,
+        policy.sample,
+        counted=decision.setting == "sample",
     )
 
 
@@ -515,6 +578,8 @@ def called_as(decision: Decision, population: Population) -> Decision:
         coverage=decision.coverage
         and {called[api][0]: share for api, share in decision.coverage.items()},
         names=population.names(names),
+        no_evidence={called[api][0]: lack for api, lack in decision.no_evidence.items()},
+        assumed={called[api][0]: lack for api, lack in decision.assumed.items()},
     )
 
 

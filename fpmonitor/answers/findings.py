@@ -129,7 +129,7 @@ def gather_findings(
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
-    trust: Knowledge | None = "joint" if question.sample == PLAIN_DRAWS else None
+    trust: Knowledge | None = "joint" if question.sample.is_plain else None
     exposed = report_exposures(asked, question, [recommended], trust=trust) if recommended else []
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
@@ -139,7 +139,7 @@ def gather_findings(
     costs = preview_sets(population, decision, one_more) if recommended else []
     progress("drawing exposure curves")
     # trends describe the users, and curves where they have no limits for the sample
-    observed = replace(question, sample=PLAIN_DRAWS)
+    observed = replace(question, sample=PLAIN_DRAWS, counted=True)
     exact = asked.model(question.sample).departure == NO_DEPARTURE
     described = (asked, question) if exact else (population, observed)
     curves = [report_curve(*described, apis) for apis in shown if apis]

@@ -114,7 +114,9 @@ def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | N
     return counts
 
 
-def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0) -> SharesReport:
+def shares_of_logs(
+    logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0, log_format: str = ""
+) -> SharesReport:
     """Count the visitors of access logs by browser family and operating system.
 
     Visitors are told by the rule of `fpmonitor.unit`. Of addresses and cookies, digests with a key
@@ -128,6 +130,8 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
         `browser family`, `operating system`, or both.
     k, delta
         As of `shares_of_users`.
+    log_format
+        As of a column map.
 
     Raises
     ------
@@ -142,20 +146,18 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0
             "shares: an access log tells nothing but browser family and operating system",
             hint="--by family,os; or `ingest` a log that has more, and ask without naming it",
         )
-    collector, key = AccesslogCollector(), secrets.token_bytes(32)
+    collector, column_map = AccesslogCollector(), ColumnMap(log_format=log_format)
+    key = secrets.token_bytes(32)
     seen: set[bytes] = set()
     counts: Counter[str | None] = Counter()
     addresses: Counter[bytes] = Counter()
     automated = rejected = 0
     days: set[str] = set()
     for log in logs:
-        if not collector.recognises(log, ColumnMap()):
+        if not collector.recognises(log, column_map):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
-        records = collector.records(log)
-        while block := list(islice(records, _BLOCK)):
-            told = [
-                None if record.problem else collector.visitor_of(record.content) for record in block
-            ]
+        requests = collector.visitors(log, column_map)
+        while told := list(islice(requests, _BLOCK)):
             agents = list({visitor[2] for visitor in told if visitor})
             browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
             for visitor in told:

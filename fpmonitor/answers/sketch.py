@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import value_limits
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.results import Result
 from fpmonitor.sketch.file import share_text
 
@@ -122,7 +121,7 @@ def report_sketch(
     InputError
         A question about absent observations or of a sample that differs.
     """
-    if question.missing != "value" or question.sample != PLAIN_DRAWS:
+    if question.missing != "value" or not question.sample.is_plain:
         raise InputError("sketch: absent values count as values, and users as draws")
     check_users(sketch.users, question.k)
     question = question.among(sketch.users)

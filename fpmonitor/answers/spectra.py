@@ -19,6 +19,7 @@ from fpmonitor.decide.questions import level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import may_count_below, publishable_groups
 from fpmonitor.errors import InputError
+from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.safe_files import read_json, typed, untyped
 from fpmonitor.spectrum import spectra_of
@@ -53,6 +54,8 @@ class Facts:
     ----------
     names, coverage, masked
         As in `Decision`.
+    lacks
+        Candidates without evidence, and why; null in files of before.
     level, registered, view_weight
         As of `decide.questions.Level`: what its question has in this database.
     asked_before
@@ -62,6 +65,7 @@ class Facts:
     names: Mapping[str, str]
     coverage: Mapping[str, float | None]
     masked: tuple[str, ...]
+    lacks: Mapping[str, Lack] | None = None
     level: float | None = None
     registered: bool = False
     view_weight: float | None = None
@@ -123,6 +127,7 @@ def facts_of(
         names=population.names(candidates),
         coverage=population.coverage(candidates, k),
         masked=asked.masked(candidates, k),
+        lacks=population.lacks(candidates, k),
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -162,6 +167,9 @@ def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[tup
         if name == "coverage":
             differing = told.keys() != found.keys() or not all(map(_alike, *_pairs(told, found)))
         yield name, "not as in the data" if differing else ""
+    said = {**decision.no_evidence, **decision.assumed}
+    if said and facts.lacks is not None:  # files of before say nothing
+        yield "evidence", "" if said == facts.lacks else "not as in the data"
     if isinstance(decision, LevelDecision) or decision.level is None:
         return
     reason = ""

@@ -33,6 +33,7 @@ from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
+from fpmonitor.unit import check_limits
 from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
@@ -356,13 +357,14 @@ def report_trend(
     Raises
     ------
     PolicyError, UnknownNameError, InputError
-        A number out of range, an API never observed, an empty set.
+        A number out of range, an API never observed, an empty set; or rows that may be no users.
     UndecidableError
         No visit has a time, or no window has k users.
     """
     check_share("false_alarms", false_alarms)
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
+    check_limits(windows.units, rows_are_users=question.counted or question.sample.rows_are_users)
     wanted = sorted_sets(map(windows.named, sets))
     k = question.k
     places = _places(windows, k, wanted, against=against, progress=progress)

@@ -6,17 +6,20 @@ import os
 import signal
 import sys
 import traceback
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fpmonitor.cli.commands import PANELS, LazyCommand, name_values
+from fpmonitor.cli.context import INVOCATION, Invocation
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
-from fpmonitor.errors import FpmonitorError
+from fpmonitor.cli.subject import UNIT
+from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +38,6 @@ def _options(
     key_file: KEY_FILE_OPTION = None,
     for_others: FOR_OTHERS_OPTION = False,
 ) -> None:
-    from fpmonitor.cli.context import (  # noqa: PLC0415 -- not for --version and --help
-        INVOCATION,
-        Invocation,
-    )
-
     del version
     INVOCATION.set(Invocation(for_others=for_others, key_file=key_file, wait=wait))
 
@@ -82,16 +80,19 @@ def run(arguments: Sequence[str]) -> int:
     Every ending is mapped here: an exception that escaped, or typer's own way with an interrupt,
     would end with 1, which means that a gate failed.
     """
+    context = copy_context()
     debug = "--debug" in arguments or bool(os.environ.get("FPMONITOR_DEBUG"))
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
     try:
-        outcome = _outcome(arguments)
+        outcome = _outcome(arguments, context)
     except (typer.Abort, KeyboardInterrupt):
         outcome = EXIT_INTERRUPTED
     except FpmonitorError as error:
         if debug:
             traceback.print_exc()
-        print(f"fpmonitor: error: {printable(str(error))}", file=sys.stderr)
+        unit = "user" if isinstance(error, UnitError) else context.get(UNIT, "user")
+        said = spoken(str(error), unit)
+        print(f"fpmonitor: error: {printable(said)}", file=sys.stderr)
         return error.exit_code
     except typer.TyperException as error:
         message = error.format_message()
@@ -111,11 +112,11 @@ def run(arguments: Sequence[str]) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
-def _outcome(arguments: Sequence[str]) -> Any:
+def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
     # In a context of its own: the patience of this command is not that of the next one.
-    return copy_context().run(
+    return context.run(
         tree.main,
         list(arguments),
         prog_name="fpmonitor",

@@ -145,7 +145,7 @@ def _uncovered(decided: Decision | LevelDecision) -> str | None:
         return None
     if isinstance(decided, LevelDecision):
         return decided.uncovered()
-    must, never = set(decided.must), set(decided.never)
+    must, never = set(decided.must), {*decided.never, *decided.no_evidence}
     found = uncovered(
         [api for api in decided.policy.candidates if api not in must | never],
         [set(apis) - must for apis in decided.allow or [()] if must <= {*apis} or not apis],

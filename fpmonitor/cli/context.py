@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def open_monitor(
     )
     if not create:  # then no log is to be read
         monitor.database.bar_other_files()
+        UNIT.set(monitor.unit)
     return monitor
 
 
@@ -105,7 +107,9 @@ def _open_snapshot(
             "--snapshot: a snapshot keeps neither times nor sources",
             hint="omit --since, --until and --source, or use a database file",
         )
-    return SnapshotMonitor(folder, engine, view=view, audience=audience)
+    monitor = SnapshotMonitor(folder, engine, view=view, audience=audience)
+    UNIT.set(monitor.unit)
+    return monitor
 
 
 def open_database(db: Path, *, create: bool = False) -> Database:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.output import Shown
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions
@@ -41,6 +42,7 @@ def gate(
     """Answer whether a site that has read some APIs may read more."""
     asked = [*split_names(have), *split_names(want)]
     decided = read_any_decision(decision)
+    UNIT.set(decided.unit)
     if db is None:
         if isinstance(decided, LevelDecision):
             shown.show(decisions.gate(decided.answer(decided.vector_of(asked))))

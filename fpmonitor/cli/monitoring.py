@@ -20,11 +20,13 @@ from fpmonitor.cli.options import (
     DELTA,
     OUTPUT,
     QUIET,
+    ROWS_ARE_USERS,
     SETS,
     K,
     number_of_users,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
@@ -37,6 +39,7 @@ from fpmonitor.render.figures import of_trend
 from fpmonitor.render.numbers import between
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
+from fpmonitor.unit import spoken
 from fpmonitor.vocabulary import split_names
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
@@ -120,6 +123,7 @@ def trend(
         ),
     ] = None,
     delta: DELTA = 0.05,
+    rows_are_users: ROWS_ARE_USERS = False,
     against: Annotated[
         Against, typer.Option("--against", help="Which window each is compared with.")
     ] = "previous",
@@ -154,6 +158,7 @@ def trend(
             k=k,
             population=population,
             delta=delta,
+            rows_are_users=rows_are_users,
             against=against,
             false_alarms=false_alarms,
             progress=progress,
@@ -162,7 +167,7 @@ def trend(
     if timeless >= k and by not in PARTS:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
-        emit(of_trend(report, headed=True).file, svg)
+        emit(of_trend(report, headed=True).of(UNIT.get()).file, svg)
     shown.show(answers.trend(report))
     return EXIT_CHANGED if report.is_different else 0
 
@@ -197,7 +202,7 @@ def emit_check(
     """Write a check in the chosen format, and return its exit code."""
     match output_format:
         case "junit" | "sarif" | "github":
-            emit(_FILES[output_format](report, str(decision)), output)
+            emit(spoken(_FILES[output_format](report, str(decision)), UNIT.get()), output)
         case _:
             show(answers.check(report), output_format, output)
     return _EXITS[report.outcome]

@@ -250,6 +250,14 @@ CLUSTER = Annotated[
         rich_help_panel="Question",
     ),
 ]
+ROWS_ARE_USERS = Annotated[
+    bool,
+    typer.Option(
+        "--rows-are-users",
+        help="Take each row of a log that names no users for a user; the answer says so.",
+        rich_help_panel="Question",
+    ),
+]
 SINCE = Annotated[
     datetime | None,
     typer.Option(
@@ -344,6 +352,7 @@ class Exposure:
     least_group: K_OF_POPULATION = 10
     population: POPULATION = None
     delta: DELTA = 0.05
+    rows_are_users: ROWS_ARE_USERS = False
 
     @property
     def k(self) -> int:
@@ -353,7 +362,8 @@ class Exposure:
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        return Question(self.k, self.population, self.delta)
+        sample = SampleModel(rows_are_users=self.rows_are_users)
+        return Question(self.k, self.population, self.delta, sample=sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +383,7 @@ class ExposureOfSample(Exposure):
             strata=None if self.strata is None else read_strata(self.strata),
             fake_share=self.fake_share,
             cluster=self.cluster,
+            rows_are_users=self.rows_are_users,
         )
         return replace(super().question, sample=sample)
 
@@ -387,3 +398,14 @@ class AskedOfSample(ExposureOfSample):
     def question(self) -> Question:
         """The question that the options ask."""
         return replace(super().question, missing=self.missing)
+
+
+LOG_FORMAT = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        help="The log_format of nginx or the LogFormat of Apache by which a server wrote the log.",
+        metavar="TEXT",
+        show_default="recognised",
+    ),
+]

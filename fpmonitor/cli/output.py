@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError, StoppedError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import write_bytes
+from fpmonitor.unit import Unit, spoken
 
 
-def note(text: str, *, quiet: bool = False) -> None:
-    """Print a note on stderr; names in it cannot control the terminal."""
+def note(text: str, *, quiet: bool = False, unit: Unit | None = None) -> None:
+    """Print a note on stderr, in words for what is counted; names cannot control the terminal."""
     if not quiet:
-        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+        said = spoken(text, UNIT.get() if unit is None else unit)
+        print("\n".join(map(printable, said.split("\n"))), file=sys.stderr)
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
@@ -42,7 +45,8 @@ def emit(text: str, output: Path | None) -> None:
 
 
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
-    """Write an answer in the form that was asked for."""
+    """Write an answer in the form that was asked for, in words for what was counted."""
+    answer = answer.of(UNIT.get())
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
 
 

@@ -29,7 +29,7 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
-from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
+from fpmonitor.cli.users import TransformedUsers, note_coverage, note_evidence, note_view
 from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
@@ -182,6 +182,14 @@ def decide(
     register: REGISTER = None,
     must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assume",
+            help="API to take in though the data are no evidence about it; repeat for others.",
+            metavar="NAME",
+        ),
+    ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -296,6 +304,7 @@ def decide(
             setting=setting,
             time_limit=time_limit,
             design_share=design_share,
+            assume=assume or (),
             known=None if resume is None else read_level_decision(resume),
             users=users,
             shown=shown,
@@ -342,6 +351,7 @@ def decide(
                 weights=_weights(monitor, population, weights),
                 must=split_names(must),
                 never=split_names(never),
+                assume=assume or (),
                 **of_one_search,
                 search_users=search_users,
                 confirm_chains=confirm or CHAINS,
@@ -353,7 +363,7 @@ def decide(
             data = decisions.data_of(
                 monitor.name, population, users=decision.observed or decision.users, k=asked.k
             )
-            note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+            note_evidence(decision, quiet=quiet)
         _note_level(decision, quiet=quiet)
         if realised:
             _note_price(decision, quiet=quiet)
@@ -406,6 +416,7 @@ def _decide_by_levels(
     setting: Setting,
     time_limit: float | None,
     design_share: float | None,
+    assume: Sequence[str],
     known: LevelDecision | None,
     users: CountedUsers,
     shown: Shown,
@@ -427,6 +438,7 @@ def _decide_by_levels(
                 setting=setting,
                 time_limit=time_limit,
                 design_share=design_share,
+                assume=assume,
                 known=known,
                 progress=progress,
             )

@@ -18,6 +18,7 @@ from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.decide.level_decision import LevelDecision
@@ -161,6 +162,7 @@ def check_image(output: Path) -> None:
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
+    figure = figure.of(UNIT.get())
     drawn = figure.file
     if output.suffix == ".png":
         write_bytes(output, [_png(drawn)])

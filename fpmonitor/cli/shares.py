@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
@@ -73,6 +73,7 @@ def shares(
             rich_help_panel="Question",
         ),
     ] = None,
+    log_format: LOG_FORMAT = "",
     users: SharedUsers,
     output: Annotated[
         Path | None,
@@ -93,7 +94,9 @@ def shares(
                 hint="leave the options for users of a database away",
             )
         with log_files(paths) as logs:
-            report = shares_of_logs(logs, _in_full(by), k=k, delta=delta or 0.0)
+            report = shares_of_logs(
+                logs, _in_full(by), k=k, delta=delta or 0.0, log_format=log_format
+            )
     else:
         with users.open() as monitor:
             population = monitor.population()

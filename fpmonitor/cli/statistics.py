@@ -10,7 +10,15 @@ import typer
 from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.options import CLUSTER, DELTA, MISSING, STRATA, UNSAFE_COUNTS, AskedOfSample
+from fpmonitor.cli.options import (
+    CLUSTER,
+    DELTA,
+    MISSING,
+    ROWS_ARE_USERS,
+    STRATA,
+    UNSAFE_COUNTS,
+    AskedOfSample,
+)
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
@@ -83,6 +91,7 @@ def curve(
     missing: MISSING = "value",
     strata: STRATA = None,
     cluster: CLUSTER = None,
+    rows_are_users: ROWS_ARE_USERS = False,
     unsafe_counts: UNSAFE_COUNTS = False,
     users: ViewedUsers,
     reader: Reader,
@@ -93,7 +102,7 @@ def curve(
         population = monitor.population()
         note_view(population, k)
         known = None if strata is None else read_strata(strata)
-        sample = SampleModel(strata=known, cluster=cluster)
+        sample = SampleModel(strata=known, cluster=cluster, rows_are_users=rows_are_users)
         question = Question(k, delta=delta, missing=missing, sample=sample)
         report = report_curve(
             population,

@@ -13,6 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.render.numbers import percent
@@ -22,6 +23,7 @@ from fpmonitor.store.transforms import read_transforms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.disclosure import Audience
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
@@ -167,9 +169,26 @@ def note_coverage(
         note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
 
 
+def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
+    """Note on stderr of which candidates nothing is known, and which of the others users lack."""
+    k, lacks = decision.policy.k, decision.no_evidence
+    for api, lack in list(lacks.items())[:_NOTED]:
+        note(f"no evidence about {api}: {lack_in_words(lack, k)}", quiet=quiet)
+    if len(lacks) > _NOTED:
+        note(f"... and no evidence about {len(lacks) - _NOTED:,} more APIs", quiet=quiet)
+    if lacks:
+        note("no list holds an API without evidence; --assume NAME takes one in", quiet=quiet)
+    coverage = {api: had for api, had in (decision.coverage or {}).items() if api not in lacks}
+    note_coverage(coverage, k, missing=decision.missing, quiet=quiet)
+
+
 def note_view(population: Population, k: int) -> None:
     """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = population.view
+    units = {unit or "user" for unit in population.snapshot.units}
+    if len(units) > 1:
+        named = " and ".join(f"{unit}s" for unit in sorted(units))
+        note(f"the logs hold {named}: all count as {population.unit}s", unit="user")
     if population.without_few(k) is not population:
         note(f"fewer than {k} users look automated: they count in what others are told")
     elif view.drop_automation:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.snapshot import Manifest
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import Repeats
+    from fpmonitor.unit import Unit
 
 _HALF_BITS = 1 << 31  # of half a word, so that products stay below 63 bits
 
@@ -71,6 +72,7 @@ class FolderSnapshot:
     """
 
     values_are_digested = False
+    units: Sequence[Unit | None] = ("user",)  # a column of the table names them
 
     def __init__(self, folder: str, engine: Engine | None = None) -> None:
         self._folder, self._engine = folder.rstrip("/"), engine

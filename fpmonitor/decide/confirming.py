@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.deciding import tests_of, without_empty
+from fpmonitor.decide.deciding import recommended_of, tests_of, without_empty
 from fpmonitor.decide.decision import Confirmation
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
-from fpmonitor.decide.utility import recommend, weight_bound
+from fpmonitor.decide.utility import weight_bound
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
@@ -154,14 +154,15 @@ def _concluded(
         allow=tests.allow,
         block=tests.block,
         refute=tests.refute,
+        never=found.no_evidence,
         known=known,
         effort=Effort.of(None, progress),
     )
-    best = recommend(borders.allow, weights=weights)
+    best = recommended_of(borders.allow, searched, tests.allow, weights=weights)
     bound = best.weight
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.policy.candidates, refused, weights=weights)
+        bound = weight_bound(found.evident, refused, weights=weights)
     decided = replace(
         found,
         allow=without_empty(borders.allow),
@@ -201,7 +202,7 @@ def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list
             last = {*sets[-1].apis}
             larger = [
                 last | {api}
-                for api in sorted({*found.policy.candidates} - last)
+                for api in sorted({*found.evident} - last)
                 if not any(apis <= last | {api} for apis in blocked)
             ]
             if not larger:

@@ -18,8 +18,8 @@ from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
-from fpmonitor.decide.utility import recommend, weight_bound
-from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.errors import EngineLostError, InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Proof, Setting, Verdict
     from fpmonitor.policy import Policy
+    from fpmonitor.population.evidence import Lack
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.unit import Unit
 
 
 @INTERRUPTS.held()
@@ -54,6 +56,8 @@ def decide(
     setting: Setting = "population",
     missing: Missing = "value",
     coverage: Mapping[str, float | None] | None = None,
+    no_evidence: Mapping[str, Lack] | None = None,
+    assumed: Mapping[str, Lack] | None = None,
     weights: Mapping[str, float] | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
@@ -68,6 +72,7 @@ def decide(
     log_source: str | None = None,
     known: Decision | None = None,
     engine: str | None = None,
+    unit: Unit = "user",
 ) -> Decision:
     """Decide all subsets of the policy's candidates.
 
@@ -85,8 +90,10 @@ def decide(
         See `Decision`; at least the number of candidates.
     level
         Share of delta that the tests have; by default the whole, where something is estimated.
-    setting, missing, coverage
-        See `Decision`; `missing` and `coverage` are noted only.
+    setting, missing, coverage, assumed
+        See `Decision`; the last three are noted only.
+    no_evidence
+        See `Decision`; no set that holds one of them is searched.
     weights
         Utility of each API, 1 where not named.
     must, never
@@ -105,8 +112,8 @@ def decide(
         Say for each allowed set how biased the sample may be.
     progress
         Told now and then in words how far the search is.
-    view, masked, log_source, engine
-        See `view`, `masked`, `source` and `engine` of `Decision`; noted only.
+    view, masked, log_source, engine, unit
+        See `view`, `masked`, `source`, `engine` and `unit` of `Decision`; noted only.
     known
         An earlier decision of the same question on the same data, perhaps not complete: what it
         proves is not computed again.
@@ -122,13 +129,16 @@ def decide(
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    assumed = (*["realised"] * policy.realised, *policy.sample.options)
-    if assumed and forecast:
+    models = (*["realised"] * policy.realised, *policy.sample.options)
+    models = tuple(name for name in models if name != "rows-are-users")
+    if models and forecast:
         raise InputError(
-            f"forecast: not with --{assumed[0]}", hint=f"leave --forecast or --{assumed[0]} away"
+            f"forecast: not with --{models[0]}", hint=f"leave --forecast or --{models[0]} away"
         )
     started = time.perf_counter()
-    must, never, weights = sorted(set(must)), set(never), weights or {}
+    lacking = no_evidence or {}
+    must, left_out, weights = sorted(set(must)), {*never}, weights or {}
+    never = {*left_out, *lacking}
     exact = setting == "sample" or policy.delta is None
     universe = None if exact else universe
     level = Level(level=policy.delta) if level is None else level
@@ -141,11 +151,11 @@ def decide(
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
         tests = _tests(policy, setting, source.users, universe, level.level)
-        proven = None if known is None else _proven(known, source, tests)
+        proven = None if known is None else _proven(known, source, tests).without(lacking)
     unproven: Proof | None = None if exact else {}
     if not (exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    many = max_size is None and len(policy.candidates) > MANY
+    many = max_size is None and len({*policy.candidates} - never) > MANY
     effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
     sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
     before = None if known is None else known.search
@@ -153,7 +163,8 @@ def decide(
         found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
     else:
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
-    borders, best = found.borders, recommend(found.borders.allow, weights=weights)
+    borders = found.borders
+    best = recommended_of(borders.allow, source, tests and tests.allow, weights=weights)
     bound = best.weight if borders.complete else found.bound
     cut = None
     if max_sets is not None or many:
@@ -180,12 +191,14 @@ def decide(
         proof=unproven if tests is None else tests.proof,
         guarantee="",
         coverage=coverage,
+        no_evidence=lacking,
+        assumed=assumed or {},
         allow=without_empty(borders.allow),
         block=without_empty(borders.block),
         undecided=undecided,
         recommended=best.apis,
         must=tuple(must),
-        never=tuple(sorted(never)),
+        never=tuple(sorted(left_out)),
         utility=best.weight,
         utility_bound=bound,
         utility_possible=found.possible,
@@ -201,6 +214,7 @@ def decide(
         masked=tuple(masked),
         source=log_source,
         engine=engine,
+        unit=unit,
     )
     return replace(decided, guarantee=guarantee(decided))
 
@@ -685,6 +699,32 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
     return Criterion(weights, np.full(largest + 1, float(limit)))
+
+
+def recommended_of(
+    allow: Iterable[ApiSet],
+    source: SpectrumSource,
+    criterion: Criterion | None,
+    *,
+    weights: Mapping[str, float],
+) -> RecommendedSet:
+    """Recommend an allowed set: of equal utility the one that a test sees furthest from its limit.
+
+    An interrupt, or the loss of the engine that holds the users, ends the look at the users: the
+    set is one of the greatest utility all the same. So it is where nothing was tested.
+    """
+
+    def share_of_limit(sets: Sequence[ApiSet]) -> list[float]:
+        if criterion is None:
+            return [0.0] * len(sets)
+        with suppress(EngineLostError, KeyboardInterrupt), INTERRUPTS.passing():
+            return [
+                criterion.score(spectrum) / (float(criterion.limits[len(apis)]) or 1.0)
+                for apis, spectrum in zip(sets, spectra_of(source, sets), strict=True)
+            ]
+        return [0.0] * len(sets)
+
+    return recommend(allow, weights=weights, exposure=share_of_limit)
 
 
 def without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:

@@ -17,10 +17,12 @@ import msgspec
 from fpmonitor.decide.coherence import contradiction
 from fpmonitor.errors import InputError
 from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed, untyped
+from fpmonitor.unit import Unit, spoken
 from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
@@ -30,7 +32,7 @@ _Factor = Annotated[float, msgspec.Meta(ge=1, le=MAX_BIAS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
-Verdict = Literal["allow", "block", "undecided", "unknown"]
+Verdict = Literal["allow", "block", "undecided", "no evidence", "unknown"]
 Proof = dict[str, dict[str, Any]]
 STOPPED_EARLY = "The search was stopped early: more may be allowed."
 
@@ -143,6 +145,8 @@ class Decision(Result):
         Whether absent was a value, exposed its user, or users lacking a candidate were left out.
     users
         Observed users.
+    unit
+        What each of them is: see `fpmonitor.unit`; a user in files of before.
     digest
         Digest of the data that was decided on, keyed by whoever keeps them.
     days
@@ -215,6 +219,9 @@ class Decision(Result):
     names
         Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
         the user said that it is none.
+    no_evidence, assumed
+        Candidate -> why the users are no evidence of how it divides them: it is in no set, and
+        those that were taken in all the same.
     coverage
         Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
         fewer than k have it; null as a whole in files of before.
@@ -227,11 +234,14 @@ class Decision(Result):
     view: View = field(default_factory=View)
     masked: tuple[str, ...] | None = None
     users: _Count
+    unit: Unit = "user"
     digest: str
     days: tuple[date, date] | None = None
     made: date | None = None
     coverage: Mapping[str, _Share | None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    no_evidence: Mapping[str, Lack] = field(default_factory=dict)
+    assumed: Mapping[str, Lack] = field(default_factory=dict)
     guarantee: str
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
@@ -289,6 +299,11 @@ class Decision(Result):
         )
         return f"The lists hold {held}." + f" {STOPPED_EARLY}" * (not self.cut.searched)
 
+    @property
+    def evident(self) -> tuple[str, ...]:
+        """The candidates that sets are made of."""
+        return tuple(api for api in self.policy.candidates if api not in self.no_evidence)
+
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
         return meaning(candidate, self.names) or candidate
@@ -329,6 +344,8 @@ class Decision(Result):
         for blocked in self.block:
             if asked >= set(blocked):
                 return "block", blocked
+        if lacking := asked & self.no_evidence.keys():
+            return "no evidence", tuple(sorted(lacking))
         for allowed in self.allow:
             if asked <= set(allowed):
                 return "allow", allowed
@@ -386,7 +403,8 @@ class Decision(Result):
             One of them is not a candidate of the policy.
         """
         verdict, because = self.verdict(apis)
-        if (verdict == "block" and self.setting == "population") or not self.named(apis):
+        stays = verdict == "no evidence" or (verdict == "block" and self.setting == "population")
+        if stays or not self.named(apis):
             return self._told(verdict, because, self.users)
         asked = tuple(sorted(self.named(apis)))
         if not only_listed:
@@ -397,7 +415,7 @@ class Decision(Result):
         return self._told("unknown", (), users)
 
     def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
-        reason = self._reason(verdict, because, users)
+        reason = spoken(self._reason(verdict, because, users), self.unit)
         return {"verdict": verdict, "because": list(because), "reason": reason}
 
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
@@ -406,6 +424,12 @@ class Decision(Result):
             return f"within the allowed set {names}" if because else "nothing is read"
         if verdict == "block":
             return f"{names}: exposes more than {budget} of the users"
+        if verdict == "no evidence":
+            lacks = (
+                f"no evidence about {api}: {lack_in_words(self.no_evidence[api], self.policy.k)}"
+                for api in because
+            )
+            return "; ".join(lacks)
         if not because:
             settled = "no listed set settles it"
             others = f"{settled}, and not all sets are listed; gate --db asks the users"
@@ -421,6 +445,7 @@ class Decision(Result):
             ("allow", self.allow),
             ("block", self.block),
             ("undecided", self.undecided),
+            ("no evidence", [(api,) for api in sorted(self.no_evidence)]),
         )
         return [{"verdict": word, "apis": list(apis)} for word, sets in listed for apis in sets]
 
@@ -457,9 +482,11 @@ class Decision(Result):
         ):
             if content[name] is None:
                 del content[name]
-        for name in ("names", "must", "never", "asked_before"):
+        for name in ("names", "no_evidence", "assumed", "must", "never", "asked_before"):
             if not content[name]:
                 del content[name]
+        if self.unit == "user":
+            del content["unit"]
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
@@ -496,9 +523,14 @@ class Decision(Result):
         if decision.search is not None:
             reached = (decision.search.allow, decision.search.possible)
             sets += [part.order for part in reached if part is not None]
-        strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
+        lacking = decision.no_evidence.keys()
+        named = {*chain(*sets)} | lacking | decision.assumed.keys()
+        strangers = sorted(named - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
+        members = {*chain(*chain(*lists.values()), decision.recommended)}
+        if held := sorted(lacking & members):
+            raise InputError(f"not {_NAME}: {held[0]!r} is in a set, and in `no_evidence`")
         contradicted = contradiction(
             {name: [*map(frozenset, sets)] for name, sets in lists.items()},
             frozenset(decision.recommended),
@@ -522,12 +554,13 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
-_OF_DATA = ("users", "digest", "days")
+_OF_DATA = ("users", "unit", "digest", "days")
 
 
 class _Data(msgspec.Struct):
     users: _Count
     digest: str
+    unit: Unit = "user"
     days: tuple[date, date] | None = None
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.population.evidence import lack_in_words
+from fpmonitor.unit import VISITOR_RULE, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.policy import Drawn, SampleModel
+    from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
@@ -23,7 +26,8 @@ _NAMED = 3
 
 def guarantee(decision: Decision | LevelDecision) -> str:
     """Say what holds, for whom, and on what assumptions, by the other members of a decision."""
-    return " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
+    said = " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
+    return spoken(said, decision.unit)
 
 
 def limits(
@@ -33,6 +37,7 @@ def limits(
     delta: float,
     together: bool = False,
     sample: SampleModel = PLAIN_DRAWS,
+    unit: Unit = "user",
 ) -> str:
     """Say what limits of exposures promise: each for its set, or all sets together."""
     whose = (
@@ -43,11 +48,12 @@ def limits(
     looks = "however often one asks again while users are added"
     if sample.looked_at_once:
         looks = "asked once" + ", of users drawn by the shares of strata" * bool(sample.strata)
-    return (
+    said = (
         f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
         f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
         + f" {unobserved(sample)}".rstrip()
     )
+    return spoken(said, unit)
 
 
 def draws(sample: SampleModel) -> str:
@@ -70,6 +76,8 @@ def draws(sample: SampleModel) -> str:
         said += f", within each of the {number} strata of {strata.by}, whose shares are taken " + (
             "as given" if strata.exact else "to be within the limits that were given"
         )
+    if sample.rows_are_users:
+        said += "; each row is taken for a user"
     return said
 
 
@@ -155,7 +163,8 @@ def _choice(decision: Decision | LevelDecision) -> str:
 
 def _absent(decision: Decision | LevelDecision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
-    if decision.missing == "value" and not scarce(decision.coverage or {}):
+    lacked = {api for api, _ in scarce(decision.coverage or {})}
+    if decision.missing == "value" and not lacked - decision.no_evidence.keys():
         return ""
     return {
         "value": "Users without a value of an API count as if they shared one.",
@@ -166,7 +175,11 @@ def _absent(decision: Decision | LevelDecision) -> str:
 
 def _coverage(decision: Decision | LevelDecision) -> str:
     """Name the candidates that many lack."""
-    lacked = scarce(decision.coverage or {})
+    lacked = [
+        (api, share)
+        for api, share in scarce(decision.coverage or {})
+        if api not in decision.no_evidence
+    ]
     if not lacked:
         return ""
     few = f"fewer than {decision.policy.k} users"
@@ -179,6 +192,28 @@ def _coverage(decision: Decision | LevelDecision) -> str:
     return f"Not all users have a value of {', '.join(named)}."
 
 
+def _assumed(decision: Decision | LevelDecision) -> str:
+    """Name the candidates that were taken in without evidence."""
+    if not decision.assumed:
+        return ""
+    named = [
+        f"{api} ({lack_in_words(lack, decision.policy.k)})"
+        for api, lack in sorted(decision.assumed.items())
+    ]
+    return f"It is assumed that the data show what these return: {', '.join(named)}."
+
+
+def _no_evidence(decision: Decision | LevelDecision) -> str:
+    """Name the candidates of which nothing is known."""
+    lacking = sorted(decision.no_evidence)
+    if not lacking:
+        return ""
+    named = lacking[:_NAMED]
+    if len(lacking) > _NAMED:
+        named.append(f"and {len(lacking) - _NAMED:,} more")
+    return f"There is no evidence about {', '.join(named)}: no list holds them."
+
+
 def _masked(decision: Decision | LevelDecision) -> str:
     """Name the candidates that are not read as logged."""
     if not decision.masked:
@@ -189,6 +224,11 @@ def _masked(decision: Decision | LevelDecision) -> str:
         else "count as one for each browser family: a site that removes the noise learns more"
     )
     return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
+
+
+def _visitors(decision: Decision | LevelDecision) -> str:
+    """Say by what rule visitors were told."""
+    return f"Each visitor is {VISITOR_RULE}; a HAR file is one." * (decision.unit == "visitor")
 
 
 def _confirmed(decision: Decision | LevelDecision) -> str:
@@ -226,4 +266,7 @@ def _asked_before(decision: Decision | LevelDecision) -> str:
     )
 
 
-_CLAUSES = (_promise, _asked_before, _confirmed, _unobserved, _blocked, _absent, _coverage, _masked)
+_CLAUSES = (
+    *(_promise, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
+    *(_absent, _assumed, _no_evidence, _coverage, _masked),
+)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,11 +21,13 @@ from fpmonitor.decide.decision import (
 )
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.population.evidence import Lack
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed, untyped
+from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class LevelDecision(Result):
         How many users count where not all that were observed do; null where all do.
     policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
         As in `Decision`.
+    assumed
+        As in `Decision`; a decision about levels is about no other APIs without evidence.
     names, proof
         As in `Decision`; the limits of the proof are by the sum of the levels above the lowest.
     """
@@ -83,6 +87,7 @@ class LevelDecision(Result):
     policy: Policy
     setting: Setting
     missing: Missing
+    unit: Unit = "user"
     users: int
     digest: str
     guarantee: str
@@ -99,6 +104,7 @@ class LevelDecision(Result):
     source: str | None = None
     masked: tuple[str, ...] = ()
     coverage: Mapping[str, float | None] | None = None
+    assumed: Mapping[str, Lack] = field(default_factory=dict)
     names: Mapping[str, str]
     design: DesignPart | None = None
     drawn: Drawn | None = None
@@ -110,6 +116,7 @@ class LevelDecision(Result):
     universe = None
     asked_before = 0
     confirmation = None
+    no_evidence: ClassVar[Mapping[str, Lack]] = {}
 
     @property
     def fixed(self) -> str:
@@ -275,9 +282,11 @@ class LevelDecision(Result):
         for name in ("allow", "block", "undecided"):
             content[name] = [self.shown(vector) for vector in getattr(self, name)]
         content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("design", "drawn", "coverage", "masked"):
+        for name in ("design", "drawn", "coverage", "masked", "assumed"):
             if not content[name]:
                 del content[name]
+        if self.unit == "user":
+            del content["unit"]
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]

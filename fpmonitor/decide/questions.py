@@ -239,6 +239,7 @@ class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     strata: str | None = None
     fake_share: float = 0.0
     cluster: str | None = None
+    rows_are_users: bool = False
     missing: Missing = "value"
     source: str | None = None
     since: datetime | None = None
@@ -278,6 +279,7 @@ def read_policy(path: Path) -> AskedQuestion:
                 strata=None if asked.strata is None else read_strata(path.parent / asked.strata),
                 fake_share=asked.fake_share,
                 cluster=asked.cluster,
+                rows_are_users=asked.rows_are_users,
             ),
         ),
         missing=asked.missing,

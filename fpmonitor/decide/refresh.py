@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from fpmonitor.decide.deciding import without_empty
+from fpmonitor.decide.deciding import recommended_of, without_empty
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
@@ -81,6 +81,7 @@ def refreshed(
         most,
         allow=tests.allow,
         block=tests.allow,
+        never=decision.no_evidence,
         known=Borders(
             allow=[apis for apis, holds in allowed.items() if holds],
             block=list(decision.block),
@@ -100,7 +101,7 @@ def refreshed(
                 blocked.append(apis)
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
-    recommended = max(parts, key=lambda part: (len(part), part), default=())
+    recommended = recommended_of(parts, most, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
         decision,

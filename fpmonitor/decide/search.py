@@ -10,7 +10,7 @@ the most exposing API first, and tries the union of all that may still join befo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +24,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
@@ -67,6 +67,20 @@ class Borders:
     def nothing(cls) -> Borders:
         """Return what is proven before any search."""
         return cls(allow=[], block=[], undecided=[], complete=False, evaluated=0)
+
+    def without(self, apis: Collection[str]) -> Borders:
+        """Return what is proven about sets that hold none of some APIs."""
+        if not apis:
+            return self
+        parts = {tuple(api for api in members if api not in apis) for members in self.allow}
+        left = [members for members in sorted(parts) if members]
+        return replace(
+            self,
+            allow=[a for a in left if not any({*a} < {*b} for b in left)],
+            block=[members for members in self.block if not {*apis} & {*members}],
+            undecided=[members for members in self.undecided if not {*apis} & {*members}],
+            complete=False,
+        )
 
 
 class Family:

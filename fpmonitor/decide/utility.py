@@ -12,7 +12,7 @@ import scipy
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,13 @@ def recommend(
     weights: Mapping[str, float] | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
+    exposure: Callable[[Sequence[tuple[str, ...]]], Sequence[float]] | None = None,
 ) -> RecommendedSet:
     """Choose the allowed set of the greatest total weight.
 
-    Of equal weights the set with more APIs wins, then the first in alphabetical order. Weights are
-    not negative, so the best set is one of `allow` without `never`.
+    Of equal weights the set of the least exposure wins, then the one with more APIs, then the first
+    in alphabetical order. Weights are not negative, so the best set is one of `allow` without
+    `never`.
 
     Parameters
     ----------
@@ -51,6 +53,8 @@ def recommend(
         Utility of each API, finite and not negative; 1 where not named.
     must, never
         The set holds all of `must` and none of `never`.
+    exposure
+        Tells the exposure of sets, the highest that it may be; null where nobody knows.
 
     Raises
     ------
@@ -61,12 +65,18 @@ def recommend(
     must, never = set(must), set(never)
     if must & never:
         raise InputError(f"{', '.join(sorted(must & never))}: both must and must not be in the set")
-    best = RecommendedSet(apis=(), weight=0.0)
-    for apis in (tuple(sorted(set(apis) - never)) for apis in allow if must <= set(apis)):
-        weight = math.fsum(weight_of.get(api, 1.0) for api in apis)
-        if (-weight, -len(apis), apis) < (-best.weight, -len(best.apis), best.apis):
-            best = RecommendedSet(apis=apis, weight=weight)
-    return best
+    weight_by_set = {
+        apis: math.fsum(weight_of.get(api, 1.0) for api in apis)
+        for apis in (tuple(sorted(set(apis) - never)) for apis in allow if must <= set(apis))
+        if apis
+    }
+    most = max(weight_by_set.values(), default=0.0)
+    tied = [apis for apis, weight in weight_by_set.items() if weight == most]
+    if not tied:
+        return RecommendedSet(apis=(), weight=0.0)
+    exposed = [0.0] * len(tied) if exposure is None or len(tied) == 1 else exposure(tied)
+    ranked = zip(exposed, (-len(apis) for apis in tied), tied, strict=True)
+    return RecommendedSet(apis=min(ranked)[-1], weight=most)
 
 
 def weight_bound(

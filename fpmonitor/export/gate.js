@@ -13,6 +13,8 @@ export function gate(have, want, decision = DECISION) {
   const answer = (verdict, because) => ({ verdict, because });
   const blocked = decision.block.find((apis) => within(apis, asked));
   if (blocked) return answer("block", blocked);
+  const lacking = asked.filter((api) => api in (decision.no_evidence ?? {}));
+  if (lacking.length) return answer("no evidence", lacking);
   const allowed = decision.allow.find((apis) => within(asked, apis));
   if (allowed) return answer("allow", allowed);
   const open = decision.undecided.find((apis) => within(apis, asked));

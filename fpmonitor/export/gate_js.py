@@ -21,7 +21,10 @@ def write(decision: Decision) -> str:
         "policy": {"candidates": list(decision.policy.candidates)},
         "complete": decision.complete,
         **{name: [list(apis) for apis in getattr(decision, name)] for name in _LISTS},
-    } | ({"names": dict(decision.names)} if decision.names else {})
+    }
+    for name in ("names", "no_evidence"):
+        if found := getattr(decision, name):
+            content[name] = dict(found)
     return _code().replace(_PLACE, script_safe(json.dumps(content, separators=(",", ":"))))
 
 

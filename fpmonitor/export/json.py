@@ -23,6 +23,7 @@ def write(decision: Decision) -> str:
         "policy": untyped(decision.policy),
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
+        "no_evidence": dict(decision.no_evidence),
         "allowed_sets": [list(apis) for apis in decision.allow],
         "blocked_sets": [list(apis) for apis in decision.block],
     } | ({"names": dict(decision.names)} if decision.names else {})

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.export.effect import elsewhere
+from fpmonitor.population.evidence import lack_in_words
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -64,6 +65,9 @@ def _action(decision: Decision, api: str) -> ApiAction:
     means = decision.means(api)
     if api in decision.recommended:
         return ApiAction(api, "allow", "in the recommended set", means)
+    if api in decision.no_evidence:
+        lack = lack_in_words(decision.no_evidence[api], decision.policy.k)
+        return ApiAction(api, "block", f"no evidence: {lack}", means)
     verdict, _ = decision.verdict([api])
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -28,14 +28,19 @@ class ColumnMap:
     ignore
         Columns of a wide log that are no APIs.
     null
-        What a JSON `null` in a wide record means: a value that the API returned, or absent.
+        What a JSON `null` in a wide record means: absent, or a value that the API returned.
     apis
         Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
         is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
+    absent
+        Texts (`NA`, `-`) that stand for a missing value, in every format.
     visitor
         Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
+    log_format
+        How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
+        recognise the form of text logs.
 
     Raises
     ------
@@ -45,10 +50,12 @@ class ColumnMap:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
-    null: Literal["value", "absent"] = "value"
+    null: Literal["value", "absent"] = "absent"
     apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
+    absent: frozenset[str] = frozenset()
     visitor: bool = False
+    log_format: str = ""
 
     def __post_init__(self) -> None:
         """Refuse two answers to who a row is."""
@@ -63,9 +70,16 @@ class ColumnMap:
         """Name of a field's column in the log."""
         return self.columns.get(field_name, field_name)
 
+    def names_of(self, field_name: str, names: Collection[str]) -> list[str]:
+        """Names of the columns that make up a field, as of `date,time`, among those of a log."""
+        name = self.name_of(field_name)
+        parts = [part.strip() for part in name.split(",")]
+        together = parts if name not in names and all(part in names for part in parts) else [name]
+        return [name for name in together if name in names]
+
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
+        """Read a column map: tables `[columns]` and `[apis]`, lists `ignore` and `null`.
 
         Raises
         ------
@@ -75,15 +89,16 @@ class ColumnMap:
         content = read_toml(path, "column map")
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
-        null = content.pop("null", "value")
+        null = content.pop("null", "absent")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
         visitor = content.pop("visitor", False)
+        log_format = content.pop("log_format", "")
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten` "
-                "and `visitor`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten`, "
+                "`visitor` and `log_format`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -100,9 +115,28 @@ class ColumnMap:
             )
         if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
-        if null not in ("value", "absent"):  # a list has no hash
-            raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
+        absent = null if isinstance(null, list) else []
+        if not all(isinstance(text, str) for text in absent):
+            raise InputError(
+                f"column map {path}: null must be a list of texts",
+                hint='write numbers in quotes, as in null = ["NA", "-1"]',
+            )
+        if not isinstance(null, list) and null not in ("value", "absent"):  # a table has no hash
+            raise InputError(
+                f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
+            )
         for name, switch in (("flatten", flatten), ("visitor", visitor)):
             if not isinstance(switch, bool):
                 raise InputError(f"column map {path}: {name} must be true or false")
-        return cls(columns, frozenset(ignore), null, apis, flatten, visitor)
+        if not isinstance(log_format, str):
+            raise InputError(f"column map {path}: log_format must be text")
+        return cls(
+            columns,
+            frozenset(ignore),
+            "value" if null == "value" else "absent",
+            apis,
+            flatten,
+            frozenset(absent),
+            visitor,
+            log_format,
+        )

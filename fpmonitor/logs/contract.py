@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    import polars as pl  # slow to load
-
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.log_file import LogFile
 
@@ -18,9 +15,8 @@ MAX_CALLS = 10**9  # that one record may tell
 MAX_APIS = 4000
 NOT_UTF_8 = "not UTF-8"
 RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpmonitor ingest -`"
-# Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
-NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
 ROW = "log_row"
+ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +37,12 @@ class Refused:
     text: str
 
 
-class InexactReadingError(Exception):
-    """A fast way of reading that cannot tell exactly what this log holds."""
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A member that a collector leaves out: why, and the records that have it."""
 
-
-class CodedRows(Protocol):
-    """Rows of a wide log whose values become codes while they are read."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """For each API the column that holds its codes; several APIs may share one."""
-
-    @property
-    def select(self) -> str:
-        """How the store reads one batch, the table `coded_batch`; see `Scan`."""
-
-    def batches(self) -> Iterator[pl.DataFrame]:
-        """Read the log; each batch has columns of text and columns of codes (UInt32).
-
-        Raises
-        ------
-        InexactReadingError
-            The log must be read in another way.
-        """
-
-    def dictionary(self, column: str) -> pl.DataFrame:
-        """Return what the codes of a column stand for, once all batches have been read.
-
-        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String; the value in the
-        log, or its JSON text); an API about which a code says nothing is absent.
-        """
+    why: str
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +60,17 @@ class Scan:
         Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
     values_are_json
         Whether values are JSON text (strings in quotes) rather than plain text.
-    plain
-        Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
-    exact
-        Reads the same more slowly, for logs where this way raises `InexactReadingError`, or where
-        the text of a plain column could be a number or a string.
-    coded
-        Wide logs: rows with codes instead of values; then `select` reads one batch of them, the
-        table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
     by_column
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
         the record from 0.
+    fields
+        Fields of a record (`user`, `time`, `source`, `weight`) -> their names in the log.
+    spare
+        Members that are not taken -> why. `select` also yields hashes of their values as `s0`,
+        `s1`, ..., so that the store can count them.
+    not_taken
+        Members that the collector leaves out, where it counts them itself.
     names_visits
         Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
         has none.
@@ -108,10 +79,10 @@ class Scan:
     select: str
     apis: tuple[str, ...] | None
     values_are_json: bool
-    plain: frozenset[int] = frozenset()
-    exact: Callable[[], Scan] | None = None
-    coded: CodedRows | None = None
     by_column: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    spare: Mapping[str, str] = field(default_factory=dict)
+    not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
     names_visits: bool = False
 
 

@@ -41,6 +41,7 @@ from fpmonitor.population.browsers import (
     systems_of_rows,
 )
 from fpmonitor.population.changes import recoding_of
+from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.kept_spectra import KeptSpectra
@@ -64,13 +65,16 @@ from fpmonitor.population.volatile import (
     volatility_of,
 )
 from fpmonitor.question import Question
+from fpmonitor.refusals import kind_of
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from fpmonitor.unit import Unit, check_limits, weakest
 from fpmonitor.vocabulary import FAMILIES, columns_of, meaning, split_names
 
 Engine = Literal["auto", "memory", "duckdb"]
+_MOST_TEXTS = 1_000  # different values, up to which they are looked at: errors are of few kinds
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -168,6 +172,11 @@ class Population:
         # A name comes from a log, where a client may have put anything.
         others = self.apis if self.audience is Audience.OWNER else ()
         return UnknownNameError("API", api, {*self.means.values(), *others})
+
+    @cached_property
+    def unit(self) -> Unit:
+        """What each of them is: where logs differ, what all can be taken for."""
+        return weakest(self.snapshot.units)
 
     @cached_property
     def users(self) -> int:
@@ -560,10 +569,12 @@ class Population:
         UnknownNameError
             An API that was never observed.
         InputError
-            One of them tells clusters.
+            One of them tells clusters; or limits are asked for of rows that may be no users.
         UndecidableError
             `missing` is `drop`, and nobody has all of them; for others, fewer than k.
         """
+        if not question.counted:
+            check_limits(self.snapshot.units, rows_are_users=question.sample.rows_are_users)
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
         sample = question.sample
@@ -655,6 +666,47 @@ class Population:
             if api not in self._counted:
                 self._counted[api] = int(np.count_nonzero(self._shown(api) != ABSENT))
         return {api: self._counted[api] for api in apis}
+
+    def lacks(self, apis: Iterable[str], k: int) -> dict[str, Lack]:
+        """Find those of some APIs about which these users are no evidence: see `find_lack`.
+
+        Values count as they were logged: what a view makes coarser was seen all the same.
+
+        Raises
+        ------
+        UnknownNameError
+            An API that was never observed.
+        """
+        found = {
+            api: find_lack(self._seen(api), k, self.means.get(api, "")) for api in self.named(apis)
+        }
+        return {api: lack for api, lack in found.items() if lack is not None}
+
+    def _seen(self, api: str) -> list[Seen]:
+        """Count who shares a value, as it was logged."""
+        if api in self._unobserved:
+            return []
+        if self.snapshot.in_memory(1):
+            [codes] = self.snapshot.codes([api])
+            counts = np.bincount(codes if self._rows is None else codes[self._rows])
+            present = {code: counts[code] for code in np.flatnonzero(counts).tolist() if code}
+        elif api in self._recoding.changes:
+            # Queries know what the view shows, which tells who has a value and nothing else.
+            return [Seen(1, values=self._queries.users_of_apis()[api])]
+        else:
+            spectrum = self._queries.spectrum([api])
+            if spectrum.support > _MOST_TEXTS:
+                absent = self.users - self._queries.users_of_apis()[api]
+                groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
+                return [Seen(users, values=n - (users == absent)) for users, n in groups]
+            cohorts = self._queries.cohorts([api], [])
+            present = {one.codes[0]: one.spectrum.users for one in cohorts if one.codes[0]}
+        if len(present) > _MOST_TEXTS:
+            sizes, values = np.unique([*present.values()], return_counts=True)
+            pairs = zip(sizes.tolist(), values.tolist(), strict=True)
+            return [Seen(users, values=number) for users, number in pairs]
+        texts = self.snapshot.values(api)
+        return [Seen(int(users), kind_of(*texts[code])) for code, users in present.items()]
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.unit import Unit
 
 Days = tuple[date, date]
 
@@ -150,6 +151,10 @@ class Snapshot(UserRows, Protocol):
     def values_are_digested(self) -> bool:
         """Whether digests of values are kept instead of values."""
 
+    @property
+    def units(self) -> Sequence[Unit | None]:
+        """Who the rows are, of each log; null where that was not said."""
+
     def in_memory(self, apis: int) -> bool:
         """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
 
@@ -223,7 +228,7 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     said
         See `Snapshot`.
-    digest, values_are_digested, returned, key
+    digest, values_are_digested, returned, key, units
         See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
         one of its own by default, so that nothing that leaves can be compared.
     """
@@ -234,6 +239,7 @@ class MemorySnapshot:
     digest: str = ""
     values_are_digested: bool = False
     key: str = field(default_factory=secrets.token_hex)
+    units: Sequence[Unit | None] = ("user",)
     returned: Callable[[], Repeats] = dict
 
     @property

@@ -22,6 +22,7 @@ from fpmonitor.store.snapshot import (
     api_columns,
     read_codes,
     take_snapshot,
+    units_of,
     users_of_rows,
 )
 from fpmonitor.store.windows import read_window
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.followed import Follower
     from fpmonitor.store.snapshot import Snapshot as Table
     from fpmonitor.store.windows import Span
+    from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,11 @@ class StoredSnapshot:
     def values_are_digested(self) -> bool:
         """Whether the database keeps digests of values instead of values."""
         return values_are_digested(self.database)
+
+    @property
+    def units(self) -> Sequence[Unit | None]:
+        """Who the rows are, of each log."""
+        return units_of(self.database, self.window)
 
     def in_memory(self, apis: int) -> bool:
         """Whether the machine has room for so many columns."""

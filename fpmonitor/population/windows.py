@@ -20,7 +20,7 @@ from fpmonitor.population.volatile import Versions, contradicted, may_be_masked
 from fpmonitor.store.database import Database
 from fpmonitor.store.kept_windows import KeptWindow, keep_windows, kept_windows
 from fpmonitor.store.names import said_names
-from fpmonitor.store.snapshot import Window
+from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import (
     PARTS,
     Division,
@@ -29,6 +29,7 @@ from fpmonitor.store.windows import (
     has_users,
     list_spans,
 )
+from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,11 @@ class Windows:
     def __post_init__(self) -> None:
         if self.view.transforms:
             raise InputError("windows: values made coarser cannot be compared between windows")
+
+    @property
+    def units(self) -> Sequence[Unit | None]:
+        """Who the rows are, of each log."""
+        return units_of(self.database, self.window)
 
     def spans(self) -> tuple[Span, ...]:
         """Windows with visits, in the order of time; errors as of `store.windows.list_spans`."""

@@ -200,6 +200,8 @@ def bounds(decided: Decision) -> str:
 def headline(decided: Decision) -> str:
     """Say how many APIs a site may read."""
     if not decided.recommended:
+        if decided.policy.candidates and not decided.evident:
+            return "No API may be read: the data are no evidence about any of them"
         return "No API at all is certified to stay within the budget"
     few, many = len(decided.recommended), len(decided.policy.candidates)
     return f"A site may read {few} of {many} APIs together"
@@ -207,11 +209,14 @@ def headline(decided: Decision) -> str:
 
 def counted(decided: Decision) -> str:
     """Say how many sets have which verdict."""
-    return (
+    lacking = len(decided.no_evidence)
+    unknown = f"No evidence about {lacking:,} {'API' if lacking == 1 else 'APIs'}." * (lacking > 0)
+    verdicts = (
         f"{_sets(len(decided.allow), 'largest')} allowed, "
         f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
-        f"undecided. {decided.unlisted}"
-    ).rstrip()
+        "undecided."
+    )
+    return " ".join(filter(None, (verdicts, unknown, decided.unlisted)))
 
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:

@@ -25,6 +25,7 @@ from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import standalone
 from fpmonitor.render.tables import Table, columns
 from fpmonitor.store.windows import PARTS
+from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -65,6 +66,11 @@ class Figure:
     def title(self) -> str:
         """What the figure shows."""
         return self.table.title
+
+    def of(self, unit: Unit) -> Figure:
+        """Return the same in words for visitors or rows."""
+        note, svg = spoken(self.note, unit), spoken(self.svg, unit)
+        return Figure(note=note, svg=svg, table=self.table.of_unit(unit))
 
     @property
     def file(self) -> str:

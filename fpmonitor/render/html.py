@@ -36,6 +36,7 @@ from fpmonitor.render.figures import (
 )
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.render.figures import Figure
+    from fpmonitor.unit import Unit
 
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
@@ -90,16 +92,26 @@ def write_html(findings: Findings) -> str:
         sections,
         made=findings.made,
         k=decision.policy.k,
+        unit=decision.unit,
     )
 
 
 def page(
-    title: str, lead: str, sections: Sequence[tuple[str, str, str]], *, made: datetime, k: int
+    title: str,
+    lead: str,
+    sections: Sequence[tuple[str, str, str]],
+    *,
+    made: datetime,
+    k: int,
+    unit: Unit = "user",
 ) -> str:
     """Write a document of sections: what each is called in addresses, its title, and its HTML.
 
-    Those without content are left out; `lead` stands below the title, as HTML.
+    Those without content are left out; `lead` stands below the title, as HTML. It speaks of what
+    was counted.
     """
+    lead = spoken(lead, unit)
+    sections = [(name, spoken(title, unit), spoken(body, unit)) for name, title, body in sections]
     style = f"{_static('report.css')}\n{chart_style()}"
     script = _static("report.js")
     policy = (
@@ -126,7 +138,7 @@ def page(
         f"<header><h1>{escape(title)}</h1>{lead}</header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer than {k} "
-        "users are omitted.</p></footer>"
+        f"{unit}s are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
 

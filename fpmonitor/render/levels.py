@@ -74,7 +74,7 @@ def level_page(
         (answer(decided),), (decided.guarantee,), (_designed(decided), drawn(decided)), (data,)
     )
     title = "How coarse browser APIs must be shown"
-    return page(title, lead, sections, made=made, k=decided.policy.k)
+    return page(title, lead, sections, made=made, k=decided.policy.k, unit=decided.unit)
 
 
 def of_trade_offs(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
 from fpmonitor.render.tables import Table, html, paragraph, terminal
+from fpmonitor.unit import Unit, spoken
 
 Row = Mapping[str, Any]
 Form = Literal["table", "json", "csv"]
@@ -62,6 +63,23 @@ class Output:
             case "table":
                 preface = map(paragraph, self.preface)
                 return "".join([*preface, *(terminal(one, to_file=to_file) for one in self.tables)])
+
+    def of(self, unit: Unit) -> Output:
+        """Return the same in words for visitors or rows; members of JSON keep their names."""
+        if unit == "user":
+            return self
+        document = self.document
+        if document is None:
+            document = [{**row, "unit": unit} if "users" in row else row for row in self.rows]
+        elif isinstance(document, dict) and "users" in document:
+            document = document | {"unit": unit}
+        return replace(
+            self,
+            tables=[table.of_unit(unit) for table in self.tables],
+            rows=[{spoken(name, unit): cell for name, cell in row.items()} for row in self.rows],
+            document=document,
+            preface=[spoken(text, unit) for text in self.preface],
+        )
 
     def html(self) -> str:
         """Return the tables as HTML, as a notebook shows them."""

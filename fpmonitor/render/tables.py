@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from operator import attrgetter
 from shutil import get_terminal_size
@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
+
+    from fpmonitor.unit import Unit
 
 Kind = Literal[
     "text",
@@ -163,6 +166,20 @@ class Table:
         """Return a table with one row per item; further arguments are attributes of the table."""
         rows = [[column.cell(item) for column in columns] for item in items]
         return cls(columns=columns, rows=rows, **given)
+
+    def of_unit(self, unit: Unit) -> Table:
+        """Return the table in words for visitors or rows; what may be a name stays."""
+
+        def said(cell: Cell) -> Cell:
+            return spoken(cell, unit) if isinstance(cell, str) and " " in cell else cell
+
+        return replace(
+            self,
+            columns=[replace(column, name=spoken(column.name, unit)) for column in self.columns],
+            rows=[[said(cell) for cell in row] for row in self.rows],
+            title=spoken(self.title, unit),
+            caption=spoken(self.caption, unit),
+        )
 
     def texts(self) -> list[list[str]]:
         """Return all cells as text, as many in each row as there are columns."""

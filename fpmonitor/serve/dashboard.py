@@ -47,6 +47,7 @@ from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.requests import refusal_of
 from fpmonitor.serve.service import log
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -302,6 +303,8 @@ def _breakable(api: str) -> markupsafe.Markup:
 
 def _html(template: str, *, status: int = 200, **values: Any) -> Response:
     text = _templates().get_template(template).render(style=_static_path("dashboard.css"), **values)
+    if overview := values.get("overview"):
+        text = spoken(text, overview.unit)
     return HTMLResponse(text, status_code=status, headers=_HEADERS | {"Cache-Control": "no-store"})
 
 

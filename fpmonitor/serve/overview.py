@@ -11,7 +11,7 @@ import msgspec
 
 from fpmonitor.answers.check import report_check
 from fpmonitor.answers.decide import question_of
-from fpmonitor.errors import FpmonitorError, UndecidableError, UnknownNameError
+from fpmonitor.errors import FpmonitorError, UndecidableError, UnitError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
+    from fpmonitor.unit import Unit
 
 Level = Literal["warn", "note"]
 DEFAULT_K = 10
@@ -94,6 +95,8 @@ class Overview:
         The allow list, tested on all users of now; null where that is not possible.
     alerts
         The worst first.
+    unit
+        What is counted: users, visitors or rows.
     """
 
     made: datetime
@@ -109,6 +112,7 @@ class Overview:
     recommended: IndexedExposure | None
     check: CheckReport | None
     alerts: tuple[Alert, ...]
+    unit: Unit = "user"
 
     @property
     def reading(self) -> Measurement | None:
@@ -170,6 +174,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         recommended=recommended,
         check=check,
         alerts=tuple(sorted(alerts, key=lambda alert: ("warn", "note").index(alert.level))),
+        unit=monitor.unit,
     )
 
 
@@ -187,6 +192,8 @@ def _hold_users(
         if users.asked(question, candidates).users < question.k:
             return None, few
         return users.index(question, candidates), None
+    except UnitError as error:
+        return None, Alert("warn", f"Limits are not shown: {error}.")
     except UndecidableError:
         return None, Alert("note", "No observation has been stored yet.")
     except UnknownNameError as error:

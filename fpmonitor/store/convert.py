@@ -21,6 +21,7 @@ from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
 from fpmonitor.store.names import said_names, say_names
+from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,8 +59,8 @@ def convert(
     Raises
     ------
     InputError
-        A log that cannot be read, an API with the name of another column, or a file that cannot be
-        written.
+        A log that cannot be read or names no users, an API with the name of another column, or a
+        file that cannot be written.
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
@@ -70,6 +71,7 @@ def convert(
                 ingest(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
+            check_limits([report.unit for report in reports], rows_are_users=None)
             say_names(database, column_map.apis)
             frame = _visits(database, said_names(database))
     with whole_file(target) as scratch_file:

@@ -54,15 +54,18 @@ class StoredLog:
     origin: str
 
 
-def reading_of(collector: Collector, column_map: ColumnMap) -> bytes:
+def reading_of(log: LogFile, collector: Collector, column_map: ColumnMap) -> bytes:
     """Return how a log is read, as text; what is left at its default is not in it, for all time."""
     reading = [
         collector.name,
         sorted(column_map.columns.items()),
         sorted(column_map.ignore),
-        column_map.null,
+        # No other format has nulls that may be values; it was the default once.
+        column_map.null if log.head.lstrip()[:1] == b"{" else "value",
         *([] if column_map.flatten else ["whole"]),
+        *([["absent", *sorted(column_map.absent)]] if column_map.absent else []),
         *(["visitor"] if column_map.visitor else []),
+        *([column_map.log_format] if column_map.log_format else []),
     ]
     return json.dumps(reading).encode()
 

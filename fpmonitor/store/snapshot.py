@@ -16,6 +16,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import digest_of_sums, multiset_sums
 from fpmonitor.sql import quote_name
 from fpmonitor.store.database import Database
+from fpmonitor.unit import Unit
 from fpmonitor.vocabulary import known_apis
 
 ABSENT = 0
@@ -139,6 +140,14 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
             **bounds,
         )
     return Snapshot(table, columns, len(frame), visits, digest)
+
+
+def units_of(database: Database, window: Window) -> list[Unit | None]:
+    """Return who the rows of a window are, by the logs that its visits came from."""
+    units = [unit for (unit,) in database.rows("snapshot/all_units")]
+    if len(units) > 1:
+        units = [unit for (unit,) in database.rows("snapshot/units", **window.bounds)]
+    return units
 
 
 def read_codes(

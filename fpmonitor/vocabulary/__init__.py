@@ -17,11 +17,12 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.vocabulary.headers import header_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +33,6 @@ _PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
 _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
-_HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
 # What libraries and pages put around the name of a value.
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Names whose values have members that libraries name by what they found: fonts, permissions.
@@ -88,6 +88,35 @@ class Randomised:
     source: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variety:
+    """How many different values browsers are known to return.
+
+    Attributes
+    ----------
+    users, values
+        So many users, increasing, and the different values to expect among them.
+    source
+        The public table that has them, or the standard that makes them one.
+    """
+
+    users: tuple[int, ...]
+    values: tuple[int, ...]
+    source: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all browsers are known to return the same."""
+        return max(self.values) <= 1
+
+    def among(self, users: int) -> int | None:
+        """Return how many to expect at least among so many users; None for too few to say."""
+        return max(
+            (most for least, most in zip(self.users, self.values, strict=True) if least <= users),
+            default=None,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What a name means: `api` is what fpmonitor calls what `source` calls `name`."""
@@ -98,7 +127,8 @@ class Resolution:
 
 
 @cache
-def _content() -> dict[str, Any]:
+def entries() -> dict[str, Any]:
+    """Return `apis.json` as it is."""
     text = (resources.files("fpmonitor.vocabulary") / "apis.json").read_text(encoding="utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
@@ -114,13 +144,13 @@ def known_apis() -> dict[str, Api]:
             group=entry["group"],
             standard=entry["standard"],
         )
-        for name, entry in _content()["apis"].items()
+        for name, entry in entries()["apis"].items()
     }
 
 
 def aliases_of(source: str) -> dict[str, str]:
     """Name in a source -> API, for the names that the vocabulary lists; empty for other sources."""
-    aliases: dict[str, str] = _content()["aliases"].get(source, {})
+    aliases: dict[str, str] = entries()["aliases"].get(source, {})
     return aliases
 
 
@@ -146,7 +176,7 @@ def entry_of(api: str) -> Api:
 @cache
 def same_information(api: str) -> tuple[str, ...]:
     """APIs that tell by another name what an API or one of its selectors tells, sorted."""
-    groups: Iterable[list[str]] = _content()["information"].values()
+    groups: Iterable[list[str]] = entries()["information"].values()
     told = {name for names in groups if any(_is_part(api, one) for one in names) for name in names}
     return tuple(sorted(name for name in told if not _is_part(api, name)))
 
@@ -160,8 +190,27 @@ def randomised_in(api: str) -> dict[str, Randomised]:
     """Browser families that randomise this very API, selector included, by design."""
     return {
         family: Randomised(**known)
-        for family, known in _content()["randomised"].get(api, {}).items()
+        for family, known in entries()["randomised"].get(api, {}).items()
     }
+
+
+@cache
+def variety_of(api: str) -> Variety | None:
+    """How many values browsers return of this very API, selector included; None if not known."""
+    known = _varieties()
+    entry = known["apis"].get(api)
+    if entry is None:
+        return None
+    return Variety(
+        users=tuple(known["users"]), values=tuple(entry["values"]), source=entry["source"]
+    )
+
+
+@cache
+def _varieties() -> dict[str, Any]:
+    text = (resources.files("fpmonitor.vocabulary") / "variety.json").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def api_of(source: str, name: str) -> str:
@@ -182,10 +231,10 @@ def api_of_instrumented(source: str, symbol: str) -> str:
     """
     path = _PROTOTYPE.sub(".", symbol.removesuffix(" getter").removesuffix(" setter"))
     owner, _, member = path.rpartition(".")
-    name = f"{_content()['objects'].get(owner, owner)}.{member}"
+    name = f"{entries()['objects'].get(owner, owner)}.{member}"
     if media := _MATCH_MEDIA.fullmatch(symbol):
         name = f"css:{media[1]}"
-    name = _content()["inherited"].get(name, name)
+    name = entries()["inherited"].get(name, name)
     return name if name in known_apis() else f"x:{source}:{symbol}"
 
 
@@ -215,7 +264,29 @@ def meanings(name: str) -> tuple[str, ...]:
 
     The last parts of a name decide: `context.screen.width` is what `screen.width` is.
     """
-    return next(filter(None, map(_meanings, _endings(name))), ())
+    header = header_of(name)
+    return (header,) if header else next(filter(None, map(_meanings, _endings(name))), ())
+
+
+@lru_cache(1 << 13)
+def header_of(name: str, *, in_requests: bool = False) -> str | None:
+    """Return the API of the request header that a member of a log holds; null for others.
+
+    Parameters
+    ----------
+    name
+        The path of the member, such as `request.headers.User-Agent` or `ClientRequestUserAgent`.
+    in_requests
+        Whether the log is known to be one of requests: a `userAgent` is the header then.
+    """
+    if name.startswith("x:"):
+        return None
+    return header_named(name, _headers(), in_requests=in_requests)
+
+
+@cache
+def _headers() -> frozenset[str]:
+    return frozenset(api for api in known_apis() if api.startswith("http:"))
 
 
 def _endings(name: str) -> Iterator[str]:
@@ -237,11 +308,6 @@ def _meanings(name: str) -> tuple[str, ...]:
     instrumented = api_of_instrumented("any", name)
     if is_known(instrumented):
         return (instrumented,)
-    header = _HEADER.fullmatch(name)
-    if header:
-        api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
-        if api in known_apis():
-            return (api,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
     found = _columns().get(folded(name)) or _columns().get(folded(bare))
     whole, _, inner = bare.partition(".")
@@ -328,7 +394,7 @@ def folded(name: str) -> str:
 @cache
 def _columns() -> dict[str, tuple[str, ...]]:
     """Return what columns are called, folded, and the APIs that they may hold."""
-    content = _content()
+    content = entries()
     objects: dict[str, list[str]] = defaultdict(list)
     for path, interface in content["objects"].items():
         objects[interface].append(path)
@@ -372,7 +438,7 @@ def resolve(name: str) -> list[Resolution]:
     instrumented = api_of_instrumented("any", name)
     if not found and not instrumented.startswith("x:"):
         found.append(Resolution("instrumentation", name, instrumented))
-    sources = _content()["aliases"]
+    sources = entries()["aliases"]
     found += [
         Resolution(source, name, sources[source][name])
         for source in sources
@@ -382,6 +448,6 @@ def resolve(name: str) -> list[Resolution]:
     found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
-        names |= _content()["columns"].keys()
+        names |= entries()["columns"].keys()
         raise UnknownNameError("name of an API", name, nearest(name) or names)
     return found

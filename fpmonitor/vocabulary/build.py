@@ -19,6 +19,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 GROUPS = ("hardware", "software", "locale", "preference", "network")
+# Methods that WebIDL writes as `maplike` and `setlike`.
+_OF_MAPS = frozenset({"entries", "forEach", "get", "has", "keys", "values"})
 _READ_IDL = """
 import { parse } from "webidl2";
 import { readdirSync, readFileSync } from "node:fs";
@@ -71,7 +73,7 @@ def build(node_modules: Path) -> dict[str, Any]:
         "randomised": dict(sorted(randomised.items())),
         **{
             table: source[table]
-            for table in ("information", "objects", "inherited", "columns", "aliases")
+            for table in ("information", "words", "objects", "inherited", "columns", "aliases")
         },
     }
 
@@ -104,7 +106,7 @@ def _kind(
         builtin = builtin.get(part, {})
     known = member in compat["api"].get(namespace, {}) or member in builtin
     kind = idl.get(namespace, {}).get(member)
-    is_method = kind == "operation" or (kind is None and member in builtin)
+    is_method = kind == "operation" or (kind is None and (member in builtin or member in _OF_MAPS))
     return {"kind": "method" if is_method else "attribute", "standard": known or kind is not None}
 
 

@@ -47,9 +47,10 @@ class Product:
     metadata: tuple[str, ...]
     apis: Mapping[str, str]
 
-    def knows(self, columns: Iterable[str]) -> bool:
-        """Whether a table with these columns is of this product."""
-        return len(self.marks & set(map(_key, columns))) >= self.fewest
+    def marked_by(self, columns: Iterable[str]) -> int:
+        """Count the columns that only this product has; none where they are too few to tell."""
+        found = len(self.marks & set(map(_key, columns)))
+        return found if found >= self.fewest else 0
 
     def api_of(self, column: str) -> str | None:
         """Return the API of a column; null for what is none, or unknown."""
@@ -107,6 +108,7 @@ def _product(name: str, entry: Mapping[str, Any]) -> Product:
 
 
 def product_of(columns: Iterable[str]) -> Product | None:
-    """Return the product of whose export these are columns; null where no product tells."""
+    """Return the product of whose export these are columns; null where none tells."""
     names = list(columns)
-    return next((product for product in products() if product.knows(names)), None)
+    best = max(products(), key=lambda product: product.marked_by(names))
+    return best if best.marked_by(names) else None

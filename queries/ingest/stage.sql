@@ -1,6 +1,6 @@
 -- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind, and so do the names of visits
 -- and sessions: their words join nothing of two users.
-CREATE OR REPLACE TEMP TABLE {table} AS
+CREATE OR REPLACE TEMP TABLE staged AS
 SELECT
     COALESCE(
         problem,

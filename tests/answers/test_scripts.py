@@ -77,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = ["--db", str(folder / "x.duckdb"), "-q"]
     assert run(["ingest", str(folder / "users.csv"), *db]) == 0
     asked = ["--k", "3", "-n", "200", "--budget", "0.3", "-o", str(folder / "decision.json")]
-    assert run(["decide", *asked, *db]) == 0
+    assert run(["decide", "--assume", "Screen.colorDepth", *asked, *db]) == 0
     logs = [crawl(folder / "new.sqlite", NEWER), crawl(folder / "old.sqlite", OLDER)]
     assert run(["demand", *logs, *db, "-o", str(folder / "sets.json")]) == 0
     listed = {

@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "Navigator.userAgent": agent_of(kind),
                 # one phone in fifteen has a size of its own
                 "Screen.height": i if "Windows" not in kind and i % 15 == 0 else 800,
-                "Screen.width": 360 if "Android" in kind else 1920,
+                "Screen.width": (360 if "Android" in kind else 1920) + i % 8,
             }
             for i, kind in enumerate(staff)
         ),

@@ -28,7 +28,7 @@ def made_up(users: int) -> list[dict[str, Any]]:
         {
             "kind": "desktop" if i % 4 else "phone",
             "Screen.height": i if i % round(4 / RARE) == 0 else 800,
-            "Screen.width": i % 3,
+            "Screen.orientation": i % 3,
         }
         for i in range(users)
     ]
@@ -62,7 +62,7 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     sets = ["--apis", "Screen.height"]
     for command in (
         ["exposure", *sets, "--format", "table"],
-        ["exposure", *sets, "--format", "table", "--given", "Screen.width"],
+        ["exposure", *sets, "--format", "table", "--given", "Screen.orientation"],
         ["curve", *sets, "--format", "table"],
         ["rank", "-n", "10000", "--format", "table"],
         ["plot", "curve", *sets, "-o", "drawn.svg"],
@@ -80,7 +80,7 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     assert abs(share - 0.9 * RARE) < 0.03, "of those observed it is a quarter of that"
     (folder / "fpmonitor.toml").write_text('strata = "shares.toml"\n')
     assert DRAWN in told(capsys, "rank", "-n", "10000", "--format", "table")
-    told(capsys, "trend", "--apis", "Screen.width", code=2)
+    told(capsys, "trend", "--apis", "Screen.orientation", code=2)
     (folder / "fpmonitor.toml").unlink()
     asked = ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--fake-share", "1%"]
     assert "up to 1 % of those observed may be no users" in told(
@@ -99,10 +99,10 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
 ) -> None:
     asked = ["decide", "--budget", "5%", "--strata", "shares.toml", "-n", "1000"]
-    asked += ["--candidates", "Screen.height,Screen.width"]
+    asked += ["--candidates", "Screen.height,Screen.orientation"]
     (folder / "policy.toml").write_text(
         'k = 10\npopulation = 1000\nbudget = 0.05\nstrata = "shares.toml"\n'
-        'candidates = ["Screen.height", "Screen.width"]\n'
+        'candidates = ["Screen.height", "Screen.orientation"]\n'
     )
     assert run(["ingest", "log.jsonl", "--register", "policy.toml", "--db", "r.duckdb"]) == 0
     assert run([*asked, "--db", "r.duckdb", "-o", "decision.json"]) == 0
@@ -110,7 +110,7 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     assert decision.registered
     assert decision.policy.sample.strata is not None
     assert decision.policy.sample.strata.shares == read_strata(folder / "shares.toml").shares
-    assert decision.allow == (("Screen.width",),)
+    assert decision.allow == (("Screen.orientation",),)
     told(capsys, "report", "--strata", "shares.toml")
     page = " ".join((folder / "report.html").read_text().split())
     assert page.count(DRAWN) >= 2, "the guarantee, and the curves"
@@ -136,14 +136,29 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["curve", "--apis", "Screen.width", "--strata", "limits.toml"], "curve: has no limits"),
-        (["plot", "curve", "--apis", "Screen.width", "--bias", "2", "-o", "x.svg"], "no limits"),
-        (["plot", "trust", "--apis", "Screen.width", "--bias", "2", "-o", "x.svg"], "no limits"),
+        (
+            ["curve", "--apis", "Screen.orientation", "--strata", "limits.toml"],
+            "curve: has no limits",
+        ),
+        (
+            ["plot", "curve", "--apis", "Screen.orientation", "--bias", "2", "-o", "x.svg"],
+            "no limits",
+        ),
+        (
+            ["plot", "trust", "--apis", "Screen.orientation", "--bias", "2", "-o", "x.svg"],
+            "no limits",
+        ),
         (["trend", "--strata", "shares.toml"], "--strata"),
         (["report", "--strata", "none.toml"], "none.toml"),
-        (["exposure", "--apis", "Screen.width", "--strata", "os.toml"], "of no user is known"),
-        (["exposure", "--apis", "Screen.width", "--strata", "text.toml"], "got `str`"),
-        (["exposure", "--apis", "Screen.width", "--strata", "nothing.toml"], "name what tells"),
+        (
+            ["exposure", "--apis", "Screen.orientation", "--strata", "os.toml"],
+            "of no user is known",
+        ),
+        (["exposure", "--apis", "Screen.orientation", "--strata", "text.toml"], "got `str`"),
+        (
+            ["exposure", "--apis", "Screen.orientation", "--strata", "nothing.toml"],
+            "name what tells",
+        ),
     ],
 )
 def test_what_has_no_limits_for_the_sample_refuses(

@@ -51,7 +51,7 @@ def user_agents(count: int = 600) -> list[dict[str, Any]]:
             "screenWidth": row["width"],
             "screenHeight": row["height"],
             "connection.rtt": 50 if i % 2 else 100,
-            "deviceCategory": "desktop",
+            "deviceCategory": "mobile" if i % 4 else "desktop",
         }
         for i, row in enumerate(people(count))
     ]

@@ -145,7 +145,7 @@ def test_check_looks_at_the_users_as_the_decision_did(tmp_path: Path) -> None:
 
 def test_decide_takes_one_source_and_check_the_same(tmp_path: Path) -> None:
     rows = [
-        {"user": f"{source}{i}", "source": source, "A.a": "x" if source == "old" else str(i)}
+        {"user": f"{source}{i}", "source": source, "A.a": str(i % 2) if source == "old" else str(i)}
         for source in ("old", "new")
         for i in range(50)
     ]
@@ -322,7 +322,9 @@ def test_an_interrupt_leaves_a_valid_decision_file(tmp_path: Path) -> None:
 
 
 def test_weights_of_demand_count_the_sites_on_which_an_api_is_read(tmp_path: Path) -> None:
-    rows = [{"user": f"u{i}", "Screen.width": "1", "Screen.height": str(i)} for i in range(30)]
+    rows = [
+        {"user": f"u{i}", "Screen.width": str(i % 2), "Screen.height": str(i)} for i in range(30)
+    ]
     db = tmp_path / "demand.duckdb"
     crawl = [
         {

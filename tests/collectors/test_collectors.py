@@ -237,7 +237,7 @@ JSON_VALUES = {
     "fraction": (2.5, "2.5"),
     "minus zero": (-0.0, "0"),
     "true": (True, "true"),
-    "null": (None, "null"),
+    "null": (None, None),
     "nested": ([NESTED], '[{"a":true,"z":[1,{"a":"é","b":null}]}]'),
     "list": ([], "[]"),
     "escapes": ('a"b\\c\n\t/', 'a"b\\c\n\t/'),
@@ -253,7 +253,7 @@ def test_json_values_become_canonical_text(tmp_path: Path, nested: bool, uniform
     record = {"user": "u", "attributes": members} if nested else {"user": "u", **members}
     records = [record] if uniform else [record, {"user": "w"}]
     stored = store_text(tmp_path, "a.jsonl", json_lines(*records))
-    expected = {name: text for name, (_, text) in JSON_VALUES.items()}
+    expected = {name: text for name, (_, text) in JSON_VALUES.items() if text is not None}
     assert stored.values() == expected
     assert stored.reports[0].rejected == 0
 
@@ -263,18 +263,13 @@ def test_exponents_and_whole_fractions_are_one_value(tmp_path: Path) -> None:
     assert {text for *_, text in store_text(tmp_path, "a.jsonl", lines).rows} == {"100000"}
 
 
-def test_null_is_a_value_unless_the_map_says_absent(tmp_path: Path) -> None:
+def test_null_is_absent_unless_the_map_says_that_it_is_a_value(tmp_path: Path) -> None:
     records = [{"user": "u", "a": None, "b": 1}, {"user": "w", "b": None}]
     path = write(tmp_path / "a.jsonl", json_lines(*records))
-    as_value = store(tmp_path / "1.db", [path])
-    as_absent = store(tmp_path / "2.db", [path], ColumnMap(null="absent"))
+    as_value = store(tmp_path / "1.db", [path], ColumnMap(null="value"))
+    as_absent = store(tmp_path / "2.db", [path])
     assert as_value.cells == {("u", "a"): "null", ("u", "b"): "1", ("w", "b"): "null"}
     assert as_absent.cells == {("u", "b"): "1"}
-
-
-def test_null_in_a_uniform_log_is_absent_if_the_map_says_so(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", json_lines({"user": "u", "a": None, "b": 1}))
-    assert store(tmp_path / "db", [path], ColumnMap(null="absent")).cells == {("u", "b"): "1"}
 
 
 def test_repeated_member_of_a_record_counts_once_with_its_first_value(tmp_path: Path) -> None:
@@ -310,6 +305,7 @@ def test_statuses_of_long_json(tmp_path: Path) -> None:
         {"user": "u", "api": "gone", "status": "undefined"},
         {"user": "u", "api": "no value"},
         {"user": "u", "api": "null", "value": None},
+        {"user": "u", "api": "null told", "status": "value", "value": None},
         {"user": "u", "api": "failed", "status": "error", "value": "NotAllowedError"},
         {"user": "u", "api": "failed bare", "status": "error"},
         {"user": "u", "api": "told", "status": "value", "value": ""},
@@ -318,7 +314,8 @@ def test_statuses_of_long_json(tmp_path: Path) -> None:
     assert {(api, status, text) for _, _, _, api, status, text in stored.rows} == {
         ("gone", "undefined", None),
         ("no value", "undefined", None),
-        ("null", "value", "null"),
+        ("null", "undefined", None),
+        ("null told", "value", "null"),
         ("failed", "error", "NotAllowedError"),
         ("failed bare", "error", None),
         ("told", "value", ""),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -258,7 +259,7 @@ def test_the_list_of_fingerprintjs2_is_read_in_all_its_forms() -> None:
         "HTMLElement.offsetWidth#fingerprintjs2.fonts": "error:null",
         "x:fingerprintjs2:novelty": "1",
     }
-    assert visit.not_taken.keys() == {"components.3.enumerateDevices"}
+    assert visit.not_taken.keys() == {"components.*.enumerateDevices"}
     pairs = loaded.visit({"hash": "h", "components": OLDEST})
     assert pairs.source == "fingerprintjs2 1"
     named = [{"key": key, "value": value} for key, value in OLDEST]
@@ -286,3 +287,44 @@ def test_results_of_several_libraries_in_a_record_are_each_read_as_theirs(tmp_pa
         assert {row[3] for row in monitor.database.rows("report/observations")} == {
             "fingerprintjs 5.2.0"
         }
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "nested parquet"])
+def test_results_in_a_column_of_a_table_are_read(tmp_path: Path, form: str) -> None:
+    """Exports of databases hold results as JSON text, or as structs."""
+    fp = RESULTS["fingerprintjs"]
+    _, expected = ingested(tmp_path, [{"user": f"u{i}", "odd": i % 2, "fp": fp} for i in range(3)])
+    rows = [{"user": f"u{i}", "odd": i % 2, "fp": json.dumps(fp)} for i in range(3)]
+    path = tmp_path / f"log.{form.rpartition(' ')[2]}"
+    if form == "nested parquet":  # a struct has no places for what JSON lacks
+        few = {"fonts": {"value": ["A"], "duration": 7}, "colorDepth": {"value": 24, "duration": 1}}
+        rows = [{**row, "fp": {"version": "5.2.0", "components": few}} for row in rows]
+        expected = {
+            "odd": expected["odd"],
+            "Screen.colorDepth": ["24"] * 3,
+            "HTMLElement.offsetWidth#fingerprintjs.fonts": ['["A"]'] * 3,
+        }
+    table = pl.DataFrame(rows)
+    table.write_csv(path) if form == "csv" else table.write_parquet(path)
+    database = str(tmp_path / "y.duckdb")
+    assert run(["ingest", str(path), "--db", database]) == 0
+    with Monitor(database) as monitor:
+        assert monitor.batches()[0].collector == "fingerprintjs"
+        seen: dict[str, list[str]] = {}
+        for _, api, status, _, text in monitor.database.rows("report/observations"):
+            seen.setdefault(api, []).append(text if status == "value" else status)
+    assert seen == expected
+
+
+def test_rows_of_a_table_that_cannot_be_read_are_rejected_by_their_lines(tmp_path: Path) -> None:
+    components = {name: {"value": 1, "duration": 2} for name in ("vendor", "fonts", "audio")}
+    cell = json.dumps({"components": components}).replace('"', '""')
+    path = tmp_path / "log.csv"
+    path.write_text(f'user,fp\nu,"{cell}"\nv\nw,3\nx,"{cell}"\n')
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [report] = monitor.ingest([str(path)])
+        assert (report.read, report.stored, report.rejected) == (4, 2, 2)
+        assert [(row.line, row.reason) for row in monitor.rejects()] == [
+            (3, "too few fields"),
+            (4, "no result of fingerprintjs"),
+        ]

@@ -25,7 +25,10 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Every 30th user has a value of their own, all others share three."""
     return stored(
         tmp_path_factory.mktemp("fakes"),
-        ({"Screen.height": i if i % 30 == 0 else -1, "Screen.width": i % 3} for i in range(USERS)),
+        (
+            {"Screen.height": i if i % 30 == 0 else -1, "Screen.orientation": i % 3}
+            for i in range(USERS)
+        ),
     )
 
 
@@ -39,7 +42,7 @@ def test_what_rows_that_are_no_users_may_hide_is_paid_for_said_and_proved(
     asked += ["--realised", "--bias", "1.02", "--missing", "exposed"]
     assert run([*asked, "--fake-share", "0.1%", "-o", str(few)]) == 0
     decision = read_decision(few)
-    assert decision.allow == (("Screen.height", "Screen.width"),)
+    assert decision.allow == (("Screen.height", "Screen.orientation"),)
     assert decision.policy.sample.fake_share == 0.001
     assert "decided once, provided that" in decision.guarantee
     assert "up to 0.1 % of those observed may be no users" in decision.guarantee
@@ -95,7 +98,7 @@ def test_what_cannot_be_had_with_fakes_is_refused_by_name(
     option: list[str], said: str, db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shares = tmp_path / "shares.toml"
-    shares.write_text('by = "Screen.width"\n[shares]\n0 = 0.5\nother = 0.5\n')
+    shares.write_text('by = "Screen.orientation"\n[shares]\n0 = 0.5\nother = 0.5\n')
     option = [str(shares) if part == "shares.toml" else part for part in option]
     assert run(["decide", "--budget", "0.05", "--db", db, *option]) == 2
     assert said in capsys.readouterr().err

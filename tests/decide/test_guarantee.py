@@ -40,19 +40,20 @@ def test_a_decision_says_which_candidates_many_users_lack(tmp_path: Path) -> Non
     log = tmp_path / "log.jsonl"
     with log.open("w") as lines:
         for i in range(USERS):
-            seen = {"Screen.width": i % 3, "Screen.height": 1} if i else {"Screen.width": 0}
+            seen = {"Screen.angle": i % 3, "Screen.height": i} if i else {"Screen.angle": 0}
             rare = {"Canvas.hash": f"h{i}"} if i % 50 == 0 else {}
             few = {"Screen.depth": 24} if i < 3 else {}
             lines.write(json.dumps({"user": f"u{i}", **seen, **rare, **few}) + "\n")
     with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
         monitor.ingest([str(log)])
         decision = monitor.decide(k=10, budget=0.3)
-        narrow = monitor.decide(k=10, budget=0.3, candidates=["Screen.width", "Screen.height"])
+        narrow = monitor.decide(k=10, budget=0.3, candidates=["Screen.angle", "Screen.height"])
     assert decision.to_json()["coverage"] == {
         "Canvas.hash": 0.02,
         "Screen.depth": None,
         "Screen.height": 1.0,
-        "Screen.width": 1.0,
+        "Screen.angle": 1.0,
     }
-    assert "Screen.depth (fewer than 10 users), Canvas.hash (2 %)" in decision.guarantee
+    assert "no evidence about Screen.depth" in decision.guarantee
+    assert "a value of Canvas.hash (2 %)" in decision.guarantee
     assert "Not all" not in narrow.guarantee

@@ -23,7 +23,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     return stored(
         tmp_path_factory.mktemp("realised"),
         (
-            {"Screen.height": i % 1000 if i % 25 == 0 else -1, "Screen.width": i % 3}
+            {"Screen.height": i % 1000 if i % 25 == 0 else -1, "Screen.orientation": i % 3}
             for i in range(USERS)
         ),
     )
@@ -35,13 +35,13 @@ def test_the_stronger_sentence_is_said_kept_and_paid_for(
     asked = ["decide", "--budget", "0.06", "--population", "1000", "--db", db]
     usual, realised = tmp_path / "usual.json", tmp_path / "realised.json"
     assert run([*asked, "-o", str(usual), "--quiet"]) == 0
-    assert ("Screen.height", "Screen.width") in read_decision(usual).allow
+    assert ("Screen.height", "Screen.orientation") in read_decision(usual).allow
     capsys.readouterr()
     assert run([*asked, "--realised", "-o", str(realised)]) == 0
     assert "--realised: on average at most 0.89 %" in capsys.readouterr().err
     decision = read_decision(realised)
     assert decision.policy.realised
-    assert decision.allow == (("Screen.width",),)
+    assert decision.allow == (("Screen.orientation",),)
     assert "in a population of 1,000" in decision.guarantee
     assert "average over populations" not in decision.guarantee
     assert run(["check", str(realised), "--db", db]) == 0

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {
                 "kind": "desktop" if i % 4 else "phone",
                 "Screen.height": -1 if i % (4 * RARE // 5) else i,
-                "Screen.width": i % 3,
+                "Screen.orientation": i % 3,
             }
             for i in range(USERS)
         ),
@@ -41,14 +41,14 @@ def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_sh
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["decide", "--budget", "0.05", "-n", "20000", "--db", str(folder / "d.duckdb")]
-    asked += ["--candidates", "Screen.height,Screen.width"]
+    asked += ["--candidates", "Screen.height,Screen.orientation"]
     usual, drawn = folder / "usual.json", folder / "drawn.json"
     assert run([*asked, "-q", "-o", str(usual)]) == 0
-    assert read_decision(usual).allow == (("Screen.height", "Screen.width"),)
+    assert read_decision(usual).allow == (("Screen.height", "Screen.orientation"),)
     by_shares = [*asked, "--strata", str(folder / "shares.toml")]
     assert run([*by_shares, "-o", str(drawn)]) == 0
     decision = read_decision(drawn)
-    assert decision.allow == (("Screen.width",),)
+    assert decision.allow == (("Screen.orientation",),)
     assert ("Screen.height",) in (*decision.block, *decision.undecided)
     assert decision.observed == USERS
     assert decision.binding_stratum == "phone"
@@ -102,11 +102,11 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
     shares, path = tmp_path / "shares.toml", tmp_path / "decision.json"
     shares.write_text('by = "kind"\n[shares]\nphone = [0.2, 0.24]\nTV = 0.01\nother = [0.7, 0.8]\n')
     asked = ["decide", "--budget", "0.05", "--db", str(folder / "d.duckdb"), "-n", "20000"]
-    asked += ["--candidates", "Screen.height,Screen.width", "--strata", str(shares)]
+    asked += ["--candidates", "Screen.height,Screen.orientation", "--strata", str(shares)]
     assert run([*asked, "-o", str(path)]) == 0
     assert "leave 80 % of the budget" in capsys.readouterr().err
     decision = read_decision(path)
-    assert decision.allow == (("Screen.height", "Screen.width"),)
+    assert decision.allow == (("Screen.height", "Screen.orientation"),)
     assert decision.unobserved_share == pytest.approx(0.01)
     assert decision.policy.sample.strata is not None
     assert decision.policy.sample.strata.left_out == ("TV",)
@@ -147,7 +147,7 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
         ('by = "kind"\n[shares]\nphone = [0.6, 0.5]\nother = 0.5', [], "0.6 to 0.5 is empty"),
         ('by = "kind"\n[shares]\nphone = [0, 0.5]\nother = 0.5', [], "between 0 and 1, got 0"),
         ('by = "kind"\nleft_out = ["TV"]\n[shares]\nphone = 0.5\nother = 0.5', [], "'TV' is left"),
-        ('by = "Screen.width"\n[shares]\n7 = 0.5\n8 = 0.5', [], "users are in none"),
+        ('by = "Screen.orientation"\n[shares]\n7 = 0.5\n8 = 0.5', [], "users are in none"),
         ('by = "sort"\n[shares]\nphone = 0.5\nother = 0.5', [], "sort"),
         ("[shares]\nphone = 0.5\nother = 0.5", [], "shares"),
         (None, ["--setting", "sample"], "leave --strata away"),
@@ -178,7 +178,7 @@ def test_others_learn_no_size_of_a_stratum_below_k(
 ) -> None:
     shares = tmp_path / "shares.toml"
     shares.write_text('by = "Screen.height"\n[shares]\n0 = 0.1\nother = 0.9')
-    asked = ["exposure", "--apis", "Screen.width", "--db", str(folder / "d.duckdb")]
+    asked = ["exposure", "--apis", "Screen.orientation", "--db", str(folder / "d.duckdb")]
     asked += ["--strata", str(shares), "--k", "2"]
     capsys.readouterr()
     assert run(["--for-others", *asked, "--format", "json"]) == 0

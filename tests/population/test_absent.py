@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "log.jsonl").open("w") as lines:
         for i in range(USERS):
             own = {"Canvas.hash": f"h{i}"} if i % ASKED == 0 else {}
-            lines.write(json.dumps({"user": f"u{i}", "Screen.width": i % 3, **own}) + "\n")
+            lines.write(json.dumps({"user": f"u{i}", "Screen.orientation": i % 3, **own}) + "\n")
     with Monitor(folder / "d.duckdb", create=True) as monitor:
         monitor.ingest([str(folder / "log.jsonl")])
     return folder
@@ -49,12 +49,12 @@ def test_an_api_that_few_were_asked_for_is_allowed_in_silence_no_longer(
     assert run(asked) == 0
     printed = capsys.readouterr()
     decision = json.loads(printed.out)
-    assert ["Canvas.hash", "Screen.width"] in decision["allow"]
+    assert ["Canvas.hash", "Screen.orientation"] in decision["allow"]
     assert "Canvas.hash: only 2 % of the users have a value" in printed.err
     assert "Canvas.hash (2 %)" in decision["guarantee"]
     assert run([*asked, "--missing", "exposed"]) == 0
     decision = json.loads(capsys.readouterr().out)
-    assert decision["allow"] == [["Screen.width"]]
+    assert decision["allow"] == [["Screen.orientation"]]
     assert decision["block"] == [["Canvas.hash"]]
     assert "count as exposed" in decision["guarantee"]
 
@@ -72,12 +72,12 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
 
 
 def test_engines_count_absent_users_alike(folder: Path) -> None:
-    sets = [(), ("Canvas.hash",), ("Screen.width",), ("Canvas.hash", "Screen.width")]
+    sets = [(), ("Canvas.hash",), ("Screen.orientation",), ("Canvas.hash", "Screen.orientation")]
     with Monitor(folder / "d.duckdb") as monitor:
         users = monitor.population().asked(Question(10, missing="exposed"), [])
         for apis in sets:
-            rows = users.source(("Canvas.hash", "Screen.width"), "memory").spectrum(apis)
-            queries = users.source(("Canvas.hash", "Screen.width"), "duckdb").spectrum(apis)
+            rows = users.source(("Canvas.hash", "Screen.orientation"), "memory").spectrum(apis)
+            queries = users.source(("Canvas.hash", "Screen.orientation"), "duckdb").spectrum(apis)
             assert rows.counts.tolist() == queries.counts.tolist(), apis
             assert rows.values.tolist() == queries.values.tolist(), apis
         alone = users.spectrum(["Canvas.hash"])
@@ -86,7 +86,9 @@ def test_engines_count_absent_users_alike(folder: Path) -> None:
         [report] = monitor.exposure([["Canvas.hash"]], k=10, missing="exposed")
         assert report.empirical == report.upper == 1
         with pytest.raises(InputError, match="given"):
-            monitor.exposure([["Canvas.hash"]], k=10, missing="exposed", given=["Screen.width"])
+            monitor.exposure(
+                [["Canvas.hash"]], k=10, missing="exposed", given=["Screen.orientation"]
+            )
 
 
 @given(

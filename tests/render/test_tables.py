@@ -217,7 +217,7 @@ def test_screens_are_as_they_were_looked_at(
             "user": i,
             "time": f"2026-01-{1 + i % 28:02}",
             "userAgent": i % 40,
-            "screen.width": i % 3,
+            "screen.angle": i % 3,
             "Navigator.vendor": i * i % 700,
         }
         for i in range(3000)
@@ -229,9 +229,9 @@ def test_screens_are_as_they_were_looked_at(
     assert run(["decide", "--k", "10", "--budget", "5%", "-o", "decision.json"]) == 0
     drawn = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().err)
     shown = [
-        ["exposure", "--k", "10", "--apis", "userAgent,screen.width", "--apis", "Navigator.vendor"],
+        ["exposure", "--k", "10", "--apis", "userAgent,screen.angle", "--apis", "Navigator.vendor"],
         ["check", "decision.json"],
-        ["trend", "--by", "batch", "--apis", "screen.width"],
+        ["trend", "--by", "batch", "--apis", "screen.angle"],
         ["gate", "decision.json", "--want", "Navigator.vendor,userAgent"],
     ]
     for command in shown:

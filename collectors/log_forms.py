@@ -1,0 +1,248 @@
+"""Forms of the lines that web servers log: their fields by name, as regular expressions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+COOKIE = "fpm"
+HEADERS = (
+    "User-Agent", "Accept-Language", "Accept-Encoding", "DNT", "Sec-GPC", "Sec-CH-UA",
+    "Sec-CH-UA-Mobile", "Sec-CH-UA-Platform", "Sec-CH-UA-Platform-Version", "Sec-CH-UA-Arch",
+    "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
+    "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
+)  # fmt: skip
+APACHE_FORMAT = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
+REST = "fields behind those"  # a line may go on
+CAPTURED = "captured"  # by HAProxy, several in one field
+_QUOTED = r'(?:[^"\\]|\\.)*'
+_MOST_FIELDS = 200
+_PART = re.compile(
+    r"%[<>!,\d]*\{(?P<argument>[^}]*)\}(?P<of>\^?[a-zA-Z]+)|%[<>]?(?P<letter>[a-zA-Z])"
+    r"|\$\{?(?P<variable>\w+)\}?|(?P<space>\s+)|%?(?P<literal>.)",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"\s*(?P<word>log_format|LogFormat)\s+(?P<rest>.+?)\s*;?\s*", re.DOTALL)
+_STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_NAMES = {
+    "remote_addr": "host", "h": "host", "a": "host", "l": "ident", "u": "remote_user", "v": "vhost",
+    "p": "port", "r": "request", "s": "status", "b": "bytes", "O": "bytes_sent", "t": "time",
+    "time_local": "time", "time_iso8601": "time", "msec": "time", "host": "vhost",
+    f"cookie_{COOKIE}": "user",
+}  # fmt: skip
+_REQUEST = ' [$time_local] "$request" $status $bytes'
+_BEHIND = ' "$http_referer" "$http_user_agent"'
+_CLIENT = "$client $target $t1 $t2 $t3 $status $target_status $bytes_received $bytes_sent "
+# What servers and those before them write; most add more, which is `REST`.
+_LINES = (
+    f"$remote_addr $ident $remote_user{_REQUEST}{_BEHIND}",
+    f"$remote_addr - $name_of_user{_REQUEST}{_BEHIND}",
+    # Envoy and Istio
+    (
+        '[$time_iso8601] "$request" $status $flags $bytes_received $bytes_sent $duration '
+        '$upstream_time "$http_x_forwarded_for" "$http_user_agent" "$request_id" "$authority"'
+    ),
+    (
+        '[$time_iso8601] "$request" $status $flags $details $termination "$failure" '
+        '$bytes_received $bytes_sent $duration $upstream_time "$http_x_forwarded_for" '
+        '"$http_user_agent"'
+    ),
+    # load balancers and buckets of Amazon
+    f'$type $time_iso8601 $balancer {_CLIENT}"$request" "$http_user_agent"',
+    f'$time_iso8601 $balancer {_CLIENT}"$request" "$http_user_agent"',
+    "$owner $bucket [$time_local] $remote_addr $requester $request_id $operation $key "
+    '"$request" $status $error $bytes_sent $size $t1 $t2' + _BEHIND,
+    f"$remote_addr $ident $remote_user{_REQUEST}",
+)
+_SHAPES = {
+    "status": r"[1-5]\d\d|0+|-",
+    "bytes": r"\d+|-",
+    "remote_addr": r"[0-9A-Za-z:][^\s\[\]\"]*(?:, ?[0-9A-Za-z:][^\s\[\]\"]*)*",  # or proxies
+    "name_of_user": ".*?",
+    "time_iso8601": r"[^\s\]\"]*\d\d:\d\d[^\s\]\"]*",
+    "time_local": r"[^\]\"]*\d\d:\d\d[^\]\"]*",
+    "msec": r"[\d.]+",
+}
+_PREFIX = "^(?:.*? )??"  # a virtual host, or what syslog and containers put before a line
+_HAPROXY = (
+    _PREFIX + r"(?P<client>\S+:\d+) \[(?P<time>[^\]]+)\] (?P<frontend>\S+) (?P<backend>\S+/\S+) "
+    r"(?P<timers>[-+\d/]+) (?P<status>\d{3}|-1) (?P<bytes>\+?\d+) (?P<cookies>\S+ \S+) "
+    r"(?P<termination>\S{4}) (?P<connections>\S+) (?P<queues>\S+) "
+    rf"(?:\{{(?P<{CAPTURED}>[^{{}}]*)\}} )?(?:\{{(?P<response>[^{{}}]*)\}} )?"
+    r'"(?P<request>[^"]*)"?(?P<rest>.*)$'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    """How a line is read.
+
+    Attributes
+    ----------
+    pattern
+        For Polars and `re`, with a group a field, from the first character to the last.
+    names
+        Names of the fields.
+    unescaped
+        Undoes the escapes of a field.
+    captured
+        Names of what is in the field `CAPTURED`.
+    is_headed
+        Whether a header names the fields.
+    """
+
+    pattern: str
+    names: tuple[str, ...]
+    unescaped: Callable[[str], str]
+    captured: tuple[str, ...] = ()
+    is_headed: bool = False
+
+
+@cache
+def known_forms() -> tuple[LineForm, ...]:
+    """Forms that are recognised by their lines, the fullest first."""
+    names = (*re.findall(r"\?P<(\w+)>", _HAPROXY)[:-1], REST)
+    haproxy = LineForm(re.sub(r"\?P<\w+>", "", _HAPROXY), names, unescaped_hashes)
+    ours = _form("^", APACHE_FORMAT)
+    return (ours, *(_form(_PREFIX, line) for line in _LINES), haproxy)
+
+
+def _form(start: str, text: str) -> LineForm:
+    pattern, names = _compiled(text)
+    return LineForm(f"{start}{pattern}(?: (.*))?$", (*names, REST), unescaped_c)
+
+
+def form_of(text: str) -> LineForm:
+    """Read a `log_format` of nginx or a `LogFormat` of Apache, also with its name around it.
+
+    Raises
+    ------
+    InputError
+        It has no fields, or too many.
+    """
+    directive = _DIRECTIVE.fullmatch(text)
+    if directive:
+        strings = [one or other for one, other in _STRING.findall(directive["rest"])]
+        is_apache = directive["word"] == "LogFormat"
+        text = strings[0].replace('\\"', '"') if is_apache and strings else "".join(strings)
+    form = _form("^", text.strip())
+    if not 1 < len(form.names) <= _MOST_FIELDS:
+        raise InputError(
+            f"log format: {len(form.names) - 1} fields",
+            hint="give what stands behind log_format or LogFormat, such as "
+            "'$remote_addr [$time_local] \"$http_user_agent\"' or '%h %t \"%{User-Agent}i\"'",
+        )
+    return form
+
+
+def _compiled(text: str) -> tuple[str, tuple[str, ...]]:
+    """Pattern of a format, and the names of its fields."""
+    parts = list(_PART.finditer(text))
+    is_nginx = any(part["variable"] for part in parts)
+    pattern, names = "", list[str]()
+    for part, before, after in zip(parts, [None, *parts], [*parts[1:], None], strict=False):
+        word = _word(part, is_nginx=is_nginx)
+        if word is None:
+            pattern += r"\s+" if part["space"] else re.escape(part["literal"] or part[0])
+            continue
+        shape = f"({_shape(word, before and before['literal'], after)})"
+        pattern += rf"\[{shape}\]" if part["letter"] == "t" else shape
+        names.append(_NAMES.get(word, word))
+    return pattern, tuple(
+        f"{name} {place}" if name in names[:place] else name for place, name in enumerate(names)
+    )
+
+
+def _shape(word: str, before: str | None, after: re.Match[str] | None) -> str:
+    """Pattern of a field between two characters."""
+    behind = after["literal"] if after else None
+    if before == '"' and behind == '"':
+        return _QUOTED
+    if word in _SHAPES or word == "t":
+        return _SHAPES.get(word, _SHAPES["time_local"])
+    if behind is None:
+        # nginx lists several upstreams; two fields without anything between them end anywhere.
+        is_open = word.startswith("upstream_") or (after is not None and not after["space"])
+        return ".*?" if is_open else r"\S*"
+    return rf"[^{re.escape(behind)}]*"
+
+
+def _word(part: re.Match[str], *, is_nginx: bool) -> str | None:
+    """Return what stands for a field; null for a literal."""
+    if is_nginx:
+        word = part["variable"]
+        is_header = word is not None and word.startswith("http_") and word != "http_"
+        return f"http:{word[5:].replace('_', '-').lower()}" if is_header else word
+    if part["of"]:
+        kinds = {"i": "http:{}", "C": "cookie_{}", "t": "time"}
+        return kinds.get(part["of"], f"{{}} {part['of']}").format(part["argument"].lower())
+    return part["letter"]
+
+
+def fields_form(names: Sequence[str], separator: str) -> LineForm:
+    """Form of lines whose fields a header names, as of IIS and CloudFront."""
+    field = f'("(?:[^"]|"")*"|[^{separator}]*)'
+    unescaped = unescaped_percent if separator == "\t" else unescaped_plus
+    pattern = f"^{separator.join([field] * len(names))}(?:{separator}(.*))?$"
+    return LineForm(pattern, (*names, REST), unescaped, is_headed=True)
+
+
+_C_ESCAPE = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "v": "\v", "f": "\f"}
+
+
+def unescaped_c(text: str) -> str:
+    r"""Undo `\x22`, `\"` and their like."""
+    if "\\" not in text:
+        return text
+    return _C_ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[1]:
+        return bytes.fromhex(found[1].replace("\\x", "")).decode("utf-8", "replace")
+    if found[2]:
+        character = chr(int(found[2], 16))
+        return character if character.isprintable() else found[0]
+    return _LETTERS.get(found[3], found[3])
+
+
+_HASHES = re.compile(r"(?:#[0-9A-Fa-f]{2})+")
+
+
+def unescaped_hashes(text: str) -> str:
+    """Undo `#22`, as HAProxy writes what could end a field."""
+    return _HASHES.sub(
+        lambda found: bytes.fromhex(found[0].replace("#", "")).decode("utf-8", "replace"), text
+    )
+
+
+def unescaped_percent(text: str) -> str:
+    """Undo `%20`, which CloudFront wrote as `%2520` for years, and quotes around a text."""
+    from urllib.parse import unquote  # noqa: PLC0415 -- of few logs
+
+    text = _unquoted(text)
+    if " " not in text:
+        text = unquote(text)
+        text = unquote(text) if " " not in text and "%20" in text else text
+    return text
+
+
+def unescaped_plus(text: str) -> str:
+    """Undo `+`, as IIS writes a space, or `%20`; and quotes around a text."""
+    bare = _unquoted(text)
+    if bare != text or " " in bare:
+        return bare
+    return unescaped_percent(bare) if "%20" in bare else bare.replace("+", " ")
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return text[1:-1].replace('""', '"') if is_quoted else text

@@ -1,6 +1,0 @@
--- Distinct values of the APIs that share one coded column; materialised, since DuckDB 1.5 hands filters on to Arrow.
-INSERT INTO raw_value
-WITH known AS MATERIALIZED (SELECT position, code, raw FROM dictionary)
-SELECT list_extract($apis::INTEGER[], known.position::BIGINT + 1), 'value', known.raw, $json::BOOLEAN, code
-FROM (SELECT DISTINCT {column} AS code FROM staged WHERE problem IS NULL) AS found
-JOIN known USING (code)

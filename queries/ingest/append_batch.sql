@@ -1,1 +1,0 @@
-INSERT INTO staged FROM staged_batch

@@ -1,0 +1,1 @@
+SELECT DISTINCT unit FROM batch WHERE stored > 0

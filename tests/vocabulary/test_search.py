@@ -1,0 +1,64 @@
+"""Who knows what, but not its name, finds the API: by a word, an alias, or what it tells."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.errors import UnknownNameError
+from fpmonitor.vocabulary import base_of, entries, known_apis
+from fpmonitor.vocabulary.search import search
+
+
+def found(words: str) -> list[str]:
+    return [one.api for one in search(words)]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("os", {"Navigator.platform", "Navigator.oscpu", "http:sec-ch-ua-platform"}),
+        ("country", {"Intl.DateTimeFormat.resolvedOptions#timeZone", "http:accept-language"}),
+        ("gpu", {"GPUAdapterInfo.vendor", "WebGLRenderingContext.getParameter", "Navigator.gpu"}),
+        ("GPU", {"GPUAdapter.limits"}),
+        ("pixel-ratio", {"Window.devicePixelRatio", "css:resolution", "http:dpr"}),
+        ("webGlBasics", {"WebGLRenderingContext.getParameter#RENDERER"}),
+        ("cpu performance", {"Navigator.cpuPerformance"}),
+        ("supportedvalues", {"Intl.supportedValuesOf"}),
+        ("can make payment", {"PaymentRequest.canMakePayment"}),
+        ("opsupport", {"MLContext.opSupportLimits"}),
+    ],
+)
+def test_a_word_finds_what_tells_it(word: str, expected: set[str]) -> None:
+    assert expected <= set(found(word))
+
+
+def test_a_short_word_finds_no_half_of_the_vocabulary() -> None:
+    assert "WebGLRenderingContext.drawingBufferColorSpace" not in {
+        one.api for one in search("os") if one.because.startswith("tells")
+    }
+    told = [one.because for one in search("os")]
+    assert told[0].startswith("tells os"), "what is told comes first"
+    assert search("device memory")[0].api == "Navigator.deviceMemory"
+
+
+def test_words_name_what_there_is() -> None:
+    known = known_apis()
+    for word, places in entries()["words"].items():
+        for place in places:
+            if place.endswith((".", ":")):
+                assert any(api.startswith(place) for api in known), (word, place)
+            else:
+                assert place in known or base_of(place) in known, (word, place)
+
+
+def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apis", "--search", "time-zone", "--format", "json"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["Date.getTimezoneOffset"]["because"] == "tells time-zone"
+    assert run(["apis", "--search", "nonesuch"]) == 2
+    assert "unknown word" in capsys.readouterr().err
+    with pytest.raises(UnknownNameError):
+        search(" ")
