@@ -130,7 +130,7 @@ def threshold_of(k: float, population: int | None) -> int:
     PolicyError
         A share of a population that is not named.
     """
-    if k >= 1:
+    if not 0 < k < 1:
         return int(k)
     if population is None:
         raise PolicyError("k", "a share of which population?", hint="name it with --population")
