@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -67,7 +68,8 @@ def convert(
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        lined = [one_record_a_line(log, column_map) for log in logs]
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
         with Database(Path(scratch) / "converted.duckdb", create=True) as database:
             database.run("convert/fix_key")
             reports = [
