@@ -321,7 +321,7 @@ def test_creepjs_sections_are_read_without_their_hashes(tmp_path: Path) -> None:
     seen = values(rows)
     assert report.collector == "creepjs"
     assert seen["Screen.width"] == ("value", "800")
-    assert seen["x:creepjs:canvas2d.lied"] == ("value", "true")
+    assert seen["HTMLCanvasElement.toDataURL#creepjs.canvas2d.lied"] == ("value", "true")
     assert not [api for api in seen if "$hash" in api or "forceRenew" in api]
 
 
