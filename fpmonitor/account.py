@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from fpmonitor.refusals import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Kind = Literal[
     "API",
@@ -123,9 +123,15 @@ def _is_spare_time(member: Member) -> bool:
 
 def summary(members: Iterable[Member]) -> str:
     """Say in one line how many members are of which kind."""
-    counts = Counter(member.kind for member in members)
+    return summary_of(Counter(member.kind for member in members))
+
+
+def summary_of(counts: Mapping[Kind, int]) -> str:
+    """Say in one line how many members are of which kind; empty for none at all."""
     total = sum(counts.values())
-    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts[kind]]
+    if not total:
+        return ""
+    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts.get(kind)]
     return f"from {total} column{'s' if total != 1 else ''}: {', '.join(told)}"
 
 

@@ -150,7 +150,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
             f"--user {quote(likely[1]) if likely else 'NAME'} "
             "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
-            "--user row where each record is a user, --weight NAME where it tells how many"
+            "--user row where rows are to be counted, --weight NAME where it tells how many"
         ),
     )
 
