@@ -153,14 +153,14 @@ def error_text(message: object) -> str:
 
 def json_records(log: LogFile) -> Iterator[Record]:
     """Read a log of JSON lines, of one JSON object, or of one JSON array."""
-    document = _document(log)
-    if document is None:
+    content = document(log)
+    if content is None:
         yield from _json_lines(log)
-    elif isinstance(document, list):
-        for position, content in enumerate(document, start=1):
-            yield Record(position, content, None, _beginning(content))
+    elif isinstance(content, list):
+        for position, element in enumerate(content, start=1):
+            yield Record(position, element, None, _beginning(element))
     else:
-        yield Record(1, document, None, _beginning(document))
+        yield Record(1, content, None, _beginning(content))
 
 
 def _beginning(content: object) -> str:
@@ -218,9 +218,14 @@ def strict_json(raw: bytes) -> Any:
     return safe_files.strict_json(raw.decode())
 
 
-def _document(log: LogFile) -> Any:
-    """Content of a log that is one JSON array, or one object over several lines; else null."""
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["} or _begins_with_line(log):
+def document(log: LogFile, *, whole: bool = False) -> Any:
+    """Content of a log that is one JSON array, or one object over several lines; else null.
+
+    If it is known to be one value as a whole, it may also be one object on a line.
+    """
+    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+        return None
+    if not whole and _begins_with_line(log):
         return None
     with log.open() as file:
         raw = file.read(_MAX_DOCUMENT_BYTES + 1)
@@ -464,7 +469,9 @@ class RecordCollector(ABC):
         if not visit.values:
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
-        time = visit.time or text_of(member(outer, self._fields["time"]))
+        time = (
+            visit.time or text_of(member(outer, self._fields["time"])) or self._day_and_time(outer)
+        )
         view, session = (text_of(member(outer, self._fields[name])) for name in IDS)
         return replace(
             visit, user=self._user(log, record, visit), time=time, visit_id=view, session_id=session
@@ -483,6 +490,12 @@ class RecordCollector(ABC):
             raise RecordError(f"does not tell {visitor_rule(self.name)}")
         named = VISITOR_SEPARATOR.join(told)
         return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()
+
+    def _day_and_time(self, outer: Mapping[str, Any]) -> str | None:
+        """Join what `--time date,time` names; null where a part is missing."""
+        names = self._fields["time"].split(",")
+        parts = [text_of(member(outer, name.strip())) for name in names]
+        return " ".join(filter(None, parts)) if len(parts) > 1 and all(parts) else None
 
     def locate(
         self,

@@ -9,8 +9,11 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.answers.shared_values import shared_values
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
@@ -24,10 +27,11 @@ from fpmonitor.export.exporter import (
     PlainExporter,
 )
 from fpmonitor.export.firefox_targets import installed_targets
+from fpmonitor.export.lists import api_actions
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
-from fpmonitor.safe_files import untyped
+from fpmonitor.safe_files import untyped, write_folder
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
@@ -76,6 +80,14 @@ def export(
         ),
     ] = "",
     by_information: BY_INFORMATION = False,
+    values: Annotated[
+        Path | None,
+        typer.Option(
+            "--values",
+            help="Database: withheld APIs answer with the commonest value that k users share.",
+            metavar="DB",
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -115,6 +127,7 @@ def export(
         targets=table,
         by_information=by_information,
         report_to=report_to,
+        values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     result = exporter.export(decided, options)
@@ -124,8 +137,23 @@ def export(
         emit(to_json(untyped(result.verdicts)), verdicts)
     if strict and any(_fails(verdict) for verdict in result.verdicts):
         return EXIT_VIOLATED
-    emit(result.text, shown.output)
+    if result.files and shown.output is not None and shown.output.suffix != ".json":
+        write_folder(shown.output, result.files)
+    else:
+        emit(result.text, shown.output)
     return 0
+
+
+def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
+    """Commonest values of what is withheld, by what products call it."""
+    if database is None:
+        return {}
+    withheld = [entry for entry in api_actions(decision) if entry.action == "block"]
+    with open_monitor(database) as monitor:
+        population = monitor.population_as(decision)
+        found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
+    names = {entry.api: entry.means for entry in withheld}
+    return {names[api]: value for api, value in found.items()}
 
 
 def _fails(verdict: ApiVerdict) -> bool:

@@ -19,7 +19,7 @@ from fpmonitor.export.lists import api_actions, told_elsewhere
 from fpmonitor.vocabulary import is_known, meanings, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
@@ -84,6 +84,8 @@ class ControlExporter:
     supports
         Whether a control can be used as the options want it; by default, whether it can be
         restricted to a site where one is named.
+    unpack
+        List -> its files, where these are several.
     notes
         What to know about every such list.
     """
@@ -96,6 +98,7 @@ class ControlExporter:
     variants: tuple[str, ...] = ()
     sites: bool = True
     supports: Callable[[Control, ExportOptions], bool] = fits_site
+    unpack: Callable[[str], Mapping[str, str]] | None = None
     notes: tuple[str, ...] = ()
 
     def controls(self, options: ExportOptions) -> tuple[Control, ...]:
@@ -145,7 +148,13 @@ class ControlExporter:
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
         notes = (*self.notes, *self._told(decision, chosen))
-        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=notes)
+        return ExportResult(
+            text=text,
+            verdicts=verdicts,
+            controls=tuple(chosen),
+            notes=notes,
+            files=self.unpack(text) if self.unpack else {},
+        )
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""

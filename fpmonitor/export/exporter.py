@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.lists import api_actions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
@@ -42,6 +42,9 @@ class ExportOptions:
         Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     report_to
         Permissions-Policy, report only: the https address that reports go to.
+    values
+        Web extension: API -> the value that all are told in place of their own, one that at least k
+        users share. Other APIs are refused.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class ExportOptions:
     targets: str | Path = "153"
     by_information: bool = False
     report_to: str = ""
+    values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.site is not None and not is_site(self.site):
@@ -111,12 +115,16 @@ class ApiVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """A list, a verdict for each candidate, the controls in it, and what to know about it."""
+    """A list, a verdict for each candidate, the controls in it, and what to know about it.
+
+    A list of several files has them in `files`, name -> text; `text` holds all of them.
+    """
 
     text: str
     verdicts: tuple[ApiVerdict, ...]
     controls: tuple[Control, ...] = ()
     notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

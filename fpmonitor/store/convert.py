@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -37,6 +38,7 @@ def convert(
     *,
     collector: str | None = None,
     column_map: ColumnMap | None = None,
+    rows_are_users: bool = False,
     progress: Callable[[str, str], None] = lambda _source, _stage: None,
 ) -> list[BatchReport]:
     """Write the visits of logs into one Parquet file.
@@ -55,6 +57,8 @@ def convert(
         The file; it appears whole or not at all.
     collector, column_map, progress
         As in `Monitor.ingest`.
+    rows_are_users
+        Whether rows of a log that names no users may become users of the file, which names them.
 
     Raises
     ------
@@ -64,14 +68,15 @@ def convert(
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        lined = [one_record_a_line(log, column_map) for log in logs]
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
         with Database(Path(scratch) / "converted.duckdb", create=True) as database:
             database.run("convert/fix_key")
             reports = [
                 ingest(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
-            check_limits([report.unit for report in reports], rows_are_users=None)
+            check_limits([report.unit for report in reports], rows_are_users=rows_are_users)
             say_names(database, column_map.apis)
             frame = _visits(database, said_names(database))
     with whole_file(target) as scratch_file:

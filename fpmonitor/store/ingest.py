@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 
 from fpmonitor.account import Account, Member, read_account
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
@@ -149,7 +150,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
             f"--user {quote(likely[1]) if likely else 'NAME'} "
             "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
-            "--user row where each record is a user, --weight NAME where it tells how many"
+            "--user row where rows are to be counted, --weight NAME where it tells how many"
         ),
     )
 
@@ -259,7 +260,8 @@ def ingest_files(
         The next file cannot be read; nothing of it is stored, and all before it were.
     """
     with each_log(files) as logs:
-        recognised = ((log, choose_collector(log, column_map, collector)) for log in logs)
+        lined = (one_record_a_line(log, column_map) for log in logs)
+        recognised = ((log, choose_collector(log, column_map, collector)) for log in lined)
         say_names(database, column_map.apis)
         if digest_values:
             keep_digests_only(database)
