@@ -124,9 +124,9 @@ def test_the_dashboard_asks_for_numbers_that_the_service_has(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of 40 users who are all alike, and the decision on them."""
+    """A database of 40 users, each like 19 others, and the decision on them."""
     folder = tmp_path_factory.mktemp("action")
-    alike = "user,Screen.width\n" + "".join(f"u{number},1\n" for number in range(40))
+    alike = "user,Screen.width\n" + "".join(f"u{number},{number % 2}\n" for number in range(40))
     (folder / "alike.csv").write_text(alike)
     different = "user,Screen.width\n" + "".join(f"v{number},{number}\n" for number in range(40))
     (folder / "later 1.csv").write_text(different)
