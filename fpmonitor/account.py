@@ -37,7 +37,10 @@ _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
 MISSING = frozenset(
     ["", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil", "undefined"]
-).union(["\\n", "(not set)", "not set", "missing"])
+).union(
+    ["\\n", "(not set)", "not set", "missing", "not available", "n.a."],
+    ["#na", "nat", "[null]", "<null>", "(not provided)", "(empty)", "(blank)", "\u2013", "\u2014"],
+)
 
 
 @dataclass(frozen=True, slots=True)
