@@ -224,7 +224,7 @@ def test_export_csv_gives_one_action_per_candidate(
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["api"] for row in rows] == sorted(CANDIDATES.split(","))
     recommended = json.loads(Path(decision).read_text())["recommended"]
-    assert [row["api"] for row in rows if row["action"] == "allow"] == recommended
+    assert [row["api"] for row in rows if row["outcome"] == "exposed"] == recommended
 
 
 def test_export_json_lists_what_is_allowed_together(
