@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures"
 COLLECTORS = (
-    *("accesslog", "amiunique", "clientjs", "creepjs", "fingerprintjs", "glean", "glean-json"),
-    *("har", "identifiability", "thumbmarkjs"),
+    *("accesslog", "amiunique", "analytics", "bowser", "clientjs", "creepjs", "fingerprintjs"),
+    *("fingerprint-generator", "fingerprintjs2", "glean", "glean-json", "har", "identifiability"),
+    *("thumbmarkjs", "uaparser"),
 )
-DEMAND = ("openwpm", "reporting", "trackerradar")
+DEMAND = ("blacklight", "calls", "openwpm", "reporting", "trackerradar")
 PRODUCTS = (
     *("adguard", "brave", "chromium-policies", "duckduckgo", "firefox-policies"),
     *("firefox-userjs", "jshelter", "permissions-policy", "ublock"),

@@ -21,6 +21,7 @@ from fpmonitor.collectors.text_logs import (
     read_text,
 )
 from fpmonitor.collectors.visitors import visitor_name, visitor_parts
+from fpmonitor.collectors.wrapped_logs import unwrapped
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import Scan
@@ -110,14 +111,19 @@ class AccesslogCollector:
 
     def __init__(self) -> None:
         self.unit: Unit = "user"
+        self._log: LogFile | None = None
         self._lines: TextTable | None = None
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
-        """Whether the first lines are requests in a known form, or have members of requests."""
-        if forms_of(log, column_map.log_format):
-            return True
-        columns, sample = _head(log)
-        return are_requests(columns, sample)
+        """Whether the first lines are requests in a known form, or have members of requests.
+
+        Or these are inside the lines: see `unwrapped`.
+        """
+        self._log = log
+        if not _holds_requests(log, column_map):
+            self._log = unwrapped(log)
+            return self._log is not log and _holds_requests(self._log, column_map)
+        return True
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -128,9 +134,9 @@ class AccesslogCollector:
             No request has a header that tells the browser, or nobody said who a row is, or
             `log_format` of the column map is none.
         """
-        requests = _read(log, column_map)
+        requests = self._read(log, column_map)
         self._lines = requests.lines
-        self.unit = self._unit_of(log, column_map, requests.members)
+        self.unit = self.unit_of(log, column_map)
         headers = {api: _header(requests, api) for api in requests.members.apis}
         fields = {"user": self._user(log, requests), "time": _time(requests)}
         problem = (
@@ -148,12 +154,34 @@ class AccesslogCollector:
             values_are_json=False,
         )
 
-    def _unit_of(self, log: LogFile, column_map: ColumnMap, members: RequestMembers) -> Unit:
+    def _read(self, log: LogFile, column_map: ColumnMap) -> _Requests:
+        return _read(self._inside(log, column_map), column_map)
+
+    def _inside(self, log: LogFile, column_map: ColumnMap) -> LogFile:
+        """Return the log, or that of the lines inside."""
+        if self._log is None or self._log.label != log.label:
+            self.recognises(log, column_map)
+        return self._log or log
+
+    def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
+        """Return who a row is.
+
+        Raises
+        ------
+        InputError
+            Nothing names users, and nobody said it; or the form of the lines is none.
+        """
         if column_map.visitor:
             return "visitor"
         if column_map.columns.get("user") == "row":
             return "row"
-        if members.user is None:
+        log = self._inside(log, column_map)
+        if forms_of(log, column_map.log_format):
+            sample = head_sample(log, column_map.log_format)
+            columns = [Column(name) for name in sample]
+        else:
+            columns, sample = _head(log)
+        if request_members(columns, sample, column_map).user is None:
             raise refuse_requests(log.label, self.name)
         return "user"
 
@@ -176,7 +204,7 @@ class AccesslogCollector:
         InputError
             No request has a user agent.
         """
-        requests = _read(log, column_map)
+        requests = self._read(log, column_map)
         if USER_AGENT not in requests.members.apis:
             raise InputError(f"{log.label}: no line has a user agent", hint=_NO_AGENT)
         parts = visitor_parts(
@@ -193,9 +221,19 @@ class AccesslogCollector:
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
+        log = self._log or log
         if self._lines is not None:
             return locate_lines(log, self._lines, rows)
         return reader_of(log).locate(log.shortened, rows, refused)
+
+
+def _holds_requests(log: LogFile, column_map: ColumnMap) -> bool:
+    if forms_of(log, column_map.log_format):
+        return True
+    try:
+        return are_requests(*_head(log))
+    except InputError:  # a text log whose first line is no header
+        return False
 
 
 def _head(log: LogFile) -> tuple[list[Column], dict[str, list[str]]]:
@@ -203,7 +241,8 @@ def _head(log: LogFile) -> tuple[list[Column], dict[str, list[str]]]:
     reader = reader_of(log)
     if log.format == "jsonl":
         sample = _nested_sample(log)
-        return [column for column in reader.head_columns(log) if column.name in sample], sample
+        columns = [column for column in reader.head_columns(log) if column.name in sample]
+        return [*columns, *_listed(columns, sample)], sample
     return reader.head_columns(log), reader.sample(log)
 
 
@@ -215,6 +254,10 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
         if isinstance(value, dict) and len(column.steps) < MAX_DEPTH:
             for name, inner in value.items():
                 walk(column.within(name), inner)
+        elif isinstance(value, list) and value and all(map(_is_header, value)):
+            for header in value:
+                walk(column.within(header["name"]), header["value"])
+            cells.setdefault(column.name, []).append("[]")
         elif value is not None:
             is_text = isinstance(value, str | int | float)
             cells.setdefault(column.name, []).append(str(value) if is_text else json.dumps(value))
@@ -223,6 +266,22 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
         for name, value in record.items():
             walk(Column(name), value)
     return cells
+
+
+def _is_header(value: object) -> bool:
+    """Whether an element of a list is a header, as Amazon's firewall logs them."""
+    return isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("name", "value"))
+
+
+def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
+    """Columns of headers that are elements of a list, below the column of the list."""
+    known = {column.name for column in columns}
+    return [
+        column.within(name.removeprefix(f"{column.name}."))
+        for column in columns
+        for name in sample
+        if name not in known and name.startswith(f"{column.name}.") and "[]" in sample[column.name]
+    ]
 
 
 def _read(log: LogFile, column_map: ColumnMap) -> _Requests:
@@ -259,11 +318,18 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
 def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     reader = reader_of(log)
     columns = reader.survey(log, frozenset())
-    members = request_members(columns, _head(log)[1], column_map)
+    sample = _head(log)[1]
+    listed = _listed(columns, sample)
+    lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}
+    members = request_members([*columns, *listed], sample, column_map)
     read = [*(column for held in members.apis.values() for column in held), *members.time]
     read += [column for column in (members.user, members.address) if column is not None]
-    table = reader.read_table([log], list(dict.fromkeys(read)), [], with_whole=True)
-    text = {column: _present(cell, column_map) for column, cell in table.text.items()}
+    whole = dict.fromkeys(lists.get(column, column) for column in read)
+    is_row = column_map.columns.get("user") == "row"
+    table = reader.read_table([log], list(whole), [], with_whole=is_row)
+    inner = {c: _in_list(table.text[lists[c]], c) for c in read if c in lists}
+    cells = {**table.text, **inner}
+    text = {column: _present(cell, column_map) for column, cell in cells.items()}
     if log.format == "jsonl":
         text = {column: _of_list(cell) for column, cell in text.items()}
     return _Requests(table.relation, members, text, table.whole, "NULL::VARCHAR")
@@ -271,6 +337,13 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 def _present(cell: str, column_map: ColumnMap) -> str:
     return present(f"NULLIF(NULLIF({cell}, ''), '-')", column_map, json=False)
+
+
+def _in_list(cell: str, header: Column) -> str:
+    """Value of a header that is an element of a list."""
+    listed = f'json_transform({cell}, \'[{{"name": "VARCHAR", "value": "VARCHAR"}}]\')'
+    name = quote_text(header.steps[-1].lower())
+    return f"list_filter({listed}, lambda header: lower(header.name) = {name})[1].value"
 
 
 def _of_list(cell: str) -> str:

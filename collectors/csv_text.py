@@ -47,7 +47,8 @@ def sample(log: LogFile) -> dict[str, list[str]]:
     names, rows = header(log), islice(_records_of_head(log), SAMPLE_ROWS)
     cells: dict[str, list[str]] = {name: [] for name in names}
     for row in rows:
-        for name, cell in zip(names, row, strict=False):
+        # A record that does not fit is rejected: its fields tell nothing of the columns.
+        for name, cell in zip(names, row, strict=True) if len(row) == len(names) else ():
             if cell:
                 cells[name].append(cell)
     return cells

@@ -45,9 +45,9 @@ class Fingerprintjs2Collector(ResultCollector):
         pairs = {place: pair for place, entry in enumerate(content) if (pair := _pair(entry))}
         values: dict[str, str] = {}
         not_taken: dict[str, str] = {}
-        for place, (key, value) in pairs.items():
+        for key, value in pairs.values():
             if value == "excluded":
-                not_taken[f"{place}.{key}"] = _NOT_ASKED
+                not_taken[f"*.{key}"] = _NOT_ASKED
             else:
                 said = error_text(None) if value == "error" else value_text(value)
                 values[api_of(_SOURCE, _name(key))] = said

@@ -33,14 +33,14 @@ class IdentifiabilityCollector(LongCollector):
         """How to read the log."""
         scan = super().scan(log, _named(column_map))
         select = f"""
-            SELECT
+            SELECT * EXCLUDE (number, hash) REPLACE (
                 COALESCE(
                     problem,
                     CASE WHEN hash IS NULL THEN 'metric_hash is no 64-bit number' END
                 ) AS problem,
-                "user", "time", COALESCE(source, 'identifiability') AS source,
-                'x:ukm:' || (hash & 255) || ':' || lower(to_hex(hash >> 8)) AS api,
-                status, value
+                COALESCE(source, 'identifiability') AS source,
+                'x:ukm:' || (hash & 255) || ':' || lower(to_hex(hash >> 8)) AS api
+            )
             FROM (
                 SELECT *, TRY_CAST(
                     number + CASE WHEN number < 0 THEN 18446744073709551616 ELSE 0 END AS UBIGINT

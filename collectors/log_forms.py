@@ -64,7 +64,7 @@ _LINES = (
 _SHAPES = {
     "status": r"[1-5]\d\d|0+|-",
     "bytes": r"\d+|-",
-    "remote_addr": r"[0-9A-Za-z:][^\s\[\]\"]*",
+    "remote_addr": r"[0-9A-Za-z:][^\s\[\]\"]*(?:, ?[0-9A-Za-z:][^\s\[\]\"]*)*",  # or proxies
     "name_of_user": ".*?",
     "time_iso8601": r"[^\s\]\"]*\d\d:\d\d[^\s\]\"]*",
     "time_local": r"[^\]\"]*\d\d:\d\d[^\]\"]*",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column
+from fpmonitor.collectors.tables import Column, hashed
 from fpmonitor.logs.contract import ABSENT, Scan
 from fpmonitor.logs.missing import present
 
@@ -45,11 +45,13 @@ class LongCollector:
         log = log.shortened
         reader = reader_of(log)
         # Any line of JSON may bring another member; the other formats show theirs at once.
-        known = None if log.format == "jsonl" else set(reader.head_columns(log))
+        seen = [column for column in reader.head_columns(log) if not column.path]
+        known = None if log.format == "jsonl" else set(seen)
         columns = {field: Column(column_map.name_of(field)) for field in (*_TEXTS, "value")}
+        spare = [column for column in seen if column not in columns.values()]
         table = reader.read_table(
             [log],
-            [columns[field] for field in _TEXTS],
+            [*(columns[field] for field in _TEXTS), *spare],
             [columns["value"]],
             with_nulls=column_map.null == "value",
         )
@@ -65,7 +67,9 @@ class LongCollector:
             *(f"{present(text, column_map, json=False)} AS {name}" for name, text in texts),
             f"{value} AS whole",
             f"{present(value, column_map, json=is_json)} AS value",
+            *(f"{hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare)),
         ]
+        more = "".join(f", s{i}" for i in range(len(spare)))
         # A record that says that its value is one may hold a null that the API returned.
         found = "CASE WHEN status = 'value' THEN 'null' END" if is_json else "NULL"
         select = f"""
@@ -82,10 +86,18 @@ class LongCollector:
                 END AS status,
                 COALESCE(value, {found}) AS value,
                 visit_id,
-                session_id
+                session_id{more}
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
-        return Scan(select, None, values_are_json=is_json, names_visits=True)
+        fields = {name: columns[name].name for name in ("user", "time", "source")}
+        return Scan(
+            select,
+            None,
+            values_are_json=is_json,
+            fields={name: path for name, path in fields.items() if columns[name] in seen},
+            spare={column.name: "no field of an observation" for column in spare},
+            names_visits=True,
+        )
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]

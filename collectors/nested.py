@@ -73,7 +73,7 @@ class Reading:
         Whose results are looked for; those that tell most come first.
     fields
         Names of members that are no APIs (the user, the time, what is ignored), and why one of
-        them is left out; empty for those that are read or that the user ignores.
+        them is left out; empty for those that are read.
     flatten
         Whether a nested member is an API a leaf, as of the wide collector.
     """
@@ -88,12 +88,10 @@ class Reading:
             return None
         return next((one for one in self.libraries if one.is_result(content)), None)
 
-    def is_nested(self, value: object, depth: int) -> bool:
-        """Whether a value below so many names is one API for each of its members."""
+    def flattens(self, value: object, depth: int) -> bool:
+        """Whether a value below so many names is an API for each of its members."""
         is_object = isinstance(value, dict) and 0 < len(value) <= MAX_MEMBERS
-        if is_object and self.flatten and depth < MAX_DEPTH:
-            return True
-        return holds(value, lambda inner: self.library_of(inner) is not None)
+        return is_object and self.flatten and depth < MAX_DEPTH
 
 
 @dataclass(slots=True)
@@ -107,14 +105,41 @@ class Told:
 
 def holds(content: object, is_wanted: Callable[[Any], bool]) -> bool:
     """Whether something is or holds what is wanted, at any depth and in texts that are JSON."""
-    queue = deque([(opened(content), 0)])
-    while queue:
-        here, steps = queue.popleft()
-        if is_wanted(here):
-            return True
-        if steps < _MOST_STEPS:
-            queue.extend((opened(inner), steps + 1) for _, inner in _members(here) if _opens(inner))
-    return False
+    return _Search(is_wanted).holds(content)
+
+
+class _Search:
+    """Tells of each part of a record whether it holds what is wanted; looks at each part once."""
+
+    def __init__(self, is_wanted: Callable[[Any], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._texts: dict[int, object] = {}  # what texts say, by themselves: a record keeps them
+        self._seen: dict[int, bool] = {}
+
+    def opened(self, value: object) -> object:
+        """Return what a text says; any other value as it is."""
+        if not (isinstance(value, str) and value[:1] in {"{", "["}):
+            return value
+        if id(value) not in self._texts:
+            self._texts[id(value)] = opened(value)
+        return self._texts[id(value)]
+
+    def holds(self, content: object) -> bool:
+        """Whether a part of a record is or holds what is wanted."""
+        first = self.opened(content)
+        if id(first) not in self._seen:
+            self._look_through(first)
+        return self._seen[id(first)]
+
+    def _look_through(self, first: object) -> None:
+        parts: list[tuple[object, int, int]] = [(first, 0, 0)]  # with their parents, and steps
+        for place, (part, _, steps) in enumerate(parts):
+            self._seen[id(part)] = self._is_wanted(part)
+            if steps < _MOST_STEPS:
+                inner = (self.opened(value) for _, value in _members(part) if _opens(value))
+                parts.extend((value, place, steps + 1) for value in inner)
+        for part, parent, _ in reversed(parts):
+            self._seen[id(parts[parent][0])] |= self._seen[id(part)]
 
 
 def _opens(value: object) -> bool:
@@ -148,11 +173,12 @@ def read(record: object, reading: Reading, known: Result | None = None) -> Told:
         It holds a value that cannot be kept.
     """
     told = Told()
+    search = _Search(lambda content: reading.library_of(content) is not None)
     others: dict[str, tuple[str, str]] = {}
-    queue: deque[tuple[tuple[str, ...], Any]] = deque([((), record)])
+    queue: deque[tuple[tuple[str | int, ...], Any]] = deque([((), record)])
     while queue:
         path, value = queue.popleft()
-        name, value = ".".join(path), opened(value)
+        name, value = ".".join(map(str, path)), search.opened(value)
         reason = reading.fields.get(name) if path else None
         if value is None or reason is not None:
             told.not_taken |= {name: reason} if reason else {}
@@ -162,25 +188,28 @@ def read(record: object, reading: Reading, known: Result | None = None) -> Told:
         result = known if is_known else None
         if library is not None:
             if library.name in told.sources:
-                told.not_taken[name] = _SECOND
+                told.not_taken[_shown(path)] = _SECOND
                 continue
             result = library.result(value)
             told.sources[library.name] = result.source
         if result is not None:
             told.values |= result.values
-            told.not_taken |= {_joined(path, one): why for one, why in result.not_taken.items()}
-        if result is not None or not path or reading.is_nested(value, len(path)):
+            told.not_taken |= {_shown((*path, one)): why for one, why in result.not_taken.items()}
+        inside = isinstance(value, dict | list) and search.holds(value)
+        is_leaf = not (inside or reading.flattens(value, len(path)))
+        if result is not None or not path or not is_leaf:
             own = result.own if result else ()
             inner = ((key, part) for key, part in _members(value) if key not in own)
-            queue.extend(((*path, str(key)), part) for key, part in inner)
+            queue.extend(((*path, key), part) for key, part in inner)
         else:
-            others[name] = (path[-1], value_text(value))
+            others[name] = (str(path[-1]), value_text(value))
     _add_others(told, others, reading)
     return told
 
 
-def _joined(path: Sequence[str], name: str) -> str:
-    return ".".join((*path, name))
+def _shown(path: Sequence[str | int]) -> str:
+    """Name of what is not taken: places in a list are one, as there may be many."""
+    return ".".join("*" if isinstance(step, int) else step for step in path)
 
 
 def _add_others(told: Told, others: Mapping[str, tuple[str, str]], reading: Reading) -> None:

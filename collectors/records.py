@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, NotTaken, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
 from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
@@ -153,14 +153,14 @@ def error_text(message: object) -> str:
 
 def json_records(log: LogFile) -> Iterator[Record]:
     """Read a log of JSON lines, of one JSON object, or of one JSON array."""
-    document = _document(log)
-    if document is None:
+    content = document(log)
+    if content is None:
         yield from _json_lines(log)
-    elif isinstance(document, list):
-        for position, content in enumerate(document, start=1):
-            yield Record(position, content, None, _beginning(content))
+    elif isinstance(content, list):
+        for position, element in enumerate(content, start=1):
+            yield Record(position, element, None, _beginning(element))
     else:
-        yield Record(1, document, None, _beginning(document))
+        yield Record(1, content, None, _beginning(content))
 
 
 def _beginning(content: object) -> str:
@@ -218,9 +218,14 @@ def strict_json(raw: bytes) -> Any:
     return safe_files.strict_json(raw.decode())
 
 
-def _document(log: LogFile) -> Any:
-    """Content of a log that is one JSON array, or one object over several lines; else null."""
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["} or _begins_with_line(log):
+def document(log: LogFile, *, whole: bool = False) -> Any:
+    """Content of a log that is one JSON array, or one object over several lines; else null.
+
+    If it is known to be one value as a whole, it may also be one object on a line.
+    """
+    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+        return None
+    if not whole and _begins_with_line(log):
         return None
     with log.open() as file:
         raw = file.read(_MAX_DOCUMENT_BYTES + 1)
@@ -392,7 +397,8 @@ class RecordCollector(ABC):
                 table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
-        return table.scan(log)
+        named = table.fields - ({"user"} if self.unit != "user" else set())
+        return replace(table.scan(log), fields={name: self._fields[name] for name in sorted(named)})
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""
@@ -526,9 +532,13 @@ class RowTable:
     ----------
     lines
         Line of each row.
+    fields
+        Which of `user` and `time` some row has.
     """
 
     lines: array[int] = field(default_factory=lambda: array("q"))
+    fields: set[str] = field(default_factory=set)
+    _not_taken: dict[str, NotTaken] = field(default_factory=dict)
     _columns: dict[str, int] = field(default_factory=dict)
     _own: int = 0  # columns that the vocabulary does not have
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
@@ -554,6 +564,11 @@ class RowTable:
         self._own += own
         for api in fresh:
             self._columns[api] = len(self._columns)
+        for path, why in visit.not_taken.items():
+            records = self._not_taken[path].records if path in self._not_taken else 0
+            if records or len(self._not_taken) < MAX_APIS:  # names may be data
+                self._not_taken[path] = NotTaken(why, records + 1)
+        self.fields.update(name for name in ("user", "time") if getattr(visit, name) is not None)
         self._append(line, None, visit, sum(map(len, visit.values.values())))
 
     def add_problem(self, line: int, problem: str) -> None:
@@ -605,5 +620,6 @@ class RowTable:
             f"FROM read_parquet([{parts}], union_by_name = true)",
             tuple(self._columns),
             values_are_json=True,
+            not_taken=self._not_taken,
             names_visits=True,
         )

@@ -48,6 +48,10 @@ class RenamedCollector(WideCollector, ABC):
         """Return what a column is called that the source does not have."""
         return f"x:{self.name}:{column}"
 
+    def why_left_out(self, column: str) -> str | None:  # noqa: ARG002 -- for subclasses
+        """Why the source's own names leave a column out; null where the user does."""
+        return None
+
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of the wide collector."""
         return self._renamed(super().scan(log, self.named(log, column_map)))
@@ -55,7 +59,8 @@ class RenamedCollector(WideCollector, ABC):
     def _renamed(self, scan: Scan) -> Scan:
         source = f"COALESCE(source, {quote_text(self.source)}) AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
-        return replace(scan, select=select, apis=self._apis(scan.apis or ()))
+        spare = {name: self.why_left_out(name) or why for name, why in scan.spare.items()}
+        return replace(scan, select=select, apis=self._apis(scan.apis or ()), spare=spare)
 
     def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of columns; of two columns that are one API, the second keeps its own."""

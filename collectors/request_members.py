@@ -45,6 +45,7 @@ _ADDRESS = re.compile(
 _TIMES = (
     "time", "timeiso8601", "timelocal", "timestamp", "ts", "msec", "starttime", "startutc",
     "startlocal", "datetime", "edgestarttimestamp", "eventtime", "receivetimestamp",
+    "timeoftheline",
 )  # fmt: skip
 _TIME = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d.*|\[?\d{1,2}/\w{3}/\d{4}[: ]\d\d:.*"

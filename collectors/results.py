@@ -6,9 +6,8 @@ from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import Reading, Result, Told, holds, read
+from fpmonitor.collectors.nested import Reading, Result, holds, read
 from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
-from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.table_rows import first_of, rows_of
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
@@ -82,34 +81,16 @@ class ResultCollector(RecordCollector):
         return Visit(told.values, source, not_taken=told.not_taken)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log.
-
-        Raises
-        ------
-        InputError
-            What lies beside a result looks like a time, and none is named; or no record says
-            anything of an API.
-        """
+        """How to read the log; errors as of every collector that reads record by record."""
         self.prepare(column_map)
-        sample = self._sample(log)
-        refuse_suspects(log, sample, sample, column_map, {"time"})
         return super().scan(log, column_map)
 
     def prepare(self, column_map: ColumnMap) -> None:
         """Take from a column map what is no API."""
         fields = {column_map.name_of("source"): "the library tells the source"}
-        told = [*map(column_map.name_of, ("user", "time", *IDS)), *column_map.ignore]
-        fields |= dict.fromkeys(told, "")
+        fields |= dict.fromkeys(column_map.ignore, "--ignore")
+        fields |= dict.fromkeys(map(column_map.name_of, ("user", "time", *IDS)), "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
-
-    def _sample(self, log: LogFile) -> dict[str, list[str]]:
-        """Names of what the first records tell, and their texts."""
-        sample: dict[str, list[str]] = {}
-        for record in self.first(log):
-            told = read(record, self.reading) if holds(record, self.is_result) else Told()
-            for name, text in told.values.items():
-                sample.setdefault(name, []).append(text.removeprefix('"').removesuffix('"'))
-        return sample
 
 
 def holds_result(record: object) -> bool:

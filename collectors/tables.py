@@ -77,6 +77,11 @@ def select_fields(expressions: Mapping[str, str]) -> str:
     return ", ".join(f'{expressions.get(field, "NULL::VARCHAR")} AS "{field}"' for field in FIELDS)
 
 
+def hashed(text: str) -> str:
+    """Return SQL for the hash of a text: a column that nobody wants may hold whole pages."""
+    return f"CASE WHEN {text} IS NOT NULL THEN hash({text}) END"
+
+
 def too_many_apis(log: LogFile) -> InputError:
     """Error of a wide log with more columns than a table can have."""
     return InputError(

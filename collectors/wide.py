@@ -9,10 +9,16 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.suspects import refuse_suspects
-from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
+from fpmonitor.collectors.tables import (
+    ATTRIBUTES,
+    FIELDS,
+    Column,
+    hashed,
+    select_fields,
+    too_many_apis,
+)
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.missing import present
@@ -20,7 +26,7 @@ from fpmonitor.sql import quote_text, statement
 from fpmonitor.unit import VISITOR_RULE, visitor_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Refused, Reject
@@ -62,19 +68,6 @@ class WideCollector:
             and column_map.name_of("api") not in names
             and bool(_api_columns(columns, column_map))
         )
-
-    def check_columns(self, log: LogFile, column_map: ColumnMap, known: Collection[str]) -> None:
-        """Check that no column but those that are known looks like a time or an id.
-
-        Raises
-        ------
-        InputError
-            One does.
-        """
-        if self.name == WideCollector.name:
-            log = log.shortened
-            apis = {column.name for column in _api_columns(_head_columns(log), column_map)}
-            refuse_suspects(log, reader_of(log).sample(log), apis.difference(known), column_map)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -176,11 +169,12 @@ def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Colu
             hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
         )
     fields = _field_columns(columns, column_map)
+    spare = _spare_columns(columns, column_map)
     tells = _told_by(log, column_map) if column_map.visitor else {}
     is_json, is_row = log.format == "jsonl", _is_user_a_row(columns, column_map)
     table = reader_of(log).read_table(
         logs,
-        [*fields.values(), *tells.values()],
+        [*fields.values(), *tells.values(), *spare],
         apis,
         with_nulls=column_map.null == "value",
         with_whole=is_row,
@@ -202,6 +196,7 @@ def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Colu
         problem = f"COALESCE({problem}, CASE WHEN {users} IS NULL THEN '{_NO_WEIGHT}' END)"
         weight = f", {users} AS weight"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
+    listed += "".join(f", {hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare))
     by_column = table.by_column and not weight
     select = (
         f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}"  # noqa: S608 -- names are quoted where the table is made
@@ -217,6 +212,8 @@ def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Colu
         tuple(names),
         values_are_json=is_json,
         by_column=by_column,
+        fields={field: column.name for field, column in fields.items()},
+        spare={column.name: why for column, why in spare.items()},
     )
 
 
@@ -279,22 +276,41 @@ def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
     Raises
     ------
     InputError
-        There is no such column, or the users are too many to be stored one by one.
+        There is no such column, it holds shares, or the users are too many to be stored one by one.
     """
     weight = Column(column_map.name_of("weight"))
     if weight not in _head_columns(log):
         raise InputError(f"{log.label}: no column {weight.name!r}")
     table = reader_of(log).read_table([log], [weight], [])
+    share = f"TRY_CAST(rtrim({table.text[weight]}, ' %') AS DOUBLE)"
     with in_memory() as connection:
-        users = [
-            number
-            for (number,) in connection.execute(
-                f"SELECT COALESCE({_users(table.text[weight])}, 1) FROM {table.relation}"  # noqa: S608
-            ).fetchall()
-        ]
+        found = connection.execute(
+            f"SELECT COALESCE({_users(table.text[weight])}, 1), {share} <> trunc({share}) "  # noqa: S608
+            f"FROM {table.relation}"
+        ).fetchall()
+    if any(is_share for _, is_share in found):
+        raise InputError(
+            f"{log.label}: {excerpt(weight.name)!r} holds shares, not numbers of users; "
+            "nothing of this file was stored",
+            hint="multiply them by the number of users that were counted, and round",
+        )
+    users = [number for number, _ in found]
     if sum(users) > _MAX_WEIGHTS:
         raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
     return users
+
+
+def _spare_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[Column, str]:
+    """Columns that are neither fields nor APIs, and why."""
+    taken = {*_api_columns(columns, column_map), *_field_columns(columns, column_map).values()}
+    reasons = {"": "a column without a name"}
+    return {
+        column: reasons.get(column.name, "numbers the rows of a frame")
+        if column.name not in column_map.ignore
+        else "--ignore"
+        for column in columns
+        if column not in taken and column.name != ATTRIBUTES
+    }
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:

@@ -9,6 +9,7 @@ from fpmonitor.results import Result
 from fpmonitor.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fpmonitor.account import Account, Member
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.counts import CountsExposure, exposure
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.windows import LeftOut
 
 __all__ = [
+    "Account",
     "ApiOverview",
     "Audience",
     "BatchReport",
@@ -78,6 +80,7 @@ __all__ = [
     "LazyFrame",
     "LeftOut",
     "LevelDecision",
+    "Member",
     "Monitor",
     "Patience",
     "Policy",
@@ -104,6 +107,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "account": ("Account", "Member"),
     "answers.apis": ("ApiOverview",),
     "answers.check": ("CheckReport",),
     "answers.counts": ("CountsExposure", "exposure"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from fpmonitor.refusals import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 Kind = Literal[
     "API",
@@ -35,8 +35,9 @@ STORED: frozenset[Kind] = frozenset({"API", "constant", "empty", "errors"})
 SET_ASIDE: frozenset[Kind] = frozenset({"identifier", "metadata", "not taken"})
 _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
-_MISSING = {"", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil"}
-_MISSING |= {"undefined", "\\n", "(not set)", "not set", "missing"}
+MISSING = frozenset(
+    ["", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil", "undefined"]
+).union(["\\n", "(not set)", "not set", "missing"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Member:
     records
         Records that have a value.
     values
-        Different values.
+        Different values; null where the members were counted without being read.
     commonest
         The value that most records have, where at least k users share it; else null.
     """
@@ -66,7 +67,7 @@ class Member:
     api: str | None
     why: str
     records: int
-    values: int
+    values: int | None
     commonest: str | None = None
 
 
@@ -96,19 +97,21 @@ class Account:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the account as it is kept and printed."""
+        """Return the account as it is printed."""
         return asdict(self) | {"members": [asdict(member) for member in self.members]}
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Account:
-        """Read what `to_json` returned."""
-        members = tuple(Member(**member) for member in content["members"])
-        return cls(content["records"], content["unit"], members)
+    def to_text(self) -> str:
+        """Return the account as it is kept."""
+        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
 
-    @classmethod
-    def from_text(cls, text: str | None) -> Account | None:
-        """Read the JSON text of an account; null for logs that were stored without one."""
-        return None if text is None else cls.from_json(json.loads(text))
+
+def read_account(text: str | None) -> Account | None:
+    """Read what `to_text` returned; null for logs that were stored without an account."""
+    if text is None:
+        return None
+    content = json.loads(text)
+    members = tuple(Member(**member) for member in content["members"])
+    return Account(content["records"], content["unit"], members)
 
 
 def _is_spare_time(member: Member) -> bool:
@@ -127,6 +130,11 @@ def _words(kind: Kind, times: int) -> str:
     return kind if times == 1 else _PLURALS.get(kind, kind)
 
 
+def missing_of(member: Member) -> str:
+    """Say how the records of a member spell that they have no value; empty where they do not."""
+    return member.why.partition("; ")[2] if member.kind in STORED else ""
+
+
 def is_error_text(text: str) -> bool:
     """Whether a value tells that reading the API went wrong, such as `ERR_TIMEOUT`."""
     return kind_of("value", text) != "value" and not is_missing_text(text)
@@ -134,4 +142,4 @@ def is_error_text(text: str) -> bool:
 
 def is_missing_text(text: str) -> bool:
     """Whether a value is how some writer spells that there is none, such as `NA` or `-`."""
-    return text == "None" or text.strip().casefold() in _MISSING
+    return text == "None" or text.strip().casefold() in MISSING

@@ -98,15 +98,15 @@ def may_count_below(audience: Audience, *, wanted: bool) -> bool:
     return wanted
 
 
-def check_users(users: int, k: int) -> None:
-    """Refuse to tell anything of fewer than k users, of whom even the number must not leave.
+def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> None:
+    """Refuse to tell others anything of fewer than k users, of whom even the number must not leave.
 
     Raises
     ------
     UndecidableError
         There are so few.
     """
-    if users < k:
+    if users < k and audience is Audience.OTHERS:
         raise UndecidableError(
             f"fewer than {k} users: nothing is told of them",
             hint="ingest more logs, widen the window, or lower k",

@@ -25,6 +25,7 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.level_decision import LevelDecision
@@ -194,7 +195,8 @@ class Monitor(Closing):
         """
         column_map = column_map or ColumnMap()
         with _opened(logs, name, allow_network=allow_network) as files:
-            recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
+            lined = [one_record_a_line(log, column_map) for log in files]
+            recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
             say_names(self.database, column_map.apis)
             if digest_values:
                 keep_digests_only(self.database)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal, Self, get_args
 
@@ -118,6 +120,21 @@ def _share_text(share: float | tuple[float, float]) -> str:
     if isinstance(share, tuple):
         return f"[{', '.join(map(_share_text, share))}]"
     return str(round(share, 9))
+
+
+def threshold_of(k: float, population: int | None) -> int:
+    """Return a threshold as a number of users: below 1 it is a share of the population, rounded up.
+
+    Raises
+    ------
+    PolicyError
+        A share of a population that is not named.
+    """
+    if not 0 < k < 1:
+        return int(k)
+    if population is None:
+        raise PolicyError("k", "a share of which population?", hint="name it with --population")
+    return math.ceil(Fraction(repr(k)) * population)  # 0.1 of 30 are 3, not 4
 
 
 def _whole(number: int) -> int:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 _Kind = TypeVar("_Kind")
@@ -107,6 +107,22 @@ def _is_deeper(content: Any, most: int) -> bool:
         lists = [outer for outer in level if isinstance(outer, list)]
         level = list(chain.from_iterable(tables + lists))
     return bool(level)
+
+
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files, name -> text, into a folder, which is made if it is not there.
+
+    Raises
+    ------
+    InputError
+        One of them cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {reason_of(error)}") from error
+    for name, text in files.items():
+        write_bytes(folder / name, [text.encode()])
 
 
 def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:

@@ -20,6 +20,10 @@ _WHO = (
     "say who a row is: --user {column} names the users, --visitor takes for one visitor {rule}, "
     "--user row counts the rows themselves"
 )
+_OF_ROWS = (
+    "--rows-are-users takes each row for a user, and the answer says so; `apis` and "
+    "`decide --setting sample` count the rows; "
+)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 # The word, where it is no part of a name, of an option or of an address, and not what rows are
 # taken for.
@@ -47,8 +51,15 @@ def weakest(units: Iterable[Unit | None]) -> Unit:
     return max((unit or "user" for unit in units), key=_UNITS.index, default="user")
 
 
-def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool) -> None:
+def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool | None) -> None:
     """Check that limits for users may be told of what is observed.
+
+    Parameters
+    ----------
+    units
+        Who the rows are, of each log.
+    rows_are_users
+        Whether each row is said to be a user; null where that cannot be said.
 
     Raises
     ------
@@ -62,9 +73,8 @@ def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool) -> None:
     apart = "; --since, --until or --source may ask for the others alone" if others else ""
     raise UnitError(
         f"rows of logs that name no users are counted{mixed}, and a limit is a promise to users",
-        hint="--rows-are-users takes each row for a user, and the answer says so; `apis` and "
-        "`decide --setting sample` count the rows; to count users, ingest the log anew with "
-        f"--user COLUMN or --visitor{apart}",
+        hint=f"{'' if rows_are_users is None else _OF_ROWS}to count users, ingest the log anew "
+        f"with --user COLUMN or --visitor{apart}",
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fpmonitor import vocabulary
+from fpmonitor.account import missing_of, summary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import open_monitor
@@ -24,6 +26,7 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
+from fpmonitor.cli.plan import plan_logs, write_map
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
@@ -41,9 +44,11 @@ from fpmonitor.vocabulary.search import search
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from fpmonitor.account import Account
     from fpmonitor.store.ingest import BatchReport
 
 _NOTED_NAMES = 8
+_NOTED_LOGS = 4
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
@@ -53,6 +58,16 @@ NAMES = Annotated[
         "--as",
         help="A column, or an API of a long log, is this API; repeat for further ones.",
         metavar="NAME=API",
+    ),
+]
+
+
+PLAN = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        help="Store nothing: list what each member is, and write the column map that says so.",
+        metavar="MAP.toml",
     ),
 ]
 
@@ -149,6 +164,14 @@ def ingest(
     paths: LOGS,
     db: DB = DEFAULT_DB,
     reading: Storing,
+    plan: PLAN = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit code 1 where a record was rejected, or a member set aside.",
+        ),
+    ] = False,
     allow_network: Annotated[
         bool,
         typer.Option(
@@ -159,9 +182,17 @@ def ingest(
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
-) -> None:
+) -> int:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
+    if plan is not None:
+        told = plan_logs(
+            paths, column_map, collector=reading.collector, allow_network=allow_network
+        )
+        write_map(plan, told, column_map)
+        shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
+        note(f"nothing was stored; `fpmonitor ingest --columns {plan}` reads so", quiet=quiet)
+        return 0
     questions = [read_policy(path) for path in register or ()]
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         register_questions(monitor.database, questions)
@@ -194,6 +225,33 @@ def ingest(
                 f"most often because: {report.reason}; {help_}",
                 quiet=quiet,
             )
+    note_accounts(reports, quiet)
+    return int(strict and any(report.rejected or report.set_aside for report in reports))
+
+
+def note_accounts(reports: Sequence[BatchReport], quiet: bool) -> None:
+    """Note on stderr what the members of logs were taken for."""
+    told = defaultdict(list)
+    for report in reports:
+        if report.account:
+            told[_told(report.account)].append(report.source)
+    for texts, sources in list(told.items())[:_NOTED_LOGS]:
+        label = sources[0] if len(sources) == 1 else f"{len(sources):,} logs"
+        for text in texts:
+            note(f"{label}: {text}", quiet=quiet)
+    if len(told) > _NOTED_LOGS:
+        note("see `fpmonitor db batches --format json` for the other logs", quiet=quiet)
+
+
+def _told(account: Account) -> tuple[str, ...]:
+    texts = [summary(account.members)]
+    if account.set_aside:
+        aside = [f"{member.path} ({member.why})" for member in account.set_aside]
+        texts.append(f"not stored: {_some(aside)}")
+    spelt = [f"{m.path}: {missing_of(m)}" for m in account.members if missing_of(m)]
+    if spelt:
+        texts.append(f"these texts count as values, unless --null names them: {_some(spelt)}")
+    return tuple(texts)
 
 
 def who_counts(report: BatchReport) -> Iterator[str]:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.answers.shared_values import shared_values
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
@@ -26,10 +29,11 @@ from fpmonitor.export.exporter import (
     PlainExporter,
 )
 from fpmonitor.export.firefox_targets import installed_targets
+from fpmonitor.export.lists import api_actions
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
-from fpmonitor.safe_files import untyped
+from fpmonitor.safe_files import untyped, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,6 +96,14 @@ def export(
         ),
     ] = "",
     by_information: BY_INFORMATION = False,
+    values: Annotated[
+        Path | None,
+        typer.Option(
+            "--values",
+            help="Database: withheld APIs answer with the commonest value that k users share.",
+            metavar="DB",
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -150,6 +162,7 @@ def export(
         by_information=by_information,
         report_to=report_to,
         replace_protection=replace_protection,
+        values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     with _measured(db, decided) as measure:
@@ -161,7 +174,10 @@ def export(
     whole = result.headline is None or result.headline.is_whole
     if strict and not whole:
         return EXIT_VIOLATED
-    emit(result.text, shown.output)
+    if result.files and shown.output is not None and shown.output.suffix != ".json":
+        write_folder(shown.output, result.files)
+    else:
+        emit(result.text, shown.output)
     return 0 if whole or partial else EXIT_VIOLATED
 
 
@@ -172,7 +188,6 @@ def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
         yield None
         return
     from fpmonitor.answers.preview import preview_sets  # noqa: PLC0415 -- slow
-    from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
@@ -182,6 +197,18 @@ def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
             return low.lower, high.upper
 
         yield measure
+
+
+def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
+    """Commonest values of what is withheld, by what products call it."""
+    if database is None:
+        return {}
+    withheld = [entry for entry in api_actions(decision) if entry.action == "block"]
+    with open_monitor(database) as monitor:
+        population = monitor.population_as(decision)
+        found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
+    names = {entry.api: entry.means for entry in withheld}
+    return {names[api]: value for api, value in found.items()}
 
 
 def _check_names(result: ExportResult) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
-from fpmonitor.question import Missing, Question, read_strata
+from fpmonitor.question import Missing, Question, read_strata, threshold_of
 from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
@@ -69,6 +69,20 @@ def number_of_users(text: str | int) -> int:
     except (ArithmeticError, ValueError):
         pass
     raise typer.BadParameter(f"{text!r} is not a whole number, such as 10000000 or 10M")
+
+
+def group_size(text: str | int) -> float:
+    """Read the smallest safe group: a number of users, or a share of the population as 10%."""
+    written = str(text).strip()
+    if not written.endswith("%"):
+        return number_of_users(text)
+    try:
+        share = float(Decimal(written[:-1]) / 100)
+    except ArithmeticError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"{text!r} is not a share of the population, such as 10%")
+    return share
 
 
 WAIT = Annotated[
@@ -147,6 +161,17 @@ K = Annotated[
     typer.Option(
         "--k",
         help="Smallest safe group: users in groups of fewer than K are exposed.",
+        rich_help_panel="Question",
+    ),
+]
+K_OF_POPULATION = Annotated[
+    float,
+    typer.Option(
+        "--k",
+        help="Smallest safe group: users in groups of fewer than K are exposed. A number, or a "
+        "share of --population as 10%.",
+        parser=group_size,
+        metavar="USERS|SHARE",
         rich_help_panel="Question",
     ),
 ]
@@ -324,10 +349,15 @@ DEFAULT_DB = Path("fpmonitor.duckdb")
 class Exposure:
     """Options for what counts as exposed, in which population, and how surely."""
 
-    k: K = 10
+    least_group: K_OF_POPULATION = 10
     population: POPULATION = None
     delta: DELTA = 0.05
     rows_are_users: ROWS_ARE_USERS = False
+
+    @property
+    def k(self) -> int:
+        """The smallest safe group, users."""
+        return threshold_of(self.least_group, self.population)
 
     @property
     def question(self) -> Question:

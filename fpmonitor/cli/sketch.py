@@ -24,6 +24,7 @@ from fpmonitor.sketch.making import sketch_population, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
 from fpmonitor.sketch.plan import SketchPlan, share_level
 from fpmonitor.sketch.words import make_sketch_key, read_sketch_key
+from fpmonitor.unit import check_limits
 from fpmonitor.vocabulary import split_names
 
 app = typer.Typer(
@@ -103,6 +104,7 @@ class SketchedUsers(TransformedUsers):
                 population = monitor.population()
                 if not quiet:
                     note_view(population, 1)
+                check_limits(population.snapshot.units, rows_are_users=None)
                 return sketch_population(population, plan)
         if self.snapshot is not None or any(self.window.bounds.values()):
             raise InputError(

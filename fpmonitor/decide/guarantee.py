@@ -119,7 +119,7 @@ def _promise(decision: Decision | LevelDecision) -> str:
     policy = decision.policy
     exposed = (
         f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
-        f"of fewer than {policy.k}"
+        f"of fewer than {policy.k:,}"
     )
     if decision.setting == "sample" or policy.delta is None:
         return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."

@@ -22,7 +22,7 @@ from fpmonitor.estimate.averaging import Fakes, averaged, design_base
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
+from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, sees_far, useful_mean
 from fpmonitor.policy import NO_DEPARTURE, UNIVERSE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -432,7 +432,9 @@ def _base(
         budget=budget,
         log_term=log_term,
         share=share,
-        monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
+        monotone=sign < 0
+        or function.population <= _FREE_FROM * cells.laws.mean
+        or sees_far(cells.laws.mean, function),
         fakes=serving.fakes if sign < 0 else 0.0,
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.poisson import SMALLEST_MOMENT, log_moments
+from fpmonitor.estimate.poisson import SMALLEST_MOMENT, log_moments, tail_nats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +122,8 @@ class _Programme:
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
         weights = self._best_tilt(first[laws.weight_of_atom], by_atom) * first
-        largest = max(_LARGEST_SCORE, 2 * float(np.abs(weights * ends).max()))
+        most = max(_LARGEST_SCORE, 1.2 * tail_nats(laws.mean, laws.function))
+        largest = max(most, 2 * float(np.abs(weights * ends).max()))
         unit = float(weights[0])
         # Monotone weights by their drops: by the weights themselves Newton's method stalls.
         if self.monotone:

@@ -21,7 +21,7 @@ from fpmonitor.export.lists import api_actions, told_elsewhere
 from fpmonitor.vocabulary import is_known, meanings, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
@@ -88,6 +88,8 @@ class ControlExporter:
     supports
         Whether a control can be used as the options want it; by default, whether it can be
         restricted to a site where one is named.
+    unpack
+        List -> its files, where these are several.
     notes
         What to know about every such list.
     own_protection, is_own
@@ -103,6 +105,7 @@ class ControlExporter:
     variants: tuple[str, ...] = ()
     sites: bool = True
     supports: Callable[[Control, ExportOptions], bool] = fits_site
+    unpack: Callable[[str], Mapping[str, str]] | None = None
     notes: tuple[str, ...] = ()
     own_protection: str = ""
     is_own: Callable[[Control, ExportOptions], bool] = lambda _control, _options: True
@@ -166,7 +169,12 @@ class ControlExporter:
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
         notes = (*filter(None, [replaced]), *self.notes, *self._told(decision, in_force))
         return ExportResult(
-            text=text, verdicts=verdicts, controls=in_force, notes=notes, headline=headline
+            text=text,
+            verdicts=verdicts,
+            controls=in_force,
+            notes=notes,
+            headline=headline,
+            files=self.unpack(text) if self.unpack else {},
         )
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:

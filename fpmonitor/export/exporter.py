@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.lists import api_actions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
@@ -48,6 +48,9 @@ class ExportOptions:
     measure
         Tells the limits of the exposure of what stays readable: at most, and at least; null without
         users.
+    values
+        Web extension: API -> the value that all are told in place of their own, one that at least k
+        users share. Other APIs are refused.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class ExportOptions:
     report_to: str = ""
     replace_protection: bool = False
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
+    values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.site is not None and not is_site(self.site):
@@ -123,6 +127,8 @@ class ExportResult:
     """A list, a verdict for each candidate, what is in force with it, and what to know about it.
 
     `headline` is null where it is up to a program to carry the list out.
+
+    A list of several files has them in `files`, name -> text; `text` holds all of them.
     """
 
     text: str
@@ -130,6 +136,7 @@ class ExportResult:
     controls: tuple[Control, ...] = ()
     notes: tuple[str, ...] = ()
     headline: Headline | None = None
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A member that a collector leaves out: why, and the records that have it."""
+
+    why: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """How the store reads the records of a log.
 
@@ -56,6 +64,13 @@ class Scan:
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
         the record from 0.
+    fields
+        Fields of a record (`user`, `time`, `source`, `weight`) -> their names in the log.
+    spare
+        Members that are not taken -> why. `select` also yields hashes of their values as `s0`,
+        `s1`, ..., so that the store can count them.
+    not_taken
+        Members that the collector leaves out, where it counts them itself.
     names_visits
         Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
         has none.
@@ -65,6 +80,9 @@ class Scan:
     apis: tuple[str, ...] | None
     values_are_json: bool
     by_column: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    spare: Mapping[str, str] = field(default_factory=dict)
+    not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
     names_visits: bool = False
 
 

@@ -214,7 +214,8 @@ class LogFile:
         if first == b"[":
             raise InputError(
                 f"{self.label}: a JSON array that is broken, or of something other than objects",
-                hint="a log is an array of objects, or one object a line",
+                hint="a log is an array of objects, or one object a line; of pandas, "
+                "`to_json(orient='records')`",
             )
         return "jsonl" if first == b"{" else "csv"
 

@@ -849,7 +849,7 @@ class Population:
         """
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
-        check_users(users.users, question.k)
+        check_users(users.users, question.k, self.audience)
         question = users.question(question)
         said = self.snapshot.said
         return CertifiedSample(

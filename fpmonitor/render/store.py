@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.account import summary
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -12,6 +13,7 @@ from fpmonitor.render.tables import Column, Table, columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.account import Account
     from fpmonitor.cluster.snapshot import Taken
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
@@ -29,12 +31,42 @@ def batches(reports: Sequence[BatchReport]) -> Output:
             *columns("text", ("log", "source"), "collector"),
             *columns("count", "read", "stored", "duplicates", "rejected"),
             *columns("right", ("counted", _counted)),
-            *columns("count", "APIs"),
+            *columns("count", "APIs", ("set aside", _set_aside)),
             *columns("decimal", "seconds", digits=1),
         ],
     )
-    rows = [report.to_json() for report in reports]
-    return Output(tables=[table], rows=rows, document={"batches": rows})
+    documents = [report.to_json() for report in reports]
+    rows = [{**document, "account": None} for document in documents]
+    for row in rows:
+        del row["account"]
+    return Output(tables=[table], rows=rows, document={"batches": documents})
+
+
+def accounts(told: Mapping[str, Account]) -> Output:
+    """Return what the members of logs are."""
+    rows = [
+        {"log": label, **asdict(member)}
+        for label, account in told.items()
+        for member in account.members
+    ]
+    tables = [
+        Table.of(
+            account.members,
+            title=f"{label}: {summary(account.members)}",
+            columns=[
+                *columns("text", ("member", "path"), ("taken for", "kind"), "why"),
+                *columns("count", "records", "values"),
+                *columns("text", ("commonest value", "commonest")),
+            ],
+        )
+        for label, account in told.items()
+    ]
+    document = {label: account.to_json() for label, account in told.items()}
+    return Output(tables=tables, rows=rows, document={"accounts": document})
+
+
+def _set_aside(report: BatchReport) -> int:
+    return len(report.set_aside)
 
 
 def _counted(report: BatchReport) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -21,6 +22,7 @@ from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
 from fpmonitor.store.names import said_names, say_names
+from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,18 +60,20 @@ def convert(
     Raises
     ------
     InputError
-        A log that cannot be read, an API with the name of another column, or a file that cannot be
-        written.
+        A log that cannot be read or names no users, an API with the name of another column, or a
+        file that cannot be written.
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        lined = [one_record_a_line(log, column_map) for log in logs]
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
         with Database(Path(scratch) / "converted.duckdb", create=True) as database:
             database.run("convert/fix_key")
             reports = [
                 ingest(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
+            check_limits([report.unit for report in reports], rows_are_users=None)
             say_names(database, column_map.apis)
             frame = _visits(database, said_names(database))
     with whole_file(target) as scratch_file:

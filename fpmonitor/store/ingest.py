@@ -19,6 +19,8 @@ from typing import Any
 
 import duckdb
 
+from fpmonitor.account import Account, Member, read_account
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
@@ -36,6 +38,15 @@ from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.sql import statement
+from fpmonitor.store.accounts import (
+    Judged,
+    Staged,
+    account_for,
+    are_apart,
+    refuse_asks,
+    reject_members,
+    set_aside,
+)
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values, keep_digests_only
 from fpmonitor.store.names import say_names
@@ -86,13 +97,21 @@ class BatchReport:
     seconds: float
     unit: Unit | None = "user"
     unordered: int = 0
+    account: Account | None = None
     reason: str = ""
     corrects: Mapping[str, int] = field(default_factory=dict)
     corrected_users: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def set_aside(self) -> list[Member]:
+        """Members of the log that were not stored."""
+        return self.account.set_aside if self.account else []
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self)
+        members["set_aside"] = len(self.set_aside)
+        members |= {"account": self.account.to_json() if self.account else None}
         for name in ("reason", "corrects", "corrected_users"):
             del members[name]
         return members
@@ -102,8 +121,8 @@ def list_batches(database: Database) -> list[BatchReport]:
     """List the reports of the logs that were stored, in the order of ingest."""
     members = [member.name for member in fields(BatchReport)]
     return [
-        BatchReport(**dict(zip(members, row, strict=False)))
-        for row in database.rows("report/batches")
+        BatchReport(**dict(zip(members, row, strict=False)), account=read_account(account))
+        for *row, account in database.rows("report/batches")
     ]
 
 
@@ -241,7 +260,8 @@ def ingest_files(
         The next file cannot be read; nothing of it is stored, and all before it were.
     """
     with each_log(files) as logs:
-        recognised = ((log, choose_collector(log, column_map, collector)) for log in logs)
+        lined = (one_record_a_line(log, column_map) for log in logs)
+        recognised = ((log, choose_collector(log, column_map, collector)) for log in lined)
         say_names(database, column_map.apis)
         if digest_values:
             keep_digests_only(database)
@@ -322,20 +342,22 @@ def _ingest_together(
         return {}
     if not hasattr(collector, "scan_together"):
         return None
-    known = {name for _, name in database.rows("snapshot/apis")}
     try:
         joined = collector.scan_together(listed, column_map)
         if joined is None:
             return None
-        scan, apis = joined
-        counts = [len(names) for names in apis]
-        for log, names in zip(listed, apis, strict=True):
-            if hasattr(collector, "check_columns") and not known.issuperset(names):
-                collector.check_columns(log, column_map, known)
-            known.update(names)
+        scan, own = joined
         _stage_all(database, scan)
         with database.transaction():
-            return _store_together(database, logs, collector, scan, counts, started=started)
+            return _store_together(
+                database,
+                logs,
+                own,
+                scan,
+                collector=collector,
+                column_map=column_map,
+                started=started,
+            )
     except (_NotApartError, InputError, duckdb.Error, OSError):
         return None  # one after the other, it shows which log is to blame
     finally:
@@ -366,10 +388,11 @@ class _NotApartError(Exception):
 def _store_together(
     database: Database,
     logs: Mapping[Marks, LogFile],
-    collector: Collector,
+    own: Sequence[Sequence[str]],
     scan: Scan,
-    counts: Sequence[int],
     *,
+    collector: Collector,
+    column_map: ColumnMap,
     started: float,
 ) -> dict[Marks, BatchReport]:
     rows = [_records_of(log) for log in logs.values()]
@@ -380,8 +403,15 @@ def _store_together(
     )
     if database.rows("ingest/problem_rows", most=1):
         raise _NotApartError
-    apis = _number_apis(database, next(iter(logs.values())), scan)
-    _number_values(database, scan, apis)
+    database.run("ingest/add_log_column")
+    database.run("ingest/number_log_rows", first_rows=[0, *itertools.accumulate(rows[:-1])])
+    staged = _with_values(database, list(logs.values()), scan)
+    accounts = account_for(database, replace(staged, own=own), column_map)
+    if not are_apart(accounts):
+        raise _NotApartError
+    apis = set_aside(database, staged, accounts)
+    database.run("ingest/join_logs")
+    _code_values(database)
     _store_observations(database, scan, apis, None)
     counted = database.rows("ingest/count_records_of_logs")
     if [read for _, read, _, _ in counted] != rows:
@@ -397,12 +427,13 @@ def _store_together(
             duplicates=read - stored,
             rejected=0,
             users=users,
-            apis=number,
+            apis=len(judged.taken),
             seconds=seconds,
             unordered=unordered.get(batch, 0),
+            account=judged.account,
         )
-        for (mark, log), number, (batch, read, stored, users) in zip(
-            logs.items(), counts, counted, strict=True
+        for (mark, log), judged, (batch, read, stored, users) in zip(
+            logs.items(), accounts, counted, strict=True
         )
     }
     _add_batches(database, batches, reports)
@@ -436,6 +467,7 @@ def _add_batches(
         users=[report.users for report in listed],
         apis=[report.apis for report in listed],
         seconds=listed[0].seconds,
+        accounts=[report.account and report.account.to_text() for report in listed],
     )
 
 
@@ -474,7 +506,6 @@ def ingest(
                     return repeated
                 if continued := stored_beginning(log, marks, stored_before):
                     log = replace(log, stored_as=continued.origin)
-            _check_columns(database, log, collector, column_map)
             scan = collector.scan(log, column_map)
             _stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
@@ -485,7 +516,14 @@ def ingest(
             return repeated
         with database.transaction():
             report = _store(
-                database, log, collector, scan, mark=mark, started=started, progress=progress
+                database,
+                log,
+                collector,
+                scan,
+                column_map=column_map,
+                mark=mark,
+                started=started,
+                progress=progress,
             )
             if scan.by_column:  # the log was read until now
                 _check_same_file(log, before, may_grow=False)
@@ -494,15 +532,6 @@ def ingest(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
-
-
-def _check_columns(
-    database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
-) -> None:
-    """Check that no column looks like an id; what is an API of the database stays one."""
-    if hasattr(collector, "check_columns"):
-        apis = {name for _, name in database.rows("snapshot/apis")}
-        collector.check_columns(log, column_map, apis)
 
 
 def _check_unit(
@@ -530,7 +559,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
     known = database.rows("ingest/batch_by_digest", digest=digest)
     if not known:
         return None
-    collector, read, users, apis, unit = known[0]
+    collector, read, users, apis, unit, account = known[0]
     return BatchReport(
         source=log.label,
         collector=collector,
@@ -542,6 +571,7 @@ def _repeated(database: Database, log: LogFile, digest: str, started: float) -> 
         apis=apis,
         seconds=_seconds_since(started),
         unit=unit,
+        account=read_account(account),
     )
 
 
@@ -574,39 +604,68 @@ def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = T
         )
 
 
+def plan(database: Database, log: LogFile, collector: Collector, column_map: ColumnMap) -> Judged:
+    """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
+    try:
+        log.check_expansion()
+        scan = collector.scan(log, column_map)
+        _stage_all(database, scan)
+        with database.transaction():
+            return _judged(database, log, collector, scan, column_map)[1]
+    except (duckdb.Error, OSError) as error:
+        raise _unreadable(log, error) from error
+    finally:
+        database.run("ingest/forget_staged")
+
+
+def _judged(
+    database: Database, log: LogFile, collector: Collector, scan: Scan, column_map: ColumnMap
+) -> tuple[Staged, Judged]:
+    staged = replace(_with_values(database, [log], scan), unit=unit_of(collector))
+    [judged] = account_for(database, staged, column_map)
+    return staged, judged
+
+
 def _store(
     database: Database,
     log: LogFile,
     collector: Collector,
     scan: Scan,
     *,
+    column_map: ColumnMap,
     mark: Marks,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
-    rejects, refused = _rejects(database, log, collector)
-    apis = _number_apis(database, log, scan)
     progress("coding values")
-    _number_values(database, scan, apis)
+    staged, judged = _judged(database, log, collector, scan, column_map)
+    refuse_asks(log.label, judged.asks, scan.fields)
+    apis = set_aside(database, staged, [judged])
+    if scan.apis is None and len(apis) < len(staged.apis):
+        reject_members(database, judged)
+        _stage_users(database)
+    _code_values(database)
+    rejects, refused = _rejects(database, log, collector)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
     any_known = _store_observations(database, scan, apis, batch)
-    staged, problems, stored, users = database.rows("ingest/count_records")[0]
-    if rejects and problems == staged:
-        raise _all_rejected(log, staged + refused, rejects)
+    read, problems, stored, users = database.rows("ingest/count_records")[0]
+    if rejects and problems == read:
+        raise _all_rejected(log, read + refused, rejects)
     corrected = database.rows("ingest/corrected_logs") if any_known else []
     report = BatchReport(
         source=log.label,
         collector=collector.name,
-        read=staged + refused,
+        read=read + refused,
         stored=stored,
-        duplicates=staged - problems - stored,
+        duplicates=read - problems - stored,
         rejected=problems + refused,
         users=users,
         apis=len(apis),
         seconds=_seconds_since(started),
         unit=unit_of(collector),
         unordered=database.rows("ingest/unordered_users")[0][0],
+        account=judged.account,
         reason=_commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},
         corrected_users={source: users for source, _, users in corrected},
@@ -619,7 +678,7 @@ def _store(
         origin=log.origin,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **asdict(mark),
-        **report.to_json(),
+        **report.to_json() | {"account": judged.account.to_text()},
     )
     if rejects:
         _store_rejects(database, batch, rejects)
@@ -659,18 +718,22 @@ def _forget_refused(database: Database) -> None:
 def _stage(database: Database, scan: Scan) -> None:
     columns: Sequence[str] = ["api", "status", "value"]
     if scan.apis is not None:
-        columns = [ROW] if scan.by_column else _value_columns(scan)
+        columns = _value_columns(scan)
+    columns = [*columns, *(f"s{place}" for place in range(len(scan.spare)))]
+    if scan.by_column:
+        columns = [ROW]
     named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
     fragments = {"scan": statement(named, scan=scan.select), "columns": ", ".join(columns)}
     database.run("ingest/stage", key=database.meta("user_key"), fragments=fragments)
 
 
-def _values_of(scan: Scan, column: str) -> dict[str, str]:
+def _values_of(scan: Scan, column: str, *, together: bool = False) -> dict[str, str]:
     """Fragments of statements on one column: its values in records that can be stored, by place.
 
     A view of all columns would be bound anew for each of them, in seconds where they are many.
     """
-    staged = f"SELECT rowid AS log_row, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
+    log = "log" if together else "0"
+    staged = f"SELECT rowid AS log_row, {log} AS log, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
     return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
 
 
@@ -716,7 +779,12 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
+def _with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
+    """Stage the different values of logs whose records are staged."""
+    known = frozenset(name for _, name in database.rows("snapshot/apis"))
+    apis = _number_apis(database, logs[0], scan)
+    _stage_users(database)
+    together = len(logs) > 1
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
     if scan.by_column:
@@ -725,7 +793,7 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     else:
-        _add_raw_values(database, scan, numbers)
+        _add_raw_values(database, scan, numbers, together=together)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -734,16 +802,32 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
         texts=nested,
         canonical=[canonical_json(text) for text in nested],
     )
+    return Staged(
+        labels=[log.label for log in logs],
+        scan=scan,
+        apis=apis,
+        known=known,
+        values_of=partial(_values_of, scan),
+    )
+
+
+def _stage_users(database: Database) -> None:
+    database.run("ingest/stage_visits")
+    database.run("ingest/stage_users")
+
+
+def _code_values(database: Database) -> None:
+    """Give numbers to the values that are to be stored."""
     digest_staged_values(database)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
 
 
-def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
+def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int], *, together: bool) -> None:
     for api, column in zip(apis, _value_columns(scan), strict=True):
         database.run(
             "ingest/add_raw_values_wide",
-            fragments=_values_of(scan, column),
+            fragments=_values_of(scan, column, together=together),
             api=api,
             json=scan.values_are_json,
         )
@@ -780,8 +864,6 @@ def _store_observations(
     """
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
-    database.run("ingest/stage_visits")
-    database.run("ingest/stage_users")
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
     database.run("ingest/number_visits", last=last, wide=wide)
@@ -807,6 +889,8 @@ def _store_observations(
         return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
+        if name not in apis:
+            continue
         value = _values_of(scan, column)
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:

@@ -17,4 +17,5 @@ SELECT
     $bytes AS bytes,
     $beginning AS beginning,
     $origin AS origin,
-    $unordered AS unordered
+    $unordered AS unordered,
+    $account AS account

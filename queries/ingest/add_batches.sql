@@ -17,4 +17,5 @@ SELECT
     unnest($bytes::BIGINT[]) AS bytes,
     unnest($beginnings::VARCHAR[]) AS beginning,
     unnest($sources::VARCHAR[]) AS origin,
-    unnest($unordered::BIGINT[]) AS unordered
+    unnest($unordered::BIGINT[]) AS unordered,
+    unnest($accounts::VARCHAR[]) AS account

@@ -1,9 +1,11 @@
 -- Nested values in canonical JSON, large ones by digest and length.
 CREATE OR REPLACE TEMP TABLE canonical_value AS
 SELECT
+    log,
     api_id,
     status,
     raw,
+    records,
     CASE
         WHEN strlen(full_text) > $large THEN 'sha256:' || sha256(full_text)[:32] || ':' || length(full_text)
         ELSE full_text

@@ -1,9 +1,11 @@
 -- Raw values as text: JSON strings without their quotes, whole numbers without a fraction of zero, errors by their message.
 CREATE OR REPLACE TEMP TABLE arrived_value AS
 SELECT
+    log,
     api_id,
     status,
     raw,
+    records,
     CASE
         WHEN status = 'undefined' OR (status = 'error' AND is_json AND cell = 'null') THEN NULL
         WHEN is_json AND cell[1] = '"' THEN cell::JSON ->> '$'

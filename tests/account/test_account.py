@@ -2,7 +2,14 @@
 
 import pytest
 
-from fpmonitor.account import Account, Member, is_error_text, is_missing_text, summary
+from fpmonitor.account import (
+    Account,
+    Member,
+    is_error_text,
+    is_missing_text,
+    read_account,
+    summary,
+)
 
 ACCOUNT = Account(
     20,
@@ -18,7 +25,8 @@ ACCOUNT = Account(
 
 
 def test_an_account_is_read_back_as_it_was_kept() -> None:
-    assert Account.from_json(ACCOUNT.to_json()) == ACCOUNT
+    assert read_account(ACCOUNT.to_text()) == ACCOUNT
+    assert read_account(None) is None
 
 
 def test_the_summary_counts_every_member_once() -> None:

@@ -60,7 +60,7 @@ def test_ingest_reports_every_record_of_the_fixture_logs(database: str) -> None:
     batches = json.loads(Path(database).with_suffix(".json").read_text())["batches"]
     expected = json.loads((ROOT / "fixtures" / "logs.json").read_text())["files"]
     members = ["source", "collector", "read", "stored", "duplicates", "rejected"]
-    members += ["users", "apis", "seconds", "unit", "unordered"]
+    members += ["users", "apis", "seconds", "unit", "unordered", "account", "set_aside"]
     assert [list(batch) for batch in batches] == [members] * 3
     for batch in batches:
         wanted = expected[Path(batch["source"]).name]

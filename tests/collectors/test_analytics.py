@@ -159,6 +159,24 @@ def test_an_export_says_its_apis_its_users_and_nothing_of_the_rest(
         assert {row[3] for row in monitor.database.rows("report/observations")} == {name}
 
 
+def test_what_is_left_out_is_listed_with_the_word_of_the_product(tmp_path: Path) -> None:
+    log = write(tmp_path, "jsonl", [segment(i) | {"mine": i % 2} for i in range(40)])
+    database = str(tmp_path / "x.duckdb")
+    assert run(["ingest", log, "--ignore", "mine", "--db", database]) == 0
+    with Monitor(database) as monitor:
+        account = monitor.batches()[0].account
+    assert account is not None
+    assert {
+        member.path: member.why for member in account.members if member.kind == "not taken"
+    } == {
+        "context.ip": "an id of segment",
+        "messageId": "an id of segment",
+        "context.page.url": "metadata of segment",
+        "type": "metadata of segment",
+        "mine": "--ignore",
+    }
+
+
 def test_what_the_user_says_of_a_column_comes_first(tmp_path: Path) -> None:
     log = write(tmp_path, "jsonl", [ga4(i) for i in range(40)])
     database = str(tmp_path / "x.duckdb")

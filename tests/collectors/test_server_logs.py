@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from fpmonitor.cli import run
@@ -62,8 +63,19 @@ TEXT: dict[str, Callable[[int, str], str]] = {
     "nginx by syslog": before("<190>Mar  1 10:00:00 web nginx: ", COMBINED),
     "nginx of a container": before("2026-03-01T10:00:00.5Z stdout F ", COMBINED),
     "Apache with a user": lambda i, agent: COMBINED(i, agent).replace("- - [", "- John Doe ["),
+    "Apache behind proxies": lambda i, agent: COMBINED(i, agent).replace(
+        " - -", ", 10.0.0.1 - -", 1
+    ),
     "IPv6": lambda i, agent: COMBINED(i, agent).replace("192.0.2.", "2001:db8::"),
     "names of hosts": lambda i, agent: COMBINED(i, agent).replace("192.0.2.", "host-"),
+    "Caddy at a terminal": lambda i, agent: (
+        f"2026/03/01 10:00:{i:02}.123\tINFO\thttp.log.access\thandled request\t"
+        + json.dumps({name: JSON["Caddy"](i, agent)[name] for name in ("request", "status")})
+    ),
+    "Caddy by syslog": before(
+        "<190>Mar  1 10:00:00 web caddy[7]: @cee: ",
+        lambda i, agent: json.dumps(JSON["Caddy"](i, agent)),
+    ),
     "Envoy": lambda i, agent: (
         f'[2026-03-01T10:00:{i:02}.123Z] "GET / HTTP/1.1" 200 - 0 9 1 0 "192.0.2.{i},10.0.0.1" '
         f'"{agent}" "3f1c" "www.example.com" "10.0.0.1:80"'
@@ -184,6 +196,25 @@ JSON: dict[str, Callable[[int, str], dict[str, Any]]] = {
         "http": {"request": {"method": "GET"}, "response": {"status_code": 200}},
         "user_agent": {"original": agent}, "url": {"path": "/"},
     },
+    "Fastly": lambda i, agent: {
+        "timestamp": f"2026-03-01T10:00:{i:02}+0000", "client_ip": f"192.0.2.{i}", "url": "/",
+        "request_method": "GET", "request_referer": "", "request_user_agent": agent,
+        "response_status": 200,
+    },
+    "the firewall of Amazon": lambda i, agent: {
+        "timestamp": 1772359200000 + i, "action": "ALLOW",
+        "httpRequest": {
+            "clientIp": f"192.0.2.{i}", "uri": "/", "httpMethod": "GET",
+            "headers": [{"name": "Host", "value": "x"}, {"name": "user-Agent", "value": agent}],
+        },
+    },
+    "a container": lambda i, agent: {
+        "log": COMBINED(i, agent) + "\n", "stream": "stdout", "time": f"2026-03-01T10:00:{i:02}Z",
+    },
+    "a container of Caddy": lambda i, agent: {
+        "log": json.dumps(JSON["Caddy"](i, agent)) + "\n", "stream": "stderr",
+        "time": f"2026-03-01T10:00:{i:02}Z",
+    },
     "a server of Node": lambda i, agent: {
         "level": 30, "time": 1772359200000 + i,
         "req": {
@@ -264,6 +295,29 @@ def test_shares_reads_what_ingest_reads(
 
 
 ODD = 'Mozilla/5.0 "é" \\ {x|y} #1 100% +'
+
+
+def table(i: int, agent: str) -> dict[str, Any]:
+    """A request as Amazon's Athena names its columns."""
+    return {
+        "time": f"2026-03-01T10:00:{i:02}.0Z", "elb": "app/lb/1", "client_ip": f"192.0.2.{i}",
+        "client_port": 4000 + i, "request_verb": "GET", "request_url": "https://www.example.com/",
+        "request_proto": "HTTP/2.0", "elb_status_code": 200, "user_agent": agent,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_tables_of_requests_are_known_by_their_columns(tmp_path: Path, ending: str) -> None:
+    rows = [table(i, AGENTS[i % 2]) for i in range(1, VISITORS + 1)]
+    log = tmp_path / f"access.{ending}"
+    frame = pl.DataFrame(rows)
+    {"csv": frame.write_csv, "parquet": frame.write_parquet, "json": frame.write_json}[ending](log)
+    assert run(["ingest", str(log), "--db", str(tmp_path / "db"), "--visitor", "-q"]) == 0
+    found = stored(tmp_path / "db")
+    assert found["values"] == {"http:user-agent": set(AGENTS)}
+    assert (found["users"], found["days"]) == (VISITORS, {"2026-03-01"})
+
+
 ESCAPED = {
     "nginx": COMBINED(1, r"Mozilla/5.0 \x22\xC3\xA9\x22 \x5C {x|y} #1 100% +"),
     "Apache": COMBINED(1, r"Mozilla/5.0 \"\xc3\xa9\" \\ {x|y} #1 100% +"),

@@ -234,3 +234,17 @@ def test_bad_arguments_are_named(argument: str, value: float) -> None:
     with pytest.raises(PolicyError) as caught:
         exposure_limits(**{**question, argument: value})  # type: ignore[arg-type]
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("population", "at_least", "at_most"), [(1_000_000, 0.0195, 0.037), (14_192, 0.0205, 0.037)]
+)
+def test_a_few_tiers_are_told_apart_where_k_is_a_tenth_of_the_population(
+    population: int, at_least: float, at_most: float
+) -> None:
+    tiers = CountSpectrum.from_counts(np.array([394, 2751, 8570, 2477]))
+    limits = exposure_limits(
+        users=14_192, k=math.ceil(population / 10), population=population, delta=0.05
+    )
+    lower, upper = limits.of(tiers)
+    assert at_least <= lower <= 394 / 14_192 <= upper <= at_most

@@ -156,6 +156,13 @@ def test_no_changed_certificate_is_proved(
         assert check_proof(changed), name
 
 
+def test_certificates_of_few_large_groups_are_proved() -> None:
+    """Where k is a tenth of n, weights end 22 standard deviations above the threshold, not 6."""
+    question = {"users": 500, "k": 1000, "population": 10_000, "budget": 0.05, "delta": 0.05}
+    for name, content in decision_criteria(**question, universe=3).proofs(3).items():
+        assert check_proof(content) == "", name
+
+
 @pytest.mark.parametrize("member", ["weights", "limits"])
 def test_what_allows_must_not_increase(member: str) -> None:
     """Else a set above the budget is allowed while the smaller one that stands for it is not."""

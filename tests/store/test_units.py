@@ -13,6 +13,7 @@ import pytest
 
 from fpmonitor import Monitor
 from fpmonitor.cli import run
+from fpmonitor.sql import schema_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -274,3 +275,70 @@ def test_rows_with_a_time_are_ordered_by_it(ingest: Callable[..., Any]) -> None:
     code, [batch], told = ingest("a.csv", text)
     assert (code, batch["unordered"]) == (0, 0)
     assert "without a time" not in told
+
+
+OLD = {  # what an earlier version noted of a log, and who a row must have been
+    "user": ("wide", 100, 40, 0),
+    "visitor": ("har", 100, 1, 0),
+    "row": ("accesslog", 100, 98, 2),
+    "row of a weight": ("wide", 10, 12, 0),
+    "not known": ("wide", 100, 100, 0),
+}
+
+
+def test_logs_of_an_earlier_version_get_the_unit_that_can_be_known(
+    ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        for version in range(1, 7):
+            for text in schema_statements(version):
+                connection.execute(text)
+        connection.execute("INSERT INTO meta VALUES ('schema_version', '6'), ('user_key', 'k')")
+        for number, (collector, read, users, rejected) in enumerate(OLD.values()):
+            connection.execute(
+                "INSERT INTO batch VALUES (?, ?, ?, ?, now(), ?, ?, 0, ?, ?, 1, 0.1)",
+                [
+                    number,
+                    f"d{number}",
+                    str(tmp_path / f"{number}.csv"),
+                    collector,
+                    read,
+                    read - rejected,
+                    rejected,
+                    users,
+                ],
+            )
+    with Monitor(path) as monitor:
+        units = [batch.unit for batch in monitor.batches()]
+    assert units == ["user", "visitor", "row", "row", None]
+    # Rows bore other names then: read again, they would be doubled.
+    code, _, told = ingest("4.csv", as_csv(ROWS), "--user", "row")
+    assert code == 2
+    assert "db forget --batch" in told
+    assert ingest("new.csv", as_csv(ROWS), "--user", "row")[0] == 0
+
+
+def test_a_copy_keeps_who_a_row_is(ingest: Callable[..., Any], tmp_path: Path) -> None:
+    assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
+    copied, folder = str(tmp_path / "y.duckdb"), str(tmp_path / "copy")
+    assert run(["db", "copy-out", folder, "--db", str(tmp_path / "x.duckdb")]) == 0
+    assert run(["db", "copy-in", folder, "--db", copied]) == 0
+    options = ["--user", "row", "--ignore", "percent", "-q", "--db", copied]
+    assert run(["ingest", str(tmp_path / "a.csv"), *options]) == 2
+    with Monitor(tmp_path / "y.duckdb") as monitor:
+        assert [batch.unit for batch in monitor.batches()] == ["row"]
+        assert monitor.population().unit == "row"
+
+
+def test_of_several_logs_none_is_stored_where_one_is_of_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("user,lang\nu1,en\nu2,de\n")
+    (tmp_path / "z.log").write_text(combined())
+    database = tmp_path / "x.duckdb"
+    logs = [str(tmp_path / name) for name in ("a.csv", "z.log")]
+    assert run(["ingest", *logs, "--db", str(database)]) == 2
+    assert "each row is a request" in capsys.readouterr().err
+    with Monitor(database) as monitor:
+        assert monitor.batches() == []

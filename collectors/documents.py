@@ -1,0 +1,213 @@
+"""Documents: one JSON object of many records, as databases, data frames and web APIs write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.vocabulary import meanings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+_Rows: TypeAlias = "Iterator[dict[str, Any]]"
+# Names of members that hold records, or the object that does: of exports, databases and web APIs.
+_ENVELOPES = {
+    *("data", "results", "result", "records", "rows", "items", "hits", "docs", "documents"),
+    *("entries", "events", "features", "values", "value", "response", "payload", "body", "content"),
+    *("objects", "list", "users", "visitors", "visits", "sessions", "clients", "devices"),
+    *("browsers", "fingerprints", "observations", "collection", "_embedded", "edges", "nodes"),
+}
+# Where an element keeps its record: of Elasticsearch, GeoJSON, Airtable and GraphQL.
+_INNER = ("_source", "properties", "fields", "node")
+_NAMES = ("columns", "meta", "fields", "header", "headers", "schema")
+_FEWEST = 5  # rows of which keys and lengths show that they are a table, not a nested record
+_SAMPLE = 200
+_ALIKE = 0.8
+_MOST_DEEP = 4
+
+
+def unfolded(document: Mapping[str, Any], user: str, label: str) -> _Rows | None:
+    """Return the records of a document; null where it is one record.
+
+    The key of a record is its user, unless the records name theirs or the keys number the rows.
+
+    Parameters
+    ----------
+    document
+        What a file of one JSON object holds.
+    user
+        Name of the member for the user; `row` for none.
+    label
+        What the log is reported by.
+
+    Raises
+    ------
+    InputError
+        Several of its members could hold the records.
+    """
+    return _unfolded(document, user, label, ())
+
+
+def _unfolded(
+    document: Mapping[str, Any], user: str, label: str, path: tuple[str, ...]
+) -> _Rows | None:
+    if not document or len(path) > _MOST_DEEP or isinstance(document.get(user), str | int | float):
+        return None
+    if (rows := _with_names(document, user)) is not None:
+        return rows
+    lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
+    held = {name: rows for name, rows in lists.items() if name.casefold() in _ENVELOPES}
+    if not held and _is_wrapper(document, lists):
+        held = lists
+    if len(held) > 1:
+        named = {name: rows for name, rows in held.items() if any(user in row for row in rows)}
+        held = named if len(named) == 1 else held
+    if len(held) > 1:
+        raise _ambiguous(label, [(*path, name) for name in held])
+    for rows in held.values():
+        return map(_inner_of(rows), rows)
+    for name, inner in document.items():
+        if name.casefold() in _ENVELOPES and isinstance(inner, dict):
+            found = _unfolded(inner, user, label, (*path, name))
+            if found is not None:
+                return found
+    return _table(document, user)
+
+
+def _ambiguous(label: str, paths: Sequence[tuple[str, ...]]) -> InputError:
+    named = [excerpt(".".join(path)) for path in paths[:4]]
+    return InputError(
+        f"{label}: one JSON object of which several members hold records: {', '.join(named)}",
+        hint=f"take one of them: `jq -c '.{named[0]}[]' FILE | fpmonitor ingest -`",
+    )
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _is_wrapper(document: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether all but some lists of objects tells nothing of a browser."""
+    others = {name: value for name, value in document.items() if name not in lists}
+    return (
+        any(len(rows) >= _FEWEST for rows in lists.values())
+        and not any(isinstance(value, dict | list) for value in others.values())
+        and not any(map(meanings, others))
+    )
+
+
+def _inner_of(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return how to take the record out of each of some elements."""
+    for name in _INNER:
+        if all(isinstance(row.get(name), dict) for row in rows):
+            return lambda row: {
+                **{key: value for key, value in row.items() if not isinstance(value, dict | list)},
+                **row[name],
+            }
+    return dict
+
+
+def _with_names(document: Mapping[str, Any], user: str) -> _Rows | None:
+    """Read rows that are lists, beside the names of their columns."""
+    for rows in document.values():
+        if not (isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows)):
+            continue
+        width = len(rows[0])
+        if any(len(row) != width for row in rows):
+            continue
+        for place in _NAMES:
+            names = _column_names(document.get(place))
+            if len(names) == width == len({*names}):
+                index = document.get("index")
+                is_index = isinstance(index, list) and len(index) == len(rows)
+                keys = list(map(str, index or ())) if is_index else None
+                listed = (dict(zip(names, row, strict=True)) for row in rows)
+                return _with_users(keys, listed, user, names)
+    return None
+
+
+def _column_names(described: object) -> list[str]:
+    """Names of columns, which may be members of objects that describe them."""
+    if isinstance(described, dict):
+        described = described.get("fields")
+    if not isinstance(described, list):
+        return []
+    names = [one.get("name") if isinstance(one, dict) else one for one in described]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _table(document: Mapping[str, Any], user: str) -> _Rows | None:
+    """Read an object of objects or of lists that are alike; null for another one."""
+    members = list(document.values())
+    if all(isinstance(member, list) for member in members):
+        length = len(members[0])
+        is_table = length >= _FEWEST or (user in document and length > 0)
+        if not is_table or any(len(member) != length for member in members):
+            return None
+        return (dict(zip(document, row, strict=True)) for row in zip(*members, strict=True))
+    if not all(isinstance(member, dict) and member for member in members):
+        return None
+    inner = list(members[0])
+    is_square = all(member.keys() == members[0].keys() for member in members)
+    if is_square and _is_by_column(document, inner, user):
+        columns = ({name: column[key] for name, column in document.items()} for key in inner)
+        return _with_users(inner, columns, user, document)
+    if not _are_alike(members) or not _are_keys(list(document)):
+        return None
+    names = {name for member in members for name in member}
+    return _with_users(list(document), map(dict, members), user, names)
+
+
+def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) -> bool:
+    """Whether the members of an object of equal objects are columns, rather than rows."""
+    if _number_rows(inner) or user in document:
+        return len(inner) >= _FEWEST or user in document
+    if _number_rows(list(document)) or user in inner:
+        return False
+    known_outside, known_inside = (sum(map(bool, map(meanings, n))) for n in (document, inner))
+    if known_outside != known_inside:
+        return known_outside > known_inside and len(inner) >= _FEWEST
+    return len(inner) >= max(_FEWEST, 2 * len(document))
+
+
+def _number_rows(keys: Sequence[str]) -> bool:
+    """Whether keys are 0, 1, 2, ... or 1, 2, 3, ..."""
+    return any({*keys} == {*map(str, range(start, start + len(keys)))} for start in (0, 1))
+
+
+def _are_keys(keys: Sequence[str]) -> bool:
+    """Whether names are those of records: they are many, or all have a digit."""
+    return len(keys) >= _FEWEST or all(any(map(str.isdigit, key)) for key in keys)
+
+
+def _are_alike(members: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether objects are rows of one table: of the same names, each with values of one kind."""
+    sample = list(islice(members, _SAMPLE))
+    times = Counter(name for member in sample for name in member)
+    common = {name for name, count in times.items() if 2 * count >= len(sample)}
+    shared = sum(times[name] for name in common)
+    if len(sample) < 2 or shared < _ALIKE / 2 * sum(times.values()) or not common:
+        return False
+    uniform = [name for name in common if len(_kinds(member.get(name) for member in sample)) < 2]
+    return len(uniform) >= _ALIKE * len(common)
+
+
+def _kinds(values: Iterable[object]) -> set[str]:
+    kinds = {int: "number", float: "number"}
+    return {kinds.get(type(value), type(value).__name__) for value in values if value is not None}
+
+
+def _with_users(
+    keys: Sequence[str] | None,
+    rows: Iterable[dict[str, Any]],
+    user: str,
+    names: Collection[str],
+) -> _Rows:
+    """Add the keys of the rows as their users, unless they have some or the keys number them."""
+    is_named = user == "row" or user in names or user.split(".", maxsplit=1)[0] in names
+    if keys is None or is_named or _number_rows(keys):
+        return iter(rows)
+    return ({user: key, **row} for key, row in zip(keys, rows, strict=True))

@@ -1,0 +1,126 @@
+"""What `ingest --plan` writes: a column map that says of every member what it is."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fpmonitor.account import SET_ASIDE
+from fpmonitor.errors import InputError
+from fpmonitor.judgement import LOOKS
+from fpmonitor.logs.finding import log_files
+from fpmonitor.safe_files import write_bytes
+from fpmonitor.store.database import Database
+from fpmonitor.store.ingest import choose_collector, plan
+from fpmonitor.vocabulary import meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fpmonitor.account import Member
+    from fpmonitor.judgement import Verdict
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.store.accounts import Judged
+
+_FIELDS = {"time": "time", "user": "user", "weight": "weight"}
+_ONE_OF = {"weight": "user"}  # a log has one or the other
+
+
+def plan_logs(
+    paths: Sequence[str],
+    column_map: ColumnMap,
+    *,
+    collector: str | None = None,
+    allow_network: bool = False,
+) -> dict[str, Judged]:
+    """Tell by the name of each log what its members are, and store nothing.
+
+    Parameters and errors are those of `Monitor.ingest`, which refuses a log with members of which
+    only the user can say what they are; these are in `asks` here.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder,
+        log_files(paths, allow_network=allow_network) as logs,
+        Database(Path(folder) / "plan.duckdb", create=True) as database,
+    ):
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        return {log.label: plan(database, log, one, column_map) for log, one in recognised}
+
+
+def write_map(path: Path, planned: Mapping[str, Judged], column_map: ColumnMap) -> None:
+    """Write the column map by which logs are read as they were planned.
+
+    Raises
+    ------
+    InputError
+        There is another file of this name.
+    """
+    if path.exists() and path.suffix.lower() != ".toml":
+        raise InputError(
+            f"{path}: exists, and is no column map", hint="name a file that ends in .toml"
+        )
+    write_bytes(path, [map_text(planned, column_map).encode()])
+
+
+def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
+    """Return the TOML text of the column map; the first log that has a member decides on it."""
+    members: dict[str, Member] = {}
+    asks: dict[str, Verdict] = {}
+    for judged in planned.values():
+        for member in judged.account.members:
+            if members.setdefault(member.path, member) is member and member.path in judged.asks:
+                asks[member.path] = judged.asks[member.path]
+    columns = dict(column_map.columns)
+    columns |= {m.kind: m.path for m in members.values() if m.kind in {"user", "time", "source"}}
+    lines = ["# What each member of the log is: change what is wrong, and give it to --columns."]
+    ignored = dict.fromkeys(sorted(column_map.ignore), "")
+    apis = dict(column_map.apis)
+    for path, member in members.items():
+        if path in apis or member.path in columns.values():
+            continue
+        if path in asks:
+            field = _FIELDS.get(asks[path].asks or "")
+            if field and not {field, _ONE_OF.get(field, field)} & columns.keys():
+                columns[field] = path
+            else:
+                ignored[path] = _asked(path, asks[path])
+        elif member.kind in SET_ASIDE or member.kind == "time":
+            ignored[path] = member.why
+        elif member.api is not None and member.why.startswith(("its name", "an unknown name")):
+            apis[path] = meaning(path, {})
+    lines += ["ignore = ["]
+    lines += [f"    {_toml(path)},{_comment(why)}" for path, why in ignored.items()]
+    lines += ["]"]
+    lines += _settings(column_map)
+    for table, entries in (("columns", columns), ("apis", apis)):
+        lines += ["", f"[{table}]"]
+        lines += [f"{_toml(name)} = {_toml(value)}" for name, value in entries.items()]
+    return "\n".join([*lines, ""])
+
+
+def _settings(column_map: ColumnMap) -> Iterator[str]:
+    if column_map.absent:
+        yield f"null = [{', '.join(map(_toml, sorted(column_map.absent)))}]"
+    elif column_map.null == "value":
+        yield 'null = "value"'
+    if not column_map.flatten:
+        yield "flatten = false"
+    if column_map.visitor:
+        yield "visitor = true"
+    if column_map.log_format:
+        yield f"log_format = {_toml(column_map.log_format)}"
+
+
+def _asked(path: str, verdict: Verdict) -> str:
+    look = LOOKS[verdict.asks or "id"]
+    return f'looks like {look}; if it is an API, move it to [apis] as {_toml(path)} = ""'
+
+
+def _comment(why: str) -> str:
+    return f"  # {why}" if why else ""
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,178 @@
+"""A Manifest V3 extension for Chromium and Firefox that withholds what a decision does not allow.
+
+A script in the page's own world answers in place of the browser, in all frames and workers that it
+can reach; rules of `declarativeNetRequest` change request headers. What no extension reaches is
+said by the verdicts: style sheets, service workers, what lies below HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.gate_js import script_safe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.export.controls import Control
+    from fpmonitor.export.enforce import ListSpec
+
+FAMILY = "webextension"
+_PLACE = "/* what is withheld */ null"
+_MANIFEST, _SCRIPT, _RULES, _README = "manifest.json", "page.js", "rules.json", "README.txt"
+# Names of one value.
+_SAME = {
+    "Screen.colorDepth": "Screen.pixelDepth",
+    "Screen.pixelDepth": "Screen.colorDepth",
+    "http:device-memory": "Navigator.deviceMemory",
+    "http:sec-ch-device-memory": "Navigator.deviceMemory",
+    "http:user-agent": "Navigator.userAgent",
+    "Navigator.userAgent": "http:user-agent",
+}
+_EVERYWHERE = "<all_urls>"
+_RESOURCES = (
+    *("main_frame", "sub_frame", "stylesheet", "script", "image", "font", "object"),
+    *("xmlhttprequest", "ping", "csp_report", "media", "websocket", "other"),
+)
+
+
+def write(order: ListSpec) -> str:
+    """Write the files of the extension as one JSON document: name -> text."""
+    apis = [api for control in order.controls for api in control.effects]
+    site = order.options.site
+    values = {api: _value(api, order) for api in apis}
+    withheld = {api: value for api, value in values.items() if not api.startswith("http:")}
+    headers = {api: value for api, value in values.items() if api.startswith("http:")}
+    script = _code().replace(_PLACE, script_safe(json.dumps(withheld, indent=1)))
+    files = {
+        _MANIFEST: json.dumps(_manifest(site, script), indent=2) + "\n",
+        _SCRIPT: script,
+        _RULES: json.dumps(_rules(headers, site), indent=2) + "\n",
+        _README: "\n".join([*order.comments, ""]),
+    }
+    return json.dumps(files, indent=1) + "\n"
+
+
+def unpack(text: str) -> dict[str, str]:
+    """Return the files of the extension: name -> text."""
+    files: dict[str, str] = json.loads(text)
+    return files
+
+
+def read(text: str, site: str | None) -> ParsedList:
+    """Read the files of an extension: the controls whose APIs it withholds on a site."""
+    try:
+        files = unpack(text)
+        [where] = json.loads(files[_MANIFEST])["content_scripts"]
+        here = where["matches"][0].removeprefix("*://").removesuffix("/*")
+        before, after = _code().split(_PLACE)
+        script = files[_SCRIPT]
+        if not (script.startswith(before) and script.endswith(after)):
+            return ParsedList(controls=(), problems=("the code is not the one of this version",))
+        withheld = json.loads(script[len(before) : -len(after)])
+        headers = {
+            f"http:{header['header']}"
+            for rule in json.loads(files[_RULES])
+            for header in rule["action"]["requestHeaders"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return ParsedList(controls=(), problems=(f"not an extension: {error}",))
+    found = {*withheld, *headers}
+    if here != _EVERYWHERE and site is not None and not site_matches(site, here):
+        found = set()
+    return ParsedList(
+        controls=tuple(one for one in controls_of([FAMILY]) if found.issuperset(one.effects))
+    )
+
+
+def _value(api: str, order: ListSpec) -> str | None:
+    """Return the value that all are told: the same by all names of it; null where none is known."""
+    values = order.options.values
+    named = _SAME.get(api, api.replace("WorkerNavigator.", "Navigator."))
+    found = next((values[name] for name in (api, named) if name in values), None)
+    agent = values.get("Navigator.userAgent", "")
+    if found is None and named == "Navigator.appVersion" and agent.startswith("Mozilla/"):
+        return agent.removeprefix("Mozilla/")
+    return found
+
+
+def _manifest(site: str | None, script: str) -> dict[str, Any]:
+    where = [_EVERYWHERE] if site is None else [f"*://{site}/*", f"*://*.{site}/*"]
+    digest = int(hashlib.sha256(script.encode()).hexdigest()[:8], 16)
+    return {
+        "manifest_version": 3,
+        "name": "fpmonitor",
+        "description": "Withholds what a decision of fpmonitor does not allow.",
+        "version": f"1.{digest >> 16}.{digest & 0xFFFF}",
+        "minimum_chrome_version": "119",
+        "browser_specific_settings": {
+            "gecko": {"id": "fpmonitor@fpmonitor.invalid", "strict_min_version": "128.0"}
+        },
+        "permissions": ["declarativeNetRequest"],
+        "host_permissions": where,
+        "content_scripts": [
+            {
+                "matches": where,
+                "js": [_SCRIPT],
+                "run_at": "document_start",
+                "world": "MAIN",
+                "all_frames": True,
+                "match_origin_as_fallback": True,
+            }
+        ],
+        "declarative_net_request": {
+            "rule_resources": [{"id": "headers", "enabled": True, "path": _RULES}]
+        },
+    }
+
+
+def _rules(headers: Mapping[str, str | None], site: str | None) -> Sequence[Mapping[str, Any]]:
+    if not headers:
+        return []
+    changes = [_change(api.removeprefix("http:"), value) for api, value in headers.items()]
+    where = {} if site is None else {"requestDomains": [site]}
+    return [
+        {
+            "id": 1,
+            "priority": 1,
+            "action": {"type": "modifyHeaders", "requestHeaders": changes},
+            "condition": {"resourceTypes": list(_RESOURCES), **where},
+        }
+    ]
+
+
+def _change(header: str, value: str | None) -> dict[str, str]:
+    if value is None:
+        return {"header": header, "operation": "remove"}
+    return {"header": header, "operation": "set", "value": value}
+
+
+def _code() -> str:
+    return (resources.files("fpmonitor.export") / "webextension.js").read_text(encoding="utf-8")
+
+
+def _fits(control: Control, options: object) -> bool:
+    del control, options
+    return True
+
+
+WEBEXTENSION = ControlExporter(
+    name=FAMILY,
+    summary="extension for Chromium and Firefox",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+    supports=_fits,
+    unpack=unpack,
+    notes=(
+        "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
+        "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",
+        "Where a page's policy forbids blob:, its workers do not start.",
+    ),
+)

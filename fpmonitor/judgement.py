@@ -1,0 +1,265 @@
+"""Judges what a member of a log is: its values first, its name where they leave it open."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from fpmonitor.account import TIME_OF_RECORDS, is_error_text, is_missing_text
+from fpmonitor.value_forms import (
+    FEWEST,
+    FORMS,
+    Form,
+    counts_rows,
+    numbers_of,
+    spans_years,
+    words_of,
+)
+from fpmonitor.vocabulary import meanings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.account import Kind
+
+Look = Literal["time", "date", "id", "user", "weight", "share"]
+
+_FEWEST_NAMED = (
+    5  # where the name says so as well: records of libraries are large, and few are seen
+)
+_NEARLY_ALL = 0.9
+_SOME = 0.05
+_NOTABLE = 0.01  # a share of records whose spelling of a missing value is told
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TIMES = _words("time date stamp timestamp datetime ts at on when day created updated")
+_IDS = _words(
+    "id ids uuid guid uid user visitor client session cookie token pk key index row rownr nr"
+)
+_USERS = _words("user visitor client device session browser")
+_COUNTS = _words(
+    "weight weights users visitors visits clients sessions hits requests pageviews views count "
+    "counts cnt freq frequency n num number total share percent percentage pct perc probability "
+    "prob marketshare people persons devices browsers impressions events clicks rows records "
+    "samples observations occurrences population quantity qty"
+)
+_BESIDE_COUNTS = _words(
+    "of the user visitor visit client session hit request page view market unique distinct avg "
+    "mean device browser event global"
+)
+_PLACES = _words("lat lon lng latitude longitude")
+_DURATIONS = _words("duration durations elapsed took latency runtime ttfb")
+_NUMBERED = _words("row rownr rownum rownumber line lineno port")
+_EXPERIMENTS = _words("experiment experiments branch variant treatment")
+_WHOLE = re.compile(r"\d{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a member has in the whole log.
+
+    Attributes
+    ----------
+    path
+        Its name.
+    records
+        Records that have a value.
+    values
+        Different values.
+    texts
+        Some of the different values, drawn evenly; all of them where they are few.
+    missing
+        Spellings of a missing value, and the records that have each.
+    """
+
+    path: str
+    records: int
+    values: int
+    texts: Sequence[str]
+    missing: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is known of the log besides.
+
+    Attributes
+    ----------
+    users
+        Different users in it.
+    has_user
+        Whether a column names the users.
+    has_time
+        Whether a column tells the time of the records.
+    """
+
+    users: int
+    has_user: bool = True
+    has_time: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a member is and why; `asks` where only the user can say, and what it looks like."""
+
+    kind: Kind
+    why: str
+    asks: Look | None = None
+
+
+LOOKS: Mapping[Look, str] = {
+    "time": "a time",
+    "date": "a date, in a form that --time does not read",
+    "id": "an id",
+    "user": "an id of users",
+    "weight": "a number of users",
+    "share": "a share of the users",
+}
+
+
+def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
+    """Say what a member is.
+
+    Parameters
+    ----------
+    profile, setting
+        The member, and the log.
+    stays
+        Whether the database has it for an API already: then only the form of values can tell
+        otherwise, since values that come to differ are what is to be watched.
+    """
+    if not profile.records:
+        return Verdict("empty", "no record has a value")
+    texts = [text for text in profile.texts if not is_missing_text(text)]
+    if not texts:
+        if "" in profile.texts and meanings(profile.path):
+            return Verdict("constant", "one value in all records")
+        return Verdict("empty", f"no record says more than {_listed(sorted(profile.texts))}")
+    if all(map(is_error_text, texts)):
+        return Verdict("errors", f"error texts{_missing(profile)}")
+    found = meanings(_bare(profile.path))
+    verdict = _by_form(profile, texts, found, setting)
+    if verdict is None and not (found or stays):
+        verdict = _by_number(profile, texts) or _by_difference(profile, texts, setting)
+        if verdict is None and _EXPERIMENTS.intersection(words_of(_bare(profile.path))):
+            verdict = Verdict("metadata", "by its name, an arm of an experiment")
+    return verdict or _as_api(profile, found)
+
+
+def _bare(path: str) -> str:
+    """Name of a member as its library calls it: names nobody knows have it before them."""
+    return path.split(":", 2)[-1] if path.startswith("x:") else path
+
+
+def _by_form(
+    profile: Profile, texts: Sequence[str], found: Sequence[str], setting: Setting
+) -> Verdict | None:
+    for form in FORMS:
+        fitting = [text for text in texts if form.fits(text)]
+        if not fitting or any(map(form.returned_by.match, found)):
+            continue
+        share = len(fitting) / len(texts)
+        if share >= _NEARLY_ALL or (form.is_private and share >= 1 / 2):
+            if form.kind == "time":
+                if not _is_clock(form, profile, fitting):
+                    continue
+                return _as_time(form, profile, setting)
+            return _as_form(form, profile, setting)
+        if form.is_private and share >= _SOME and len(fitting) > 1:
+            return Verdict("identifier", f"some are {form.words}", "id")
+    return None
+
+
+def _as_form(form: Form, profile: Profile, setting: Setting) -> Verdict:
+    is_user = (
+        form.kind == "identifier"
+        and not (setting.has_user or form.words == "IP addresses")
+        and FEWEST <= profile.values < profile.records
+    )
+    return Verdict(form.kind, form.words, "user" if is_user else None)
+
+
+def _is_clock(form: Form, profile: Profile, texts: Sequence[str]) -> bool:
+    """Whether values of this form are times: numbers may also be sizes."""
+    if not form.seconds:
+        return profile.values > 1 or not texts[0].isdigit()
+    named = _TIMES.intersection(words_of(profile.path)) or _is_named_time(profile.path)
+    return profile.values > 1 and (
+        bool(named) or (profile.values >= FEWEST and spans_years(texts, form.seconds))
+    )
+
+
+def _is_named_time(path: str) -> bool:
+    return re.search(r"time|date|stamp", path, re.IGNORECASE) is not None
+
+
+def _as_time(form: Form, profile: Profile, setting: Setting) -> Verdict:
+    if setting.has_time or profile.values == 1:
+        return Verdict("time", f"{form.words}, not that of the record")
+    return Verdict("time", TIME_OF_RECORDS, "time" if form.words == "a time" else "date")
+
+
+def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
+    """Judge numbers by their name: values do not tell a count from a size."""
+    numbers = numbers_of(texts)
+    if numbers is None:
+        return None
+    words = words_of(_bare(profile.path))
+    if words and _COUNTS.intersection(words) and _COUNTS.union(_BESIDE_COUNTS).issuperset(words):
+        is_whole = all(map(_WHOLE.fullmatch, texts))
+        return Verdict("weight", "a number of users", "weight" if is_whole else "share")
+    if _NUMBERED.intersection(words):
+        return Verdict("metadata", "by its name, numbers records or connections")
+    if _DURATIONS.intersection(words):
+        return Verdict("metadata", "durations")
+    if _PLACES.intersection(words):
+        return Verdict("identifier", "places on earth")
+    return None
+
+
+def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> Verdict | None:
+    """Judge a member by how many different values it has: ids differ between nearly all."""
+    words = words_of(_bare(profile.path))
+    named = bool(_IDS.intersection(words[-1:]))
+    most = min(profile.records, setting.users)
+    told = f"{profile.values:,} different values in {profile.records:,} records"
+    if most >= (_FEWEST_NAMED if named else FEWEST) and profile.values >= _NEARLY_ALL * most:
+        if counts_rows(texts, profile.values):
+            return Verdict("identifier", "numbers the records")
+        return Verdict("identifier", told, None if named else "id")
+    is_whose = named and not setting.has_user and bool(_USERS.intersection(words))
+    if is_whose and profile.values >= FEWEST:
+        return Verdict("identifier", told, "user")
+    return None
+
+
+def _as_api(profile: Profile, found: Sequence[str]) -> Verdict:
+    missing = _missing(profile)
+    if profile.values == 1 and profile.records >= FEWEST:
+        return Verdict("constant", f"one value in all records{missing}")
+    if len(found) == 1:
+        return Verdict("API", f"its name{missing}")
+    why = f"may be {' or '.join(found)}" if found else "an unknown name"
+    return Verdict("API", f"{why}{missing}")
+
+
+def _missing(profile: Profile) -> str:
+    told = {
+        text: times
+        for text, times in profile.missing.items()
+        if text and times >= max(_NOTABLE * profile.records, FEWEST / 2)
+    }
+    if not told:
+        return ""
+    share = sum(told.values()) / profile.records
+    return f"; {_listed(sorted(told))} in {share:.1%} of the records"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown = [text or "an empty text" for text in texts]
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)

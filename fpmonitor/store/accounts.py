@@ -1,0 +1,286 @@
+"""Makes the accounts of logs that are staged, and sets aside what is none of their APIs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge
+from fpmonitor.store.digests import values_are_digested
+from fpmonitor.store.names import said_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import Scan
+    from fpmonitor.store.database import Database
+
+_FEWEST_USERS = 10  # who share the commonest value, where it is kept
+# Option that says what a member looks like -> the field of which there may be one only.
+_OPTIONS = {"time": "time", "user": "user", "weight": "user"}
+_FIELDS: dict[str, tuple[Kind, None, str]] = {
+    "user": ("user", None, "names the user"),
+    "time": ("time", None, TIME_OF_RECORDS),
+    "source": ("source", None, "names the source"),
+    "weight": ("weight", None, "the number of users of each record"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Logs whose records and values are staged.
+
+    Attributes
+    ----------
+    labels
+        The logs.
+    scan
+        How they were read.
+    apis
+        Candidates -> their numbers.
+    known
+        APIs that the database had before.
+    values_of
+        Fragments of statements on one column.
+    unit
+        As of `Account`.
+    own
+        The candidates of each log, where they are several.
+    """
+
+    labels: Sequence[str]
+    scan: Scan
+    apis: Mapping[str, int]
+    known: frozenset[str]
+    values_of: Callable[[str], dict[str, str]]
+    unit: str = "user"
+    own: Sequence[Sequence[str]] = ()
+
+
+@dataclass(slots=True)
+class Judged:
+    """The account of one log, and what of it only the user can say."""
+
+    account: Account
+    asks: dict[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> list[str]:
+        """APIs that are stored."""
+        return [m.api for m in self.account.members if m.api is not None and m.records]
+
+
+def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> list[Judged]:
+    """Say of each log what its members are."""
+    visits = "SELECT 0 AS log, * FROM staged_visit"
+    if staged.own:
+        visits = (
+            'SELECT log, digest, "time", source, 1 AS records FROM staged WHERE problem IS NULL'
+        )
+    counted = {
+        log: _Counted(*rest)
+        for log, *rest in database.rows("ingest/count_fields", fragments={"values": visits})
+    }
+    found: dict[int, dict[str, _Found]] = defaultdict(dict)
+    names = {number: name for name, number in staged.apis.items()}
+    for log, api, records, values, texts, mode, times, missing in database.rows(
+        "ingest/profile_members", missing=sorted(MISSING)
+    ):
+        profile = Profile(names[api], records, values, texts, missing or {})
+        found[log][names[api]] = _Found(profile, mode, times)
+    judging = _Judging(database, staged, column_map, said_names(database) | dict(column_map.apis))
+    return [
+        judging.judged(counted.get(log, _Counted()), found[log], own)
+        for log, own in enumerate(staged.own or [list(staged.apis)])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What the fields of a log hold."""
+
+    records: int = 0
+    users: int = 0
+    timed: int = 0
+    times: int = 0
+    sourced: int = 0
+    sources: int = 0
+
+    def of(self, name: str) -> tuple[int, int | None]:
+        """Count the records with a value in a field, and different values."""
+        return {
+            "user": (self.records, self.users),
+            "time": (self.timed, self.times),
+            "source": (self.sourced, self.sources),
+        }.get(name, (self.records, None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The profile of a member, its commonest value, and the records that have it."""
+
+    profile: Profile
+    commonest: str
+    records: int
+
+
+@dataclass
+class _Judging:
+    """Judges the members of the logs that are staged."""
+
+    database: Database
+    staged: Staged
+    column_map: ColumnMap
+    said: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        """See who may be told of."""
+        self._is_digested = values_are_digested(self.database)
+        self._most = max(self.database.rows("ingest/most_records_of_a_user")[0][0], 1)
+
+    def judged(self, counted: _Counted, found: Mapping[str, _Found], own: Sequence[str]) -> Judged:
+        """Judge the members of one log."""
+        scan = self.staged.scan
+        setting = Setting(
+            users=counted.users,
+            has_user=self.staged.unit != "row",
+            has_time=counted.timed > 0 or "time" in scan.fields,
+        )
+        members = [
+            Member(path, *_FIELDS[name], *counted.of(name))
+            for name, path in scan.fields.items()
+            if counted.of(name)[0] or not self.staged.own  # of several logs one may lack a field
+        ]
+        asks = {}
+        for name in sorted(own):
+            one = found.get(name) or _Found(Profile(name, 0, 0, ()), "", 0)
+            verdict = self._verdict(one.profile, setting)
+            if verdict.asks:
+                asks[name] = verdict
+            is_stored = verdict.kind in STORED
+            members.append(
+                Member(
+                    name,
+                    verdict.kind,
+                    name if is_stored else None,
+                    verdict.why,
+                    one.profile.records,
+                    one.profile.values,
+                    one.commonest if is_stored and self._is_shared(name, one, counted) else None,
+                )
+            )
+        members += [
+            Member(path, "not taken", None, left.why, left.records, None)
+            for path, left in scan.not_taken.items()
+        ]
+        members += self._spare()
+        return Judged(Account(counted.records, self.staged.unit, tuple(members)), asks)
+
+    def _verdict(self, profile: Profile, setting: Setting) -> Verdict:
+        if profile.path in self.column_map.ignore:
+            return Verdict("not taken", "--ignore")
+        if profile.path in self.said:
+            return Verdict("API", f"named {self.said[profile.path] or 'an API'} by the user")
+        return judge(profile, setting, stays=profile.path in self.staged.known)
+
+    def _spare(self) -> list[Member]:
+        members = []
+        for place, (path, why) in enumerate(self.staged.scan.spare.items()):
+            fragments = self.staged.values_of(f"s{place}")
+            [(records, values)] = self.database.rows("ingest/count_spare", fragments=fragments)
+            members.append(Member(path, "not taken", None, why, records, values))
+        return members
+
+    def _is_shared(self, name: str, one: _Found, counted: _Counted) -> bool:
+        """Whether enough users share the commonest value."""
+        if self._is_digested or one.records < _FEWEST_USERS:
+            return False
+        # Both are at most those who share it: where one suffices, no query is needed.
+        certain = max(one.records // self._most, counted.users - (counted.records - one.records))
+        return certain >= _FEWEST_USERS or self._sharing(name, one.commonest) >= _FEWEST_USERS
+
+    def _sharing(self, name: str, text: str) -> int:
+        scan = self.staged.scan
+        if scan.apis is None or self.staged.own:
+            return 0
+        place = scan.apis.index(name)
+        fragments = self.staged.values_of(f"v{place}")
+        api = self.staged.apis[name]
+        rows = self.database.rows("ingest/users_of_value", fragments=fragments, api=api, text=text)
+        return int(rows[0][0])
+
+
+def refuse_asks(label: str, asks: Mapping[str, Verdict], fields: Collection[str]) -> None:
+    """Refuse a log of which only the user can say what some members are.
+
+    Raises
+    ------
+    InputError
+        There are such members.
+    """
+    if not asks:
+        return
+    taken = set(fields)
+    options, seen = [], []
+    for name, verdict in asks.items():
+        look = verdict.asks or "id"
+        option = look if _OPTIONS.get(look, look) not in taken and look in _OPTIONS else "ignore"
+        taken.add(_OPTIONS.get(look, look))
+        options.append(f"--{option} {quote(name)}")
+        why = f" ({verdict.why})" if look in {"id", "user"} else ""
+        seen.append(f"{excerpt(name)!r} looks like {LOOKS[look]}{why}")
+    shown = ", ".join(seen[:6]) + (f" and {len(seen) - 6:,} more" if seen[6:] else "")
+    raise InputError(
+        f"{label}: {shown}; nothing of this file was stored",
+        hint=f"say what it is, for example: {' '.join(options)}; "
+        f"or --as {quote(f'{next(iter(asks))}=')} to take it for an API all the same",
+    )
+
+
+def are_apart(judged: Sequence[Judged]) -> bool:
+    """Whether no log leaves out what another one stores, and none has to be refused."""
+    taken = {name for one in judged for name in one.taken}
+    left_out = {m.path for one in judged for m in one.account.members if m.records and not m.api}
+    return not (any(one.asks for one in judged) or taken & left_out)
+
+
+def set_aside(database: Database, staged: Staged, judged: Sequence[Judged]) -> dict[str, int]:
+    """Forget the values of what is no API; return the numbers of what is stored.
+
+    Raises
+    ------
+    InputError
+        Nothing is left.
+    """
+    stored = {name for one in judged for name in one.taken}
+    taken = {name: number for name, number in staged.apis.items() if name in stored}
+    reasons = [
+        member.why
+        for member in judged[0].account.members
+        if member.path in staged.apis and member.records
+    ]
+    if reasons and not taken:
+        raise InputError(
+            f"{staged.labels[0]}: no column is an API ({reasons[0]})",
+            hint="nothing of this file was stored; --as NAME= takes a column for one all the same",
+        )
+    dropped = {name: number for name, number in staged.apis.items() if name not in taken}
+    if dropped:
+        new = [number for name, number in dropped.items() if name not in staged.known]
+        database.run("ingest/drop_members", apis=list(dropped.values()))
+        database.run("ingest/drop_apis", apis=new)
+    return taken
+
+
+def reject_members(database: Database, judged: Judged) -> None:
+    """Reject the records of a long log that tell of what is no API."""
+    names = defaultdict(list)
+    for member in judged.account.set_aside:
+        names[member.why].append(member.path)
+    for why, told in names.items():
+        database.run("ingest/reject_members", reason=f"no API: {why}", names=told)

@@ -1,0 +1,163 @@
+"""Forms of values that are not what an API returned: ids, addresses, times, counts."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_COMPACT_DAY = r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
+FEWEST = 20  # values of which a habit can be told
+
+
+def _matches(*forms: str) -> Callable[[str], bool]:
+    return re.compile("|".join(forms), re.IGNORECASE).fullmatch  # type: ignore[return-value]
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an IP address; 124.0.0.0 is a version of Chrome."""
+    bare = text.removeprefix("[").partition("]")[0].partition("/")[0].partition("%")[0]
+    if bare.count(".") == 3 and bare.count(":") == 1:  # with a port
+        bare = bare.partition(":")[0]
+    if bare.endswith(".0.0") or not (bare.count(".") == 3 or bare.count(":") >= 2):
+        return False
+    try:
+        ipaddress.ip_address(bare)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of values.
+
+    Attributes
+    ----------
+    words
+        What such values are called.
+    kind
+        What their column is.
+    fits
+        Whether a text has the form.
+    returned_by
+        APIs of the vocabulary that return such values.
+    is_private
+        Whether even some such values among others must not be stored.
+    seconds
+        Numbers of a clock: seconds of one step; else 0.
+    """
+
+    words: str
+    kind: Literal["identifier", "time", "metadata"]
+    fits: Callable[[str], bool]
+    returned_by: re.Pattern[str] = re.compile("(?!)")
+    is_private: bool = False
+    seconds: float = 0.0
+
+
+_CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
+_DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
+FORMS = (
+    Form(
+        "e-mail addresses", "identifier", _matches(r"[^\s@]+@[^\s@]+\.[^\s@]{2,}"), is_private=True
+    ),
+    Form("IP addresses", "identifier", _is_address, re.compile("RTC"), is_private=True),
+    Form(
+        "phone numbers",
+        "identifier",
+        _matches(r"\+\d[\d ()./-]{6,18}\d", r"\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}"),
+        is_private=True,
+    ),
+    Form(
+        "UUIDs",
+        "identifier",
+        _matches(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?"),
+        _DEVICES,
+    ),
+    Form("ULIDs", "identifier", _matches(r"0[0-9A-HJKMNP-TV-Z]{25}")),
+    Form(
+        "ObjectIds", "identifier", _matches(r"[3-7][0-9a-f]{23}", r'\{"\$oid": ?"[0-9a-f]{24}"\}')
+    ),
+    Form("ids of Google Analytics", "identifier", _matches(r"(GA\d\.\d\.|amp-)?\d{5,10}\.1\d{9}")),
+    Form("cookies", "identifier", _matches(r"[\w.$-]+=[^;\s]*(;\s*[\w.$-]+=[^;\s]*)+;?")),
+    Form("MAC addresses", "identifier", _matches(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")),
+    Form(
+        "web addresses",
+        "metadata",
+        _matches(r"(https?|wss?|ftp|file|android-app|chrome-extension|about)://\S*"),
+        re.compile(r"Document\.|Location\.|URL\.|Window\.location|http:(referer|origin)"),
+    ),
+    Form("a time", "time", _matches(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?"), _CLOCKS),
+    Form(
+        "a time",
+        "time",
+        _matches(
+            rf"\[?\d{{1,2}}/{_MONTH}/\d{{4}}[: ]\d\d:\d\d.*",
+            rf"{_DAY},? {_MONTH} +\d{{1,2}} .*",
+            rf"({_DAY}\w*, )?\d{{1,2}}[ -]{_MONTH}\w*[ -]\d{{2,4}}.*",
+        ),
+        _CLOCKS,
+    ),
+    Form(
+        "a time",
+        "time",
+        _matches(rf"{_COMPACT_DAY}(([T_ -]?\d{{6}}|[T_ -]\d{{4}})Z?)?"),
+        re.compile(r"Navigator\.(productSub|buildID)"),
+    ),
+    Form(
+        "a date",
+        "time",
+        _matches(
+            r"\d{1,2}([./-])\d{1,2}\1(19|20)\d\d([ ,T].*)?",
+            r"(19|20)\d\d[/.]\d\d[/.]\d\d([ ,T].*)?",
+            rf"{_MONTH}\w* \d{{1,2}}, \d{{4}}.*",
+        ),
+        _CLOCKS,
+    ),
+    Form("a time", "time", _matches(r"[12]\d{9}(\.\d+)?"), _CLOCKS, seconds=1),
+    Form("a time", "time", _matches(r"[12]\d{12}(\.\d+)?"), _CLOCKS, seconds=1e-3),
+    Form("a time", "time", _matches(r"[12]\d{15}"), seconds=1e-6),
+    Form("a time", "time", _matches(r"[12]\d{18}"), seconds=1e-9),
+)
+
+
+def words_of(name: str) -> list[str]:
+    """Words of a name, in lower case: `deviceID`, `device_id` and `Device id` have the same."""
+    return [word.casefold() for part in _CAMEL.split(name) for word in _WORD.findall(part)]
+
+
+def numbers_of(texts: Sequence[str]) -> list[float] | None:
+    """Return the numbers that some texts are; null where one is none."""
+    bare = [text.strip().removesuffix("%").strip() for text in texts]
+    if not all(map(_NUMBER.fullmatch, bare)):
+        return None
+    return [float(text.replace(",", "")) for text in bare]
+
+
+def spans_years(texts: Sequence[str], seconds: float) -> bool:
+    """Whether numbers of a clock lie as close together as the times of one log."""
+    numbers = [float(text) for text in texts]
+    return max(numbers) - min(numbers) <= _YEARS / seconds
+
+
+def counts_rows(texts: Sequence[str], values: int) -> bool:
+    """Whether some of so many different values are whole numbers without gaps, as of rows.
+
+    The texts are drawn evenly: their range is close to the number of values only where every
+    number of the range occurs.
+    """
+    if len(texts) < FEWEST or not all(text.isascii() and text.isdigit() for text in texts):
+        return False
+    numbers = [int(text[:18]) for text in texts]
+    return values / 2 <= max(numbers) - min(numbers) + 1 <= values * 1.05

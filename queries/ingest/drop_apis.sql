@@ -1,0 +1,2 @@
+-- Members of a log that are no APIs.
+DELETE FROM api WHERE api_id IN (SELECT unnest($apis::INTEGER[]))

@@ -1,0 +1,1 @@
+SELECT COALESCE(max(records), 0)::BIGINT FROM staged_user

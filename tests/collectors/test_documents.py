@@ -1,0 +1,283 @@
+"""One file of many records is many records, however the writer wrapped them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+USERS = 40
+
+
+def records(**more: Any) -> list[dict[str, Any]]:
+    """Forty users of five platforms and eight numbers of cores, some of which are unknown."""
+    return [
+        {
+            "user": f"u{i:02d}",
+            "platform": f"os {i % 5}",
+            "cores": None if i % 4 == 0 else i % 8,
+            "view": {"width": 300 + i % 3, "touch": i % 2 == 0},
+            **more,
+        }
+        for i in range(USERS)
+    ]
+
+
+def without_user() -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "user"} for row in records()]
+
+
+def by_column(rows: list[dict[str, Any]], keys: list[str]) -> dict[str, dict[str, Any]]:
+    return {name: dict(zip(keys, (row[name] for row in rows), strict=True)) for name in rows[0]}
+
+
+USER_NAMES = [row["user"] for row in records()]
+NUMBERS = [str(i) for i in range(USERS)]
+WRITERS: dict[str, Callable[[], Any]] = {
+    "pandas columns": lambda: by_column(records(), NUMBERS),
+    "pandas columns, users as index": lambda: by_column(without_user(), USER_NAMES),
+    "pandas index": lambda: dict(zip(NUMBERS, records(), strict=True)),
+    "pandas index of users": lambda: dict(zip(USER_NAMES, without_user(), strict=True)),
+    "pandas records": records,
+    "pandas split": lambda: {
+        "columns": list(records()[0]),
+        "index": list(range(USERS)),
+        "data": [list(row.values()) for row in records()],
+    },
+    "pandas split, users as index": lambda: {
+        "columns": list(without_user()[0]),
+        "index": USER_NAMES,
+        "data": [list(row.values()) for row in without_user()],
+    },
+    "pandas table": lambda: {
+        "schema": {"fields": [{"name": "user", "type": "string"}], "pandas_version": "1.4.0"},
+        "data": records(),
+    },
+    "lists": lambda: {name: [row[name] for row in records()] for name in records()[0]},
+    "keyed below a name": lambda: {"users": dict(zip(USER_NAMES, without_user(), strict=True))},
+    "wrapped": lambda: {"status": "ok", "total": USERS, "data": records()},
+    "wrapped twice": lambda: {"response": {"numFound": USERS, "docs": records()}},
+    "wrapped under another name": lambda: {"took_ms": 3, "fingerprint_dump": records()},
+    "Elasticsearch": lambda: {
+        "took": 5,
+        "timed_out": False,
+        "hits": {
+            "total": {"value": USERS, "relation": "eq"},
+            "hits": [{"_index": "fp", "_source": row} for row in records()],
+        },
+    },
+    "GeoJSON": lambda: {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": [1, 2]},
+                "properties": row,
+            }
+            for row in records()
+        ],
+    },
+    "ClickHouse": lambda: {
+        "meta": [{"name": name, "type": "String"} for name in records()[0]],
+        "data": [list(row.values()) for row in records()],
+        "rows": USERS,
+    },
+    "Datasette": lambda: {
+        "database": "x",
+        "columns": list(records()[0]),
+        "rows": [list(row.values()) for row in records()],
+    },
+    "GraphQL": lambda: {"data": {"edges": [{"node": row} for row in records()]}},
+}
+
+
+def cells(folder: Path, log: Path, *options: str) -> dict[str, int]:
+    """Store a log; return the number of users of each API."""
+    told, batches, database = folder / "apis.json", folder / "batches.json", folder / "a.duckdb"
+    database.unlink(missing_ok=True)
+    shown = ["--format", "json", "-o", str(batches), "-q"]
+    assert run(["ingest", str(log), "--db", str(database), *shown, *options]) == 0
+    [batch] = json.loads(batches.read_text())["batches"]
+    assert (batch["read"], batch["stored"]) == (USERS, USERS), batch
+    shown = ["--format", "json", "-o", str(told)]
+    assert run(["apis", "--db", str(database), "--k", "2", *shown]) == 0
+    return {line["api"]: (line["users"], line["values"]) for line in json.loads(told.read_text())}
+
+
+EXPECTED = {"platform": (40, 5), "cores": (30, 6), "view.width": (40, 3), "view.touch": (40, 2)}
+
+
+def only(found: dict[str, int]) -> dict[str, int]:
+    return {name: found.get(name) for name in EXPECTED}
+
+
+@pytest.mark.parametrize("indent", [None, 1], ids=["one line", "several lines"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_document_of_records_is_read_record_by_record(
+    tmp_path: Path, name: str, indent: int | None
+) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(json.dumps(WRITERS[name](), indent=indent), encoding="utf-8")
+    assert only(cells(tmp_path, log)) == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["pandas index", "pandas columns", "wrapped", "lists"])
+def test_rows_of_a_document_may_be_the_users(tmp_path: Path, name: str) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(json.dumps(WRITERS[name]()), encoding="utf-8")
+    assert only(cells(tmp_path, log, "--user", "row", "--ignore", "user")) == EXPECTED
+
+
+def test_a_document_of_one_record_stays_one(tmp_path: Path) -> None:
+    one = {
+        "user": "u1",
+        "data": [{"a": 1}, {"a": 2}],
+        "plugins": [{"name": f"p{i}"} for i in range(9)],
+    }
+    log, batches = tmp_path / "a.json", tmp_path / "batches.json"
+    log.write_text(json.dumps(one))
+    shown = ["--format", "json", "-o", str(batches), "-q"]
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), *shown]) == 0
+    assert json.loads(batches.read_text())["batches"][0]["read"] == 1
+
+
+def test_a_result_of_a_library_alone_stays_one_record(tmp_path: Path) -> None:
+    components = {
+        name: {"value": value, "duration": 1}
+        for name, value in {
+            "platform": "x",
+            "fonts": ["a"],
+            "cores": 8,
+            "touch": {"points": 1},
+            "cookies": True,
+        }.items()
+    }
+    log, batches = tmp_path / "a.json", tmp_path / "batches.json"
+    log.write_text(json.dumps({"components": components}))
+    shown = ["--format", "json", "-o", str(batches), "-q"]
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), *shown]) == 0
+    [batch] = json.loads(batches.read_text())["batches"]
+    assert (batch["collector"], batch["read"]) == ("fingerprintjs", 1)
+
+
+def test_members_that_both_hold_records_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(json.dumps({"users": records(), "devices": records()}))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
+    error = capsys.readouterr().err
+    assert "users, devices" in error
+    assert "jq -c '.users[]'" in error
+
+
+@pytest.mark.parametrize("user", [{"id": 1}, ["a"], '{"id": 1}', "[1]"])
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_user_that_is_an_object_or_a_list_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, user: object
+) -> None:
+    log = tmp_path / f"a.{ending}"
+    if ending == "jsonl":
+        log.write_text("\n".join(json.dumps({"user": user, "x": i % 3}) for i in range(30)))
+    elif ending == "csv":
+        text = user if isinstance(user, str) else json.dumps(user)
+        with log.open("w", newline="") as file:
+            csv.writer(file).writerows([["user", "x"], *([text, i % 3] for i in range(30))])
+    else:
+        pl.DataFrame({"user": [user] * 30, "x": [i % 3 for i in range(30)]}).write_parquet(log)
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "user is an object or a list" in capsys.readouterr().err
+
+
+def test_a_user_in_braces_is_a_user(tmp_path: Path) -> None:
+    log = tmp_path / "a.csv"
+    lines = [f"{{8A69-{i:02d}}},os {i % 5}" for i in range(USERS)]
+    log.write_text("\n".join(["user,platform", *lines]))
+    assert cells(tmp_path, log)["platform"] == (40, 5)
+
+
+# Objects in texts
+
+
+def as_text(rows: list[dict[str, Any]], indent: int | None = None) -> list[dict[str, Any]]:
+    """The records with all but their users in a text."""
+    return [
+        {
+            "user": row["user"],
+            "props": json.dumps({k: v for k, v in row.items() if k != "user"}, indent=indent),
+        }
+        for row in rows
+    ]
+
+
+def write_csv(rows: list[dict[str, Any]], log: Path) -> None:
+    with log.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+TEXTS: dict[str, Callable[[list[dict[str, Any]], Path], object]] = {
+    "a.csv": write_csv,
+    "a.tsv": lambda rows, log: pl.DataFrame(rows).write_csv(log, separator="\t"),
+    "a.jsonl": lambda rows, log: pl.DataFrame(rows).write_ndjson(log),
+    "a.json": lambda rows, log: log.write_text(json.dumps({"data": rows})),
+    "a.parquet": lambda rows, log: pl.DataFrame(rows).write_parquet(log),
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_column_of_which_every_text_is_an_object_is_read_as_that_object(
+    tmp_path: Path, name: str, indent: int | None
+) -> None:
+    log = tmp_path / name
+    TEXTS[name](as_text(records(), indent), log)
+    found = cells(tmp_path, log)
+    assert {f"props.{api}": seen for api, seen in EXPECTED.items()} == found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_in_texts_and_in_objects_are_read(tmp_path: Path, name: str) -> None:
+    log = tmp_path / name
+    inner = as_text(records())
+    TEXTS[name]([{"user": row["user"], "more": json.dumps({"event": row})} for row in inner], log)
+    found = cells(tmp_path, log, "--ignore", "more.event.user")
+    assert {name.split(".")[-1] for name in found} >= {"platform", "cores", "view"}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_late_text_that_is_no_object_is_rejected_and_counted(tmp_path: Path, name: str) -> None:
+    log, batches = tmp_path / name, tmp_path / "batches.json"
+    rows = as_text(records()) * 200
+    rows = [{**row, "user": f"v{i}"} for i, row in enumerate(rows)]
+    rows[7500]["props"], rows[7501]["props"] = "{broken", "7"
+    rows[7502]["props"] = ""
+    TEXTS[name](rows, log)
+    shown = ["--format", "json", "-o", str(batches), "-q"]
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), *shown]) == 0
+    [batch] = json.loads(batches.read_text())["batches"]
+    assert (batch["read"], batch["rejected"]) == (8000, 2)
+
+
+def test_broken_lines_of_such_a_table_are_rejected_at_their_lines(tmp_path: Path) -> None:
+    log, rejects = tmp_path / "a.csv", tmp_path / "rejects.json"
+    write_csv(as_text(records()), log)
+    lines = log.read_text().splitlines()
+    lines.insert(11, "too,many,fields,here")
+    log.write_text("\n".join(lines) + "\n")
+    database = str(tmp_path / "a.duckdb")
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    shown = ["--format", "json", "-o", str(rejects)]
+    assert run(["db", "rejects", "--db", database, *shown]) == 0
+    [reject] = json.loads(rejects.read_text())
+    assert reject["line"] == 12

@@ -1,0 +1,123 @@
+"""The files of the web extension: values that k users share, and no others; data stays data."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.answers.shared_values import shared_values
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.webextension import WEBEXTENSION, unpack
+from fpmonitor.monitor import Monitor
+from tests.decided import decided
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APIS = ["Navigator.userAgent", "Navigator.hardwareConcurrency", "Screen.colorDepth"]
+
+
+def files_of(values: dict[str, str], *apis: str, site: str | None = None) -> dict[str, str]:
+    decision = decided({*apis}, allow=[], block=[[api] for api in apis], recommended=[])
+    result = WEBEXTENSION.export(decision, ExportOptions(values=values, site=site))
+    assert unpack(result.text) == result.files
+    return dict(result.files)
+
+
+def withheld(files: dict[str, str]) -> Any:
+    return json.loads(files["page.js"].rpartition("\ninstall(")[2].rpartition(", null,")[0])
+
+
+def test_a_value_is_told_by_all_of_its_names() -> None:
+    files = files_of({APIS[0]: "Mozilla/5.0 (X)", APIS[2]: "24"}, *APIS)
+    told = withheld(files)
+    assert told["WorkerNavigator.userAgent"] == told["Navigator.userAgent"] == "Mozilla/5.0 (X)"
+    assert told["Navigator.appVersion"] == told["WorkerNavigator.appVersion"] == "5.0 (X)"
+    assert told["Screen.pixelDepth"] == told["Screen.colorDepth"] == "24"
+    assert told["Navigator.hardwareConcurrency"] is None, "refused"
+    [rule] = json.loads(files["rules.json"])
+    assert rule["action"]["requestHeaders"] == [
+        {"header": "user-agent", "operation": "set", "value": "Mozilla/5.0 (X)"}
+    ]
+
+
+@pytest.mark.parametrize("hostile", ['"); alert(1); ("', "</script>", "\u2028", "'\\\"`${1}"])
+def test_a_value_is_data_in_the_code(hostile: str) -> None:
+    files = files_of({APIS[0]: hostile}, APIS[0])
+    assert withheld(files)["Navigator.userAgent"] == hostile
+    plain = files_of({APIS[0]: "x"}, APIS[0])["page.js"]
+    assert len(files["page.js"].splitlines()) == len(plain.splitlines())
+
+
+def test_an_extension_for_a_site_asks_for_that_site_alone() -> None:
+    manifest = json.loads(files_of({}, APIS[0], site="example.com")["manifest.json"])
+    assert manifest["host_permissions"] == ["*://example.com/*", "*://*.example.com/*"]
+    assert manifest["content_scripts"][0]["matches"] == manifest["host_permissions"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"page.js": "alert(1)"}, {"page.js": None}, {"rules.json": "[{}]"}, {"manifest.json": "{}"},
+    ],
+)  # fmt: skip
+def test_what_is_no_extension_of_ours_is_told(change: dict[str, str | None]) -> None:
+    files = files_of({}, *APIS) | change
+    assert WEBEXTENSION.validate(json.dumps(files)) != []
+    assert WEBEXTENSION.validate("[]") != []
+
+
+def monitor_of(folder: Path) -> Monitor:
+    log = folder / "log.jsonl"
+    rows = [
+        {
+            "user": f"u{i}",
+            "a": "x" if i < 12 else f"{i}",
+            "b": f"v{i // 3}",
+            "c": "y" * 300,
+            "d": i % 2,
+        }
+        for i in range(20)
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monitor = Monitor(folder / "d.duckdb", create=True)
+    monitor.ingest([str(log)])
+    return monitor
+
+
+def test_only_values_that_k_users_share_are_told(tmp_path: Path) -> None:
+    with monitor_of(tmp_path) as monitor:
+        population = monitor.population()
+        assert shared_values(population, ["a", "b", "c", "d", "e"], 10) == {"a": "x", "d": "0"}
+        assert shared_values(population, ["a", "b", "d"], 11) == {"a": "x"}
+        assert shared_values(population, ["a", "b"], 13) == {}
+
+
+def test_digests_are_no_values(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"user": f"u{i}", "a": "x"}) + "\n" for i in range(20)))
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)], digest_values=True)
+        with pytest.raises(InputError, match="digests"):
+            shared_values(monitor.population(), ["a"], 10)
+
+
+def test_the_command_writes_a_folder_or_one_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monitor_of(tmp_path) as monitor:
+        decision = monitor.decide(k=10, budget=0.01, candidates=["a", "b"], setting="sample")
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(decision.to_json() | {"names": {"a": APIS[0], "b": APIS[1]}}))
+    command = ["export", str(path), "--to", "webextension", "--values", str(tmp_path / "d.duckdb")]
+    run([*command, "-o", str(tmp_path / "extension")])
+    names = {file.name for file in (tmp_path / "extension").iterdir()}
+    assert names == {"manifest.json", "page.js", "rules.json", "README.txt"}
+    assert '"Navigator.userAgent": "x"' in (tmp_path / "extension" / "page.js").read_text()
+    capsys.readouterr()
+    run(command)
+    assert unpack(capsys.readouterr().out).keys() == names

@@ -1,0 +1,87 @@
+// What one place reads: `at` is a window or a worker.
+const read = async (at) => {
+  const read = {}, note = async (name, how) => {
+    try { read[name] = await Promise.race([how(), new Promise((done) => setTimeout(done, 5000, "late"))]); } catch (error) { read[name] = error.name; }
+  };
+  const { navigator, document } = at;
+  await note("cores", () => navigator.hardwareConcurrency);
+  await note("platform", () => navigator.platform);
+  await note("agent", () => navigator.userAgent);
+  await note("version", () => navigator.appVersion === undefined ? "undefined" : navigator.appVersion);
+  await note("languages", () => [navigator.language, ...navigator.languages].join());
+  if (!document) return read;
+  await note("screen", () => [at.screen.width, at.screen.colorDepth, at.screen.pixelDepth].join());
+  await note("ratio", () => at.devicePixelRatio);
+  await note("resolution", () => [1, 1.25, 1.5, 2].some((r) => at.matchMedia(`(resolution: ${r}dppx)`).matches));
+  await note("scheme", () => at.matchMedia("(prefers-color-scheme: light)").matches || at.matchMedia("(prefers-color-scheme:dark)").matches);
+  await note("plugins", () => navigator.plugins.length + navigator.mimeTypes.length + [...navigator.plugins].length);
+  await note("battery", () => navigator.getBattery ? navigator.getBattery() : Promise.reject(new DOMException("", "NotAllowedError")));
+  await note("devices", async () => navigator.mediaDevices ? (await navigator.mediaDevices.enumerateDevices()).length : 0);
+  await note("voices", () => at.speechSynthesis.getVoices().length);
+  await note("rtc", () => typeof at.RTCPeerConnection + typeof at.webkitRTCPeerConnection + typeof at.mozRTCPeerConnection);
+  await note("memory", () => typeof at.performance.memory);
+  await note("dnt", () => typeof navigator.doNotTrack);
+  const draw = (text) => {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = 40;
+    canvas.getContext("2d").fillText(text, 5, 20);
+    return canvas;
+  };
+  await note("canvas", () => draw("a").toDataURL() == draw("bb").toDataURL());
+  await note("pixels", () => draw("a").getContext("2d").getImageData(0, 0, 40, 40).data.reduce((sum, part) => sum + part, 0));
+  await note("blob", () => new Promise((done) => draw("a").toBlob((one) => draw("bb").toBlob(async (two) => done(await one.text() == await two.text())))));
+  await note("offscreen", async () => {
+    const drawn = (text) => { const one = new at.OffscreenCanvas(40, 40); one.getContext("2d").fillText(text, 5, 20); return one.convertToBlob(); };
+    return await (await drawn("a")).text() == await (await drawn("bb")).text();
+  });
+  await note("renderer", () => {
+    const gl = document.createElement("canvas").getContext("webgl");
+    return gl ? String(gl.getParameter(0x9246)) : "null";
+  });
+  await note("sound", async () => {
+    const audio = new at.OfflineAudioContext(1, 500, 44100), tone = audio.createOscillator();
+    tone.connect(audio.destination); tone.start();
+    return (await audio.startRendering()).getChannelData(0).reduce((sum, part) => sum + Math.abs(part), 0);
+  });
+  return read;
+};
+
+// Kinds of pages, frames and workers; each gives what it reads, those that cannot be reached by a message.
+const inside = (after) => `<script>(${read})(self).then((found) => ${after});<\/script>`;
+const told = (named) => new Promise((done) => addEventListener("message", ({ data }) => data[0] == named && done(data[1])));
+const tell = (named) => inside(`(parent === self ? opener : parent).postMessage(["${named}", found], "*")`);
+const frame = (how) => { const one = document.createElement("iframe"); how(one); document.body.append(one); return one; };
+const loaded = (how) => new Promise((done) => frame((one) => { how(one); one.onload = () => done(one.contentWindow); }));
+const kinds = {
+  page: () => read(self),
+  "about:blank, at once": () => read(frame(() => {}).contentWindow),
+  "about:blank, by its number": () => { frame(() => {}); return read(self[length - 1]); },
+  "about:blank, by its name": () => { frame((one) => (one.name = "named")); return read(self["named"]); },
+  "by innerHTML": () => { const at = document.createElement("p"); document.body.append(at); at.innerHTML = "<iframe></iframe>"; return read(self[length - 1]); },
+  "by document.write": async () => { const one = frame(() => {}); const other = one.contentDocument; other.open(); other.write("<iframe></iframe>"); other.close(); return read(one.contentWindow[0]); },
+  srcdoc: async () => read(await loaded((one) => (one.srcdoc = "x"))),
+  "srcdoc, its own script": () => { const answer = told("srcdoc"); frame((one) => (one.srcdoc = tell("srcdoc"))); return answer; },
+  "data:": () => { const answer = told("data"); frame((one) => (one.src = "data:text/html," + encodeURIComponent(tell("data")))); return answer; },
+  "blob:": () => { const answer = told("blob"); frame((one) => (one.src = URL.createObjectURL(new Blob([tell("blob")], { type: "text/html" })))); return answer; },
+  "sandboxed": () => { const answer = told("box"); frame((one) => { one.sandbox = "allow-scripts"; one.srcdoc = tell("box"); }); return answer; },
+  "of another origin": () => { const answer = told("other"); frame((one) => (one.src = location.href.replace("127.0.0.1", "localhost").replace("/page", "/frame"))); return answer; },
+};
+const workerText = `const read = ${read};
+  self.onconnect = ({ ports }) => read(self).then((found) => ports[0].postMessage(found));
+  if (!("SharedWorkerGlobalScope" in self)) read(self).then((found) => postMessage(found));`;
+const answered = (one) => new Promise((done, fail) => { (one.port ?? one).onmessage = ({ data }) => done(data); one.onerror = (event) => fail(new Error(`worker ${event.message} ${event.filename} ${event.lineno}`)); });
+const workers = {
+  "worker": () => answered(new Worker("/worker.js")),
+  "worker of a blob": () => answered(new Worker(URL.createObjectURL(new Blob([workerText])))),
+  "worker of data:": () => answered(new Worker("data:text/javascript," + encodeURIComponent(workerText))),
+  "module worker": () => answered(new Worker("/worker.js", { type: "module" })),
+  "worker of a worker": () => answered(new Worker("/nested.js")),
+  "worker with imports": () => answered(new Worker("/imports.js")),
+  "shared worker": () => answered(new SharedWorker("/worker.js")),
+};
+(async () => {
+  const found = {};
+  for (const [name, how] of Object.entries({ ...kinds, ...workers }))
+    found[name] = await Promise.race([how(), new Promise((done) => setTimeout(done, 30000, "late"))]).catch((error) => String(error));
+  window.found = JSON.stringify(found);
+})();

@@ -1,0 +1,188 @@
+"""The web extension in real browsers: what pages of all kinds, their frames and workers still read.
+
+Needs Debian's `chromium` and `firefox-esr`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
+from tests.firefox import Firefox, firefox, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHROMIUM = shutil.which("chromium")
+# A browser that has one user's values: 30 others share those that all are told.
+SHARED = {
+    "Navigator.hardwareConcurrency": 6,
+    "Navigator.platform": "Made up",
+    "Navigator.userAgent": "Shared/1.0",
+    "Navigator.language": "eo",
+    "Navigator.languages": ["eo", "ia"],
+    "Screen.width": 1111,
+    "Screen.colorDepth": 13,
+    "Window.devicePixelRatio": 1.75,
+}
+REFUSED = [
+    *("Navigator.plugins", "Navigator.mimeTypes", "Navigator.getBattery", "Navigator.getGamepads"),
+    *("MediaDevices.enumerateDevices", "SpeechSynthesis.getVoices", "HTMLCanvasElement.toDataURL"),
+    *("RTCPeerConnection.createOffer", "OfflineAudioContext.startRendering", "Performance.memory"),
+    *("WebGLRenderingContext.getParameter#UNMASKED_RENDERER_WEBGL", "css:prefers-color-scheme"),
+    *("Navigator.doNotTrack", "Keyboard.getLayoutMap", "CanvasRenderingContext2D.getImageData"),
+    *("OffscreenCanvas.convertToBlob", "Navigator.requestMediaKeySystemAccess"),
+]
+ALLOWED = "Navigator.cookieEnabled"
+HIDDEN = {
+    "cores": 6, "platform": "Made up", "agent": "Shared/1.0", "version": "undefined",
+    "languages": "eo,eo,ia", "screen": "1111,13,13", "ratio": 1.75, "resolution": False,
+    "scheme": False, "plugins": 0, "battery": "NotAllowedError", "devices": 0, "voices": 0,
+    "rtc": "undefined" * 3, "memory": "undefined", "dnt": "undefined", "canvas": True, "pixels": 0,
+    "blob": True, "offscreen": True, "renderer": "null", "sound": "NotAllowedError",
+}  # fmt: skip
+IN_WORKERS = ("cores", "platform", "agent", "version", "languages")
+READ, KINDS = (
+    (Path(__file__).parent / "reached.js").read_text(encoding="utf-8").split("// Kinds of pages")
+)
+WORKER = (
+    READ
+    + """
+self.onconnect = ({ ports }) => read(self).then((found) => ports[0].postMessage(found));
+if (!("SharedWorkerGlobalScope" in self)) read(self).then((found) => postMessage(found));
+"""
+)
+
+
+class Site:
+    """A site of its own; it keeps the headers of requests for pages."""
+
+    def __init__(self) -> None:
+        self.headers: list[dict[str, str]] = []
+        page = f"<!doctype html><body><script>{READ}//{KINDS}</script>"
+        frame = f"""<!doctype html><script>{READ}
+          read(self).then((found) => parent.postMessage(["other", found], "*"));</script>"""
+        nested = """const one = new Worker("worker.js");
+          one.onmessage = ({ data }) => postMessage(data);"""
+        self.files = {
+            "/page": (page, "text/html"),
+            "/frame": (frame, "text/html"),
+            "/worker.js": (WORKER, "text/javascript"),
+            "/nested.js": (nested, "text/javascript"),
+            "/imports.js": ("importScripts('worker.js')", "text/javascript"),
+        }
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                text, kind = site.files.get(self.path, ("", "text/plain"))
+                if self.path == "/page":
+                    site.headers.append({name.lower(): text for name, text in self.headers.items()})
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: Any) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/page"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the command writes, of a decision that allows one API."""
+    folder = tmp_path_factory.mktemp("extension")
+    log = folder / "log.jsonl"
+    crowd = [{"user": f"u{i}", **SHARED, ALLOWED: i % 2 == 0} for i in range(30)]
+    alone = [
+        {"user": f"a{i}", **dict.fromkeys((*SHARED, *REFUSED), f"{i}"), ALLOWED: True}
+        for i in range(30)
+    ]
+    log.write_text("".join(json.dumps(record) + "\n" for record in crowd + alone))
+    database = folder / "d.duckdb"
+    with Monitor(database, create=True) as monitor:
+        monitor.ingest([str(log)])
+        decision = monitor.decide(
+            k=10, budget=0.01, candidates=[*SHARED, *REFUSED, ALLOWED], setting="sample"
+        )
+    assert decision.recommended == (ALLOWED,)
+    path = folder / "decision.json"
+    path.write_text(json.dumps(decision.to_json()), encoding="utf-8")
+    written = folder / "extension"
+    command = ["export", str(path), "--to", "webextension", "--values", str(database)]
+    run([*command, "-o", str(written), "--quiet"])
+    assert (written / "manifest.json").is_file()
+    return written
+
+
+def check(found: dict[str, Any], *, workers: bool) -> None:
+    """Nothing of the browser's own is read in any kind of page, frame or worker."""
+    seen = {}
+    for kind, read in found.items():
+        is_worker = "worker" in kind
+        if is_worker and not workers:
+            continue
+        assert isinstance(read, dict), (kind, read)
+        wanted = {name: HIDDEN[name] for name in IN_WORKERS} if is_worker else HIDDEN
+        wrong = {name: read.get(name) for name, value in wanted.items() if read.get(name) != value}
+        if wrong:
+            seen[kind] = wrong
+    assert seen == {}
+
+
+@pytest.mark.browser
+def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    site = Site()
+    with sync_api.sync_playwright() as playwright, site.serving() as address:
+        browser = playwright.chromium.launch_persistent_context(
+            str(tmp_path / "profile"), executable_path=CHROMIUM, headless=False,
+            args=["--headless=new", "--no-sandbox", f"--load-extension={extension}",
+                  f"--disable-extensions-except={extension}"],
+        )  # fmt: skip
+        try:
+            page = browser.new_page()
+            page.goto(address)
+            page.wait_for_function("window.found", timeout=120_000)
+            found = json.loads(page.evaluate("window.found"))
+        finally:
+            browser.close()
+    check(found, workers=True)
+    assert site.headers[-1]["user-agent"] == "Shared/1.0"
+    assert "dnt" not in site.headers[-1]
+
+
+@pytest.mark.browser
+def test_firefox_reads_only_what_all_share(extension: Path, tmp_path: Path) -> None:
+    site = Site()
+    with site.serving() as address, firefox(tmp_path) as browser:
+        install(browser, extension)
+        browser.open(address)
+        found = json.loads(wait(lambda: browser.run("window.found"), 120))
+    check(found, workers=True)
+    assert site.headers[-1]["user-agent"] == "Shared/1.0"
+
+
+def install(browser: Firefox, folder: Path) -> None:
+    browser._call("Addon:Install", {"path": str(folder), "temporary": True})

@@ -1,0 +1,185 @@
+"""The account of a log adds up to the log, whatever else is in it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from fpmonitor.account import Account
+
+K = 10
+TEXTS = st.sampled_from(["a", "b", "Ä", "1", "2.5", "NA", "x y", "ERR_TIMEOUT", "192.0.2.1"])
+CELLS = st.none() | TEXTS
+IDS = {
+    "uuid": "{0:08x}-0000-4000-8000-{0:012x}".format,
+    "e-mail": "user{}@example.org".format,
+    "hash": "{:032x}".format,
+    "row": str,
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pl.DataFrame:
+    """A table of users, with members of all kinds."""
+    rows = draw(st.integers(1, 40))
+    columns: dict[str, list[str | None]] = {"user": [f"u{i}" for i in range(rows)]}
+    for number in range(draw(st.integers(1, 4))):
+        columns[f"column {number}"] = draw(st.lists(CELLS, min_size=rows, max_size=rows))
+    for name in draw(st.sets(st.sampled_from(sorted(IDS)))):
+        columns[name] = [IDS[name](i * 7919 + 5) for i in range(rows)]
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+def write(frame: pl.DataFrame, log: Path, kind: str) -> None:
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](log)
+
+
+def read(frame: pl.DataFrame, folder: str, kind: str) -> tuple[Account, set[Any]] | str:
+    """The account of a table and what is stored of it, or why it is refused."""
+    log = Path(folder) / f"log.{kind}"
+    write(frame, log, kind)
+    column_map = ColumnMap(null="absent")
+    with Monitor(Path(folder) / f"{frame.width}.{kind}.duckdb", create=True) as monitor:
+        try:
+            [batch] = monitor.ingest(log, column_map=column_map)
+        except InputError as error:
+            return str(error)
+        assert batch.account is not None
+        [kept] = monitor.batches()
+        assert kept.account == batch.account
+        return batch.account, set(monitor.observations())
+
+
+@settings(max_examples=40, deadline=None)
+@given(frame=tables(), kind=st.sampled_from(["csv", "jsonl", "parquet"]))
+def test_the_account_adds_up_to_the_log_and_a_constant_changes_nothing_else(
+    frame: pl.DataFrame, kind: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        found = read(frame, folder, kind)
+        more = read(frame.with_columns(always=pl.lit("same")), folder, kind)
+    if isinstance(found, str):
+        assert "nothing of this file was stored" in found
+        assert more == found or "no column is an API" in found
+        return
+    account, stored = found
+    assert account.records == frame.height
+    # JSON lines show a member only where some record has a value.
+    shown = [name for name in frame.columns if kind != "jsonl" or frame[name].count()]
+    assert {member.path for member in account.members} >= set(shown)
+    for member in account.members:
+        column = frame[member.path]
+        assert (member.records, member.values) == (column.count(), column.drop_nulls().n_unique())
+        if member.commonest is not None:
+            assert (column == member.commonest).sum() >= K
+    for name, users in ((row[1], row[0]) for row in stored):
+        assert users
+        assert {m.path: m for m in account.members}[name].api == name
+    assert not isinstance(more, str)
+    others = [member for member in more[0].members if member.path != "always"]
+    assert others == list(account.members)
+    assert {row for row in more[1] if row[1] != "always"} == stored
+
+
+LOG = pl.DataFrame(
+    {
+        "who": [f"u{i}" for i in range(40)],
+        "seen": [f"2026-01-{i % 28 + 1:02}T10:00:00Z" for i in range(40)],
+        "born": [f"19{i + 50}-01-01" for i in range(40)],
+        "zone": [f"{i * 7919 % 1000}x" for i in range(40)],
+        "ip": [f"203.0.113.{i}" for i in range(40)],
+        "userAgent": [f"agent {i % 3}" for i in range(40)],
+        "hidden": ["x"] * 40,
+    }
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_plan_stores_nothing_and_its_map_is_taken_by_the_next_ingest(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = Path(f"log.{kind}")
+    write(LOG, log, kind)
+    asked = ["ingest", str(log), "--user", "who", "--ignore", "hidden"]
+    assert run(asked) == 2
+    assert "'zone' looks like an id" in capsys.readouterr().err
+    assert run([*asked, "--plan", "map.toml", "--format", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["accounts"][str(log)]["members"]
+    assert {member["path"]: member["kind"] for member in listed} == {
+        "who": "user",
+        "seen": "time",
+        "born": "time",
+        "zone": "identifier",
+        "ip": "identifier",
+        "userAgent": "API",
+        "hidden": "not taken",
+    }
+    said = tomllib.loads(Path("map.toml").read_text(encoding="utf-8"))
+    assert said["columns"]["user"] == "who"
+    assert said["columns"]["time"] in {"seen", "born"}
+    assert {"zone", "ip", "hidden"} < set(said["ignore"])
+    assert said["apis"] == {"userAgent": "Navigator.userAgent"}
+    assert run(["ingest", str(log), "--columns", "map.toml"]) == 0
+    assert run(["ingest", str(log), "--columns", "map.toml", "--strict"]) == 1
+    capsys.readouterr()
+    assert run(["apis", "--format", "json", "--k", "2"]) == 0
+    assert [api["api"] for api in json.loads(capsys.readouterr().out)] == ["userAgent"]
+
+
+def test_strict_is_content_with_a_log_of_which_all_is_taken(tmp_path: Path) -> None:
+    LOG.select("who", "userAgent").write_csv(tmp_path / "log.csv")
+    options = ["--user", "who", "--db", str(tmp_path / "x.duckdb"), "--strict"]
+    assert run(["ingest", str(tmp_path / "log.csv"), *options]) == 0
+
+
+def test_a_plan_writes_over_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.csv"
+    LOG.write_csv(log)
+    before = log.read_bytes()
+    assert run(["ingest", str(log), "--user", "who", "--plan", str(log)]) == 2
+    assert "no column map" in capsys.readouterr().err
+    assert log.read_bytes() == before
+
+
+def test_an_old_database_has_batches_without_an_account(tmp_path: Path) -> None:
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        monitor.ingest(LOG.select(pl.col("who").alias("user"), "userAgent"))
+        monitor.database._execute("UPDATE batch SET account = NULL")
+        [batch] = monitor.batches()
+    assert batch.account is None
+    assert batch.set_aside == []
+
+
+WEIGHTS = ["share", "percent", "visitors", "n", "user_count", "Market Share Perc.", "weight"]
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_shares_are_no_weights_even_where_one_is_whole(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    shares = [1.0, *(0.01 * i for i in range(2, 40))]
+    pl.DataFrame({"userAgent": [f"a{i % 5}" for i in range(39)], name: shares}).write_csv(log)
+    database = ["--db", str(tmp_path / "x.duckdb")]
+    assert run(["ingest", str(log), "--user", "row", *database]) == 2
+    assert f"{name!r} looks like a share of the users" in capsys.readouterr().err
+    assert run(["ingest", str(log), "--weight", name, *database]) == 2
+    said = capsys.readouterr().err
+    assert "multiply them by the number of users" in said
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.batches() == []
