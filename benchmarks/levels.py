@@ -31,7 +31,7 @@ from fpmonitor.decide.vectors import VectorSearch
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.policy import Policy
+from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import Component, LevelMap, read_levels
 from fpmonitor.population.memory import CodeTable
@@ -53,7 +53,12 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         monitor.ingest(table, column_map=ColumnMap({"user": user}))
         users = monitor.population()
         components = read_levels(levels)
-        decided = decide_by_levels(users, Question(K), components, budget=budget)
+        decided = decide_by_levels(
+            users,
+            Question(K, sample=SampleModel(rows_are_users=True)),
+            components,
+            budget=budget,
+        )
         source = LevelSource(users, decided.components)
     chains = [len(component.levels) for component in components]
     rows, shares = source.table, source.table.weights / source.users

@@ -31,6 +31,7 @@ from fpmonitor import ColumnMap, CountSpectrum, Monitor
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.policy import SampleModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +51,7 @@ UNREDUCED = "1.0.988"  # Chrome 100: the last before versions were reduced
 LAST = "1.1.666"  # later ones are full of strings of old versions
 BEHIND, MOST_BEHIND = 20, 0.1  # Chrome updates itself: few users are so many versions behind
 K, DELTA = 10, 0.05
+ROWS = SampleModel(rows_are_users=True)  # each row of the package is one of its users
 SITE, DESKTOPS, ANDROIDS = 3_500, 800, 125  # visitors of a site, and those with one browser
 BUDGET = 0.05
 COLUMNS = {
@@ -220,12 +222,14 @@ def decide(document: bytes, rows: pl.DataFrame) -> dict[str, Any]:
             flat = [column for columns in COLUMNS.values() for column in columns]
             for size in (1, 2):
                 for columns in combinations(flat, size):
-                    [report] = monitor.exposure([columns], k=K, population=SITE)
+                    [report] = monitor.exposure([columns], k=K, population=SITE, sample=ROWS)
                     counts = rows.group_by(columns).len()["len"]
                     share = counts.filter(counts < K).sum() / len(rows)
                     if report.empirical != share:
                         raise SystemExit(f"{columns}: {report.empirical} is not {share}")
-            decision = monitor.decide(k=K, population=SITE, budget=BUDGET, candidates=flat)
+            decision = monitor.decide(
+                k=K, population=SITE, budget=BUDGET, candidates=flat, sample=ROWS
+            )
     return {
         "allow": [list(apis) for apis in decision.allow],
         "block": [list(apis) for apis in decision.block],

@@ -12,7 +12,7 @@ from fpmonitor.collectors.log_forms import APACHE_FORMAT, COOKIE, HEADERS
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import OF_NAVIGATIONS, OF_PAGES
 from fpmonitor.collectors.request_members import USER_AGENT, are_requests, request_members
-from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, select_fields
+from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, hashed, select_fields
 from fpmonitor.collectors.text_logs import (
     PROBLEM,
     forms_of,
@@ -145,13 +145,21 @@ class AccesslogCollector:
         )
         if self.unit == "visitor":
             problem += f", CASE WHEN {fields['user']} IS NULL THEN 'does not tell {_RULE}' END"
-        listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(headers.values()))
+        spare = requests.members.spare
+        listed = ", ".join(
+            [
+                *(f"{value} AS v{i}" for i, value in enumerate(headers.values())),
+                *(f"{hashed(requests.text[column])} AS s{i}" for i, column in enumerate(spare)),
+            ]
+        )
         fields["source"] = quote_text(self.name)
         return Scan(
             f"SELECT {problem}) AS problem, {select_fields(fields)}, {listed} "  # noqa: S608 -- quoted
             f"FROM {requests.relation}",
             tuple(headers),
             values_are_json=False,
+            fields=_fields(requests.members),
+            spare={column.name: why for column, why in spare.items()},
         )
 
     def _read(self, log: LogFile, column_map: ColumnMap) -> _Requests:
@@ -225,6 +233,12 @@ class AccesslogCollector:
         if self._lines is not None:
             return locate_lines(log, self._lines, rows)
         return reader_of(log).locate(log.shortened, rows, refused)
+
+
+def _fields(members: RequestMembers) -> dict[str, str]:
+    """Names of the members that tell the user and the time."""
+    told = {"user": [members.user] if members.user else [], "time": members.time}
+    return {name: ", ".join(c.name for c in columns) for name, columns in told.items() if columns}
 
 
 def _holds_requests(log: LogFile, column_map: ColumnMap) -> bool:
@@ -324,6 +338,7 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     members = request_members([*columns, *listed], sample, column_map)
     read = [*(column for held in members.apis.values() for column in held), *members.time]
     read += [column for column in (members.user, members.address) if column is not None]
+    read += members.spare
     whole = dict.fromkeys(lists.get(column, column) for column in read)
     is_row = column_map.columns.get("user") == "row"
     table = reader.read_table([log], list(whole), [], with_whole=is_row)

@@ -113,7 +113,7 @@ class FingerprintjsCollector(ResultCollector):
         timed = sum("duration" in components[name] for name in shaped)
         if timed >= (1 if "components" in content else _FEWEST):
             return True
-        return len(self._names.intersection(shaped)) >= _FEWEST
+        return "components" in content and len(self._names.intersection(shaped)) >= _FEWEST
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""

@@ -29,7 +29,7 @@ class HarCollector(RecordCollector):
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is a HAR document."""
-        return _entries(record) is not None
+        return is_har(record)
 
     def records(self, log: LogFile) -> Iterator[Record]:
         """Split the documents into entries, counted from 1."""
@@ -63,6 +63,11 @@ class HarCollector(RecordCollector):
     def visitor_of(self, record: Any) -> Sequence[str]:
         """Tell the browser by the file."""
         return (record["browser"],)
+
+
+def is_har(document: Any) -> bool:
+    """Whether a document is a HAR."""
+    return _entries(document) is not None
 
 
 def _entries(document: Any) -> list[Any] | None:

@@ -279,7 +279,8 @@ def _typed(
     """Let DuckDB read the members as columns: a quarter faster, but null reads as absent."""
     columns = ", ".join(f"{quote_text(name)}: {quote_text(_type(tree[name]))}" for name in tree)
     names = ", ".join(f"c{i}" for i in range(len(tree)))
-    relation = f"{_read('read_json', logs, f'columns = {{{columns}}}')} AS records({names})"
+    options = "records = true", f"columns = {{{columns}}}"
+    relation = f"{_read('read_json', logs, *options)} AS records({names})"
     places = {name: f"c{i}" for i, name in enumerate(tree)}
 
     def cell(column: Column) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column, hashed
+from fpmonitor.collectors.tables import CLOCK, FIELDS, Column, field_names, hashed, with_clock
 from fpmonitor.logs.contract import ABSENT, Scan
 from fpmonitor.logs.missing import present
 
@@ -48,10 +48,13 @@ class LongCollector:
         seen = [column for column in reader.head_columns(log) if not column.path]
         known = None if log.format == "jsonl" else set(seen)
         columns = {field: Column(column_map.name_of(field)) for field in (*_TEXTS, "value")}
+        times = column_map.names_of("time", [column.name for column in seen])
+        columns |= dict(zip(("time", CLOCK), map(Column, times), strict=False))
+        read = [field for field in columns if field != "value"]
         spare = [column for column in seen if column not in columns.values()]
         table = reader.read_table(
             [log],
-            [*(columns[field] for field in _TEXTS), *spare],
+            [*(columns[field] for field in read), *spare],
             [columns["value"]],
             with_nulls=column_map.null == "value",
         )
@@ -60,11 +63,11 @@ class LongCollector:
             is_there = known is None or columns[field] in known
             return cells[columns[field]] if is_there else "NULL::VARCHAR"
 
-        texts = [(f'"{field}"', cell(field, table.text)) for field in _TEXTS]
+        texts = {field: present(cell(field, table.text), column_map, json=False) for field in read}
         value = cell("value", table.value)
         is_json = log.format == "jsonl"
         cells = [
-            *(f"{present(text, column_map, json=False)} AS {name}" for name, text in texts),
+            *(f'{text} AS "{field}"' for field, text in with_clock(texts).items()),
             f"{value} AS whole",
             f"{present(value, column_map, json=is_json)} AS value",
             *(f"{hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare)),
@@ -89,12 +92,12 @@ class LongCollector:
                 session_id{more}
             FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
-        fields = {name: columns[name].name for name in ("user", "time", "source")}
+        fields = {name: columns[name] for name in (*FIELDS, CLOCK) if columns.get(name) in seen}
         return Scan(
             select,
             None,
             values_are_json=is_json,
-            fields={name: path for name, path in fields.items() if columns[name] in seen},
+            fields=field_names(fields),
             spare={column.name: "no field of an observation" for column in spare},
             names_visits=True,
         )

@@ -469,7 +469,9 @@ class RecordCollector(ABC):
         if not visit.values:
             raise RecordError("no value of an API")
         outer = record.content if isinstance(record.content, dict) else {}
-        time = visit.time or text_of(member(outer, self._fields["time"]))
+        time = (
+            visit.time or text_of(member(outer, self._fields["time"])) or self._day_and_time(outer)
+        )
         view, session = (text_of(member(outer, self._fields[name])) for name in IDS)
         return replace(
             visit, user=self._user(log, record, visit), time=time, visit_id=view, session_id=session
@@ -488,6 +490,12 @@ class RecordCollector(ABC):
             raise RecordError(f"does not tell {visitor_rule(self.name)}")
         named = VISITOR_SEPARATOR.join(told)
         return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()
+
+    def _day_and_time(self, outer: Mapping[str, Any]) -> str | None:
+        """Join what `--time date,time` names; null where a part is missing."""
+        names = self._fields["time"].split(",")
+        parts = [text_of(member(outer, name.strip())) for name in names]
+        return " ".join(filter(None, parts)) if len(parts) > 1 and all(parts) else None
 
     def locate(
         self,

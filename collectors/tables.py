@@ -70,6 +70,26 @@ MAX_DEPTH = 4
 MAX_MEMBERS = 100  # of one object: more are no APIs, but names that are data
 SAMPLE_ROWS = 1000
 FIELDS = ("user", "time", "source")
+CLOCK = "clock"  # the time of day, in a column beside that of the day
+
+
+def with_clock(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return SQL of the fields, day and time of day joined where these are two columns.
+
+    Tables write a day as its first moment.
+    """
+    joined = dict(texts)
+    if clock := joined.pop(CLOCK, None):
+        joined["time"] = f"regexp_replace({texts['time']}, '[T ]00:00:00.*$', '') || ' ' || {clock}"
+    return joined
+
+
+def field_names(columns: Mapping[str, Column]) -> dict[str, str]:
+    """Names of the columns that the fields are in, as `ColumnMap.names_of` takes them."""
+    names = {field: column.name for field, column in columns.items()}
+    if clock := names.pop(CLOCK, None):
+        names["time"] += f",{clock}"
+    return names
 
 
 def select_fields(expressions: Mapping[str, str]) -> str:

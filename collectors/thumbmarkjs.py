@@ -51,7 +51,12 @@ class ThumbmarkjsCollector(ResultCollector):
         if not isinstance(content, dict) or not {"thumbmark", "hash"} & content.keys():
             return False
         components = _components(content)
-        return isinstance(components, dict) and len(_SECTIONS & components.keys()) >= 2
+        if not isinstance(components, dict):
+            return False
+        sections = _SECTIONS & components.keys()
+        if _hash_of(content) == "hash":  # which is anybody's
+            sections = {name for name in sections if _has_own(name, components[name])}
+        return len(sections) >= 2
 
     def result(self, content: Any) -> Result:
         """Components of one result, and what kept others from answering."""
@@ -63,6 +68,13 @@ class ThumbmarkjsCollector(ResultCollector):
         own = [_PLACE[_hash_of(content)], *(name for name in content if name in _OWN)]
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
         return Result(values, f"{_SOURCE} {version}", own, not_taken)
+
+
+def _has_own(name: str, section: Any) -> bool:
+    """Whether a section has a member that this library alone writes."""
+    known = aliases_of(_SOURCE)
+    members = section if isinstance(section, dict) else ()
+    return any(f"#{_SOURCE}" in known.get(f"{name}.{key}", "") for key in members)
 
 
 def _hash_of(result: dict[str, Any]) -> str:

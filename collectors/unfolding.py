@@ -14,6 +14,7 @@ import duckdb
 import msgspec
 
 from fpmonitor.collectors.documents import unfolded
+from fpmonitor.collectors.har import is_har
 from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
@@ -53,7 +54,9 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     others = fields | column_map.ignore | {*column_map.apis}
     if start == b"{" and _is_one_value(log):
         content = _content(log)
-        rows = unfolded(content, user, log.label) if isinstance(content, dict) else None
+        rows = None
+        if isinstance(content, dict) and not is_har(content):  # whose collector reads it whole
+            rows = unfolded(content, user, log.label)
         if rows is not None:
             lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
             log = _copy(log, lines)

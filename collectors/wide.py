@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, ClassVar
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import (
     ATTRIBUTES,
+    CLOCK,
     FIELDS,
     Column,
+    field_names,
     hashed,
     select_fields,
     too_many_apis,
+    with_clock,
 )
+from fpmonitor.collectors.visitors import visitor_name
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.missing import present
-from fpmonitor.sql import quote_text, statement
+from fpmonitor.sql import quote_text
 from fpmonitor.unit import VISITOR_RULE, visitor_columns
 
 if TYPE_CHECKING:
@@ -132,7 +136,9 @@ class WideCollector:
 
 def _whole(column_map: ColumnMap) -> set[str]:
     """Columns that stay whole: fields, and those that are no APIs."""
-    return {*map(column_map.name_of, FIELDS), *column_map.columns.values(), *column_map.ignore}
+    times = (part.strip() for part in column_map.name_of("time").split(","))
+    named = {*map(column_map.name_of, FIELDS), *column_map.columns.values(), *times}
+    return named | column_map.ignore
 
 
 def _head_columns(log: LogFile) -> list[Column]:
@@ -151,7 +157,13 @@ def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str
     names = {column.name: column for column in columns if not column.is_attribute}
     fields = (*FIELDS, "weight") if "weight" in column_map.columns else FIELDS
     named = {field: names.get(column_map.name_of(field)) for field in fields}
+    named.update(_times(names, column_map))
     return {field: column for field, column in named.items() if column is not None}
+
+
+def _times(names: Mapping[str, Column], column_map: ColumnMap) -> dict[str, Column]:
+    told = (names[name] for name in column_map.names_of("time", names))
+    return dict(zip(("time", CLOCK), told, strict=False))
 
 
 def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Column]) -> Scan:
@@ -183,13 +195,16 @@ def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Colu
         field: present(table.text[column], column_map, json=False)
         for field, column in fields.items()
     }
+    texts = with_clock(texts)
     values = [present(table.value[column], column_map, json=is_json) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
     if is_row:
         problem = f"CASE WHEN COALESCE({', '.join(values)}) IS NULL THEN 'no value of an API' END"
         texts["user"] = _row_as_user(log, table.whole)
     elif tells:
-        texts["user"] = _visitor({part: table.text[column] for part, column in tells.items()})
+        told = with_clock({part: table.text[column] for part, column in tells.items()})
+        whose, agent = told["address"], told["agent"]
+        texts["user"] = visitor_name(time=told["time"], whose=whose, agent=agent)
         problem = f"CASE WHEN {texts['user']} IS NULL THEN 'does not tell {_RULE}' END"
     if "weight" in column_map.columns:
         users = _users(texts.pop("weight"))
@@ -212,7 +227,7 @@ def _scan(logs: Sequence[LogFile], column_map: ColumnMap, columns: Sequence[Colu
         tuple(names),
         values_are_json=is_json,
         by_column=by_column,
-        fields={field: column.name for field, column in fields.items()},
+        fields=field_names(fields),
         spare={column.name: why for column, why in spare.items()},
     )
 
@@ -242,8 +257,8 @@ def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
     """
     names = {column.name: column for column in _head_columns(log) if not column.is_attribute}
     found = {part: names[name] for part, name in visitor_columns(names).items()}
-    if (time := column_map.name_of("time")) in names:
-        found["time"] = names[time]
+    found |= _times(names, column_map)
+    time = column_map.name_of("time")
     words = {"address": "an address", "agent": "a user agent", "time": f"the time ({time!r})"}
     lacking = [word for part, word in words.items() if part not in found]
     if lacking:
@@ -252,16 +267,6 @@ def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
             hint=f"a visitor is {VISITOR_RULE}; --user row counts the rows themselves",
         )
     return found
-
-
-def _visitor(texts: Mapping[str, str]) -> str:
-    """Name a visitor in SQL by the texts of `_told_by`, as `unit.visitor_of` does; else null."""
-    parsed = statement("ingest/parse_time").replace('"time"', texts["time"])
-    written = f"regexp_extract({texts['time']}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"
-    day = f"COALESCE(NULLIF({written}, ''), left(({parsed})::VARCHAR, 10))"
-    address, agent = texts["address"], texts["agent"]
-    named = f"{day} || chr(31) || NULLIF({address}, '') || chr(31) || NULLIF({agent}, '')"
-    return f"sha256({named})"
 
 
 def _users(weight: str) -> str:

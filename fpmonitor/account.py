@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from fpmonitor.refusals import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Kind = Literal[
     "API",
@@ -37,7 +37,10 @@ _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
 MISSING = frozenset(
     ["", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil", "undefined"]
-).union(["\\n", "(not set)", "not set", "missing"])
+).union(
+    ["\\n", "(not set)", "not set", "missing", "not available", "n.a."],
+    ["#na", "nat", "[null]", "<null>", "(not provided)", "(empty)", "(blank)", "\u2013", "\u2014"],
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +123,15 @@ def _is_spare_time(member: Member) -> bool:
 
 def summary(members: Iterable[Member]) -> str:
     """Say in one line how many members are of which kind."""
-    counts = Counter(member.kind for member in members)
+    return summary_of(Counter(member.kind for member in members))
+
+
+def summary_of(counts: Mapping[Kind, int]) -> str:
+    """Say in one line how many members are of which kind; empty for none at all."""
     total = sum(counts.values())
-    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts[kind]]
+    if not total:
+        return ""
+    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts.get(kind)]
     return f"from {total} column{'s' if total != 1 else ''}: {', '.join(told)}"
 
 

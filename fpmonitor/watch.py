@@ -67,6 +67,7 @@ from fpmonitor.store.watching import (
     users_of_the_future,
 )
 from fpmonitor.store.windows import end_of, list_spans, start_before
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -526,7 +527,10 @@ class Watch:
             "state": after.state,
             "changed": [],
             "causes": [],
-            "problems": [asdict(problem) for problem in after.problems],
+            "problems": [
+                asdict(problem) | {"text": spoken(problem.text, decision.unit)}
+                for problem in after.problems
+            ],
             "corrected": sorted(self._corrected),
             "usual_users": after.usual_users,
             "next": next_steps(

@@ -37,7 +37,7 @@ class Running:
         self.start()
 
     def start(self) -> None:
-        self._client = self._connections.enter_context(httpx.Client(verify=False))
+        self.client = self._connections.enter_context(httpx.Client(verify=False))
         path = self.folder / "serve.toml"
         often = "" if "flush_seconds" in self._settings else "flush_seconds = 0.3\n"
         path.write_text(f'db = "s.duckdb"\n{often}{self._settings}')
@@ -65,14 +65,19 @@ class Running:
         if self.process.poll() is None:
             self.stop()
 
+    @property
+    def address(self) -> str:
+        return f"http://localhost:{self.port}"
+
     def request(
         self, method: str, path: str, *, key: str = "", timeout: float = 60, **more: Any
     ) -> httpx.Response:
         headers = dict(more.pop("headers", {}))
         if key:
             headers["authorization"] = f"Bearer {self.keys[key]}"
-        address = f"http://localhost:{self.port}{path}"
-        return self._client.request(method, address, headers=headers, timeout=timeout, **more)
+        return self.client.request(
+            method, self.address + path, headers=headers, timeout=timeout, **more
+        )
 
     def post(self, content: object, key: str, path: str = "/v1/observations") -> httpx.Response:
         """Send records, as JSON or as these bytes."""

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+
+from fpmonitor.serve.asked import Asked, Flights, Told, respond
+from fpmonitor.serve.dashboard import PEOPLE, Dashboard
+from fpmonitor.serve.door import Door
+from fpmonitor.serve.pages import static_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +21,24 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.exposure_index import ExposureIndex
+
+
+def routes(service: DashboardService) -> list[Route]:
+    """Addresses of the dashboard of a service in this process."""
+    handlers = Dashboard(cast("Any", service)).handlers
+    app = Starlette(routes=[Route(path, handler) for path, handler in handlers.items()])
+
+    class Answering:
+        async def respond(self, asked: Asked) -> Told:
+            return await respond(app, asked)
+
+    door = Door(service, Flights(Answering(), lambda: None, by_reader=True))
+    return [
+        *(Route(path, door.for_people) for path in PEOPLE),
+        Route("/login", door.login, methods=["GET", "POST"]),
+        Route("/logout", door.logout, methods=["POST"]),
+        *static_routes(),
+    ]
 
 
 class DashboardService:
@@ -31,8 +56,11 @@ class DashboardService:
     def changes_of_others(self) -> int:
         return 0
 
-    def reader_of(self, token: str) -> str:
-        return token or "local"
+    def reader_of(self, token: str) -> str | None:
+        return "reader" if self._token and token == self._token else None
+
+    def is_reader(self, name: str) -> bool:
+        return name == "reader"
 
     async def refusal_of_count(self, reader: str, name: str) -> str:
         assert reader
@@ -42,9 +70,6 @@ class DashboardService:
     async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
         assert explorer.users
         return {} if self.decision is None else self.decision.answer(apis)
-
-    def is_read_token(self, token: str) -> bool:
-        return bool(self._token) and token == self._token
 
     async def ask(self, question: Callable[[Monitor], Any]) -> Any:
         def locked() -> Any:

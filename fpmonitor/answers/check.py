@@ -55,6 +55,7 @@ from fpmonitor.store.checks import (
     users_before,
 )
 from fpmonitor.store.windows import LeftOut, Period, position
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,6 +198,9 @@ class CheckReport(Result):
     @property
     def guarantee(self) -> str:
         """What holds of checks like this one."""
+        return spoken(self._promise(), self.decision.unit)
+
+    def _promise(self) -> str:
         delta = self.decision.policy.delta
         if delta is None:
             return "Exact, for the users of this check."

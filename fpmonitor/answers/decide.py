@@ -164,7 +164,13 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    decision = replace(decision, names=names, days=days, made=datetime.now(UTC).date())
+    decision = replace(
+        decision,
+        names=names,
+        days=days,
+        made=datetime.now(UTC).date(),
+        account=population.snapshot.members(policy.k),
+    )
     if rest is not None:
         if not decision.complete:
             raise KeyboardInterrupt(_UNCONFIRMED)

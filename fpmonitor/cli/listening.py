@@ -48,7 +48,7 @@ def run_application(
     # waits until the client has acknowledged its beginning.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     settings = uvicorn.Config(
-        application,
+        connections.Strict(application),
         http=connections.bounded_connections(most_connections),
         ws="none",
         backlog=connections.backlog(),

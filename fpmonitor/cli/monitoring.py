@@ -351,6 +351,7 @@ def watch(
         patience=invocation.patience,
     )
 
+    UNIT.set(settings.decision.unit)
     reading.column_map()  # what is wrong with the settings is said at once
     watching = Watch(
         settings,

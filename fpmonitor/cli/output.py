@@ -13,6 +13,7 @@ from pathlib import Path
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError, StoppedError
+from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import write_bytes
@@ -23,7 +24,8 @@ def note(text: str, *, quiet: bool = False, unit: Unit | None = None) -> None:
     """Print a note on stderr, in words for what is counted; names cannot control the terminal."""
     if not quiet:
         said = spoken(text, UNIT.get() if unit is None else unit)
-        print("\n".join(map(printable, said.split("\n"))), file=sys.stderr)
+        shown = "\n".join(map(printable, said.split("\n")))
+        print(without_commands(shown), file=sys.stderr)
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:

@@ -76,7 +76,7 @@ def serve(
         )
     invocation = INVOCATION.get()
     run_application(
-        create_app(settings, key_file=invocation.key_file, patience=invocation.patience),
+        create_app(settings, key_file=invocation.key_file, apart=True),
         settings.host,
         settings.port,
         most_connections=settings.max_connections,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned
-from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, Exposure
+from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, ROWS_ARE_USERS, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.snapshot import take_snapshot
@@ -30,6 +30,7 @@ def convert_logs(
     output: PARQUET,
     *,
     reading: Reading,
+    rows_are_users: ROWS_ARE_USERS = False,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
@@ -40,6 +41,7 @@ def convert_logs(
             output,
             collector=reading.collector,
             column_map=reading.column_map(),
+            rows_are_users=rows_are_users,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
     show(store.batches(reports), output_format, None)

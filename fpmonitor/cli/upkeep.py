@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +15,22 @@ from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
+from fpmonitor.store.upkeep import (
+    WouldForget,
+    forget_batch,
+    forget_before,
+    forget_key,
+    forget_user,
+    let_in,
+    would_forget,
+)
 from fpmonitor.store.upkeep import compact as write_anew
-from fpmonitor.store.upkeep import forget_batch, forget_before, forget_key, forget_user, let_in
 from fpmonitor.store.upkeep import verify as verify_database
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXIT_FLAWED = 1
+EXIT_FLAWED = EXIT_NOT_DONE = 1
 _VIEWS = ("views/users", "views/observations", "views/apis")
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 
@@ -70,12 +79,19 @@ def forget(
             help="With --user: store the user again from now on.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; only on a terminal it is asked.")
+    ] = False,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
-) -> None:
+) -> int:
     """Delete visits, and every trace of them in the file.
 
-    Of a user, a keyed digest of the id stays, by which no log brings the user back.
+    Of a user, a keyed digest of the id stays, by which no log brings the user back. Exit code 1:
+    nothing is stored of the user, or it was not confirmed.
     """
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
     if (
@@ -90,7 +106,17 @@ def forget(
     with open_database(db) as database:
         if let_in_again:
             let_in(database, name)
-            return
+            return 0
+        told = would_forget(database, before=before, user=name or None, key=key, batch=batch)
+    asks = not (yes or dry_run) and sys.stdin.isatty() and sys.stderr.isatty()
+    if dry_run or asks:
+        note(_what(told))
+    if dry_run:
+        return 0
+    if asks and not typer.confirm("Delete them?", err=True):
+        note("nothing was deleted", quiet=quiet)
+        return EXIT_NOT_DONE
+    with open_database(db) as database:
         if key is not None:
             visits = forget_key(database, key)
         elif batch is not None:
@@ -99,8 +125,20 @@ def forget(
             visits = forget_before(database, before)
         else:
             visits = forget_user(database, name)
+    if user and not visits:
+        note("nothing is stored of this user; no log will bring the user from now on")
+        return EXIT_NOT_DONE
     _write_anew(db)
     note(f"{visits:,} visits deleted", quiet=quiet)
+    return 0
+
+
+def _what(told: WouldForget) -> str:
+    """Say what would be deleted."""
+    times = "" if told.first is None else f", {told.first:%Y-%m-%d} to {told.last:%Y-%m-%d}"
+    return (
+        f"this deletes {told.visits:,} of {told.of_visits:,} visits, of {told.users:,} users{times}"
+    )
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:

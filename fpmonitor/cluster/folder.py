@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.account import Kind
     from fpmonitor.cluster.engine import Engine
     from fpmonitor.cluster.snapshot import Manifest
     from fpmonitor.population.recoding import Recoding
@@ -88,6 +89,10 @@ class FolderSnapshot:
         if engine is not None:
             for part in ("users", "values"):
                 engine.define_table(self._relation(part), self._path(part))
+
+    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002 -- see `Snapshot`
+        """Nobody knows of the table that it was taken of."""
+        return {}
 
     def _manifest(self) -> Manifest:
         if self._engine is None:

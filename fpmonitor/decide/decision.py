@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import contradiction
 from fpmonitor.errors import InputError
 from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
@@ -152,6 +153,8 @@ class Decision(Result):
     days
         First and last day (UTC) of these data with visits of at least k users; null where no visit
         has a time, and in files of before.
+    account
+        How many members of the logs were taken for what; empty where nobody knows.
     made
         Day (UTC) of the decision; null in files of before.
     guarantee
@@ -239,6 +242,7 @@ class Decision(Result):
     days: tuple[date, date] | None = None
     made: date | None = None
     coverage: Mapping[str, _Share | None] | None = None
+    account: Mapping[Kind, _Count] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     no_evidence: Mapping[str, Lack] = field(default_factory=dict)
     assumed: Mapping[str, Lack] = field(default_factory=dict)
@@ -482,7 +486,7 @@ class Decision(Result):
         ):
             if content[name] is None:
                 del content[name]
-        for name in ("names", "no_evidence", "assumed", "must", "never", "asked_before"):
+        for name in ("account", "names", "no_evidence", "assumed", "must", "never", "asked_before"):
             if not content[name]:
                 del content[name]
         if self.unit == "user":
@@ -554,7 +558,7 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
-_OF_DATA = ("users", "unit", "digest", "days")
+_OF_DATA = ("users", "unit", "digest", "days", "account")
 
 
 class _Data(msgspec.Struct):
@@ -562,6 +566,7 @@ class _Data(msgspec.Struct):
     digest: str
     unit: Unit = "user"
     days: tuple[date, date] | None = None
+    account: dict[Kind, _Count] = {}
 
 
 class ProofSide(msgspec.Struct):

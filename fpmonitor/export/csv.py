@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING, get_args
 
-from fpmonitor.export.exporter import PlainExporter
+from fpmonitor.export.exporter import PlainExporter, printable
 from fpmonitor.export.lists import Outcome, api_actions
 
 if TYPE_CHECKING:
@@ -16,30 +17,46 @@ if TYPE_CHECKING:
 
 # Spreadsheets run a text with such a beginning; the wide forms are those of East Asian keyboards.
 _FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
+# What runs jobs for a repository takes a line of a log that begins so as a command of the job.
+_COMMAND_OF_A_JOB = re.compile(r"\s*(::|##\[)")
+_LINES_OF_COMMANDS = re.compile(r"(?m)^([^\S\n]*)(::|##\[)")
 _MARK = "'"
 _HEADER = ["api", "outcome", "reason"]
 _OUTCOMES = get_args(Outcome)
 
 
-def csv_rows(rows: Iterable[Iterable[object]]) -> str:
+def csv_rows(rows: Iterable[Iterable[object]], *, escaped: bool = False) -> str:
     """Return CSV that spreadsheets do not run: texts that begin like a formula get a mark.
 
-    The mark is an apostrophe; texts that begin with one get another, so that removing one
-    apostrophe from the beginning of every text restores all texts.
+    So do those that begin like a command of a job. The mark is an apostrophe; texts that begin with
+    one get another, so that removing one apostrophe from the beginning of every text restores all
+    texts. With `escaped`, for a terminal or a log, characters that command one are written as in
+    Python's strings, and in texts that hold a backslash that is written twice.
     """
     output = io.StringIO()
     plain = csv.writer(output, lineterminator="\n")
     # Python before 3.13 does not quote a lone carriage return, which would end the row.
     quoted = csv.writer(output, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for row in rows:
-        cells = [_marked(cell) if isinstance(cell, str) else cell for cell in row]
+        texts = (_escaped(cell) if escaped and isinstance(cell, str) else cell for cell in row)
+        cells = [_marked(cell) if isinstance(cell, str) else cell for cell in texts]
         has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
         (quoted if has_return else plain).writerow(cells)
     return output.getvalue()
 
 
 def _marked(text: str) -> str:
-    return _MARK + text if text.startswith((*_FORMULA_STARTS, _MARK)) else text
+    runs = text.startswith((*_FORMULA_STARTS, _MARK)) or _COMMAND_OF_A_JOB.match(text)
+    return _MARK + text if runs else text
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() and "\\" not in text else printable(text.replace("\\", r"\\"))
+
+
+def without_commands(text: str) -> str:
+    """Mark lines that would be commands of the job in whose log they are."""
+    return _LINES_OF_COMMANDS.sub(rf"\1{_MARK}\2", text)
 
 
 def write(decision: Decision) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
@@ -155,6 +156,9 @@ class Snapshot(UserRows, Protocol):
     def units(self) -> Sequence[Unit | None]:
         """Who the rows are, of each log; null where that was not said."""
 
+    def members(self, k: int) -> Mapping[Kind, int]:
+        """Count the members of the logs by what they were taken for; none where nobody knows."""
+
     def in_memory(self, apis: int) -> bool:
         """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
 
@@ -256,6 +260,10 @@ class MemorySnapshot:
     def visits(self) -> int:
         """As many as users: repeat visits are not kept."""
         return self.users
+
+    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002 -- see `Snapshot`
+        """Nobody knows of the logs."""
+        return {}
 
     def in_memory(self, apis: int) -> bool:
         """Return true: the rows are in memory."""

@@ -20,6 +20,7 @@ from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import (
     Window,
     api_columns,
+    kinds_of_members,
     read_codes,
     take_snapshot,
     units_of,
@@ -30,6 +31,7 @@ from fpmonitor.store.windows import read_window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import Days, Repeats
@@ -97,6 +99,10 @@ class StoredSnapshot:
     def units(self) -> Sequence[Unit | None]:
         """Who the rows are, of each log."""
         return units_of(self.database, self.window)
+
+    def members(self, k: int) -> dict[Kind, int]:
+        """Count the members of the logs by what they were taken for."""
+        return kinds_of_members(self.database, k)
 
     def in_memory(self, apis: int) -> bool:
         """Whether the machine has room for so many columns."""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from fpmonitor.render.numbers import between
+from fpmonitor.unit import spoken
 from fpmonitor.version import __version__
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
             more = f"; fewer than {policy.k} users have a value of any API of the list"
         elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
-        yield apis, verdict, f"{', '.join(apis)} {says[verdict]} {limits}{more}"
+        said = spoken(f"{says[verdict]} {limits}{more}", report.decision.unit)
+        yield apis, verdict, f"{', '.join(apis)} {said}"
 
 
 def _open(report: CheckReport, upper: float) -> str:

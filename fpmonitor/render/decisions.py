@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.account import summary_of
 from fpmonitor.decide.guarantee import who_was_drawn
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import masked_note
@@ -14,6 +15,7 @@ from fpmonitor.render.tables import Column, Table, columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.account import Kind
     from fpmonitor.decide.decision import Decision
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
@@ -221,16 +223,30 @@ def counted(decided: Decision) -> str:
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:
     """Say what the data are of which so many users were asked."""
-    return data_line(name, users=users, visits=population.visits, days=population.days(k))
+    return data_line(
+        name,
+        users=users,
+        visits=population.visits,
+        days=population.days(k),
+        account=population.snapshot.members(k),
+    )
 
 
-def data_line(name: str, *, users: int, visits: int | None, days: Days | None) -> str:
-    """Say what the data are called, how much there is, and of which days."""
+def data_line(
+    name: str,
+    *,
+    users: int,
+    visits: int | None,
+    days: Days | None,
+    account: Mapping[Kind, int],
+) -> str:
+    """Say what the data are called, how much there is, of which days, and from which members."""
     parts = [name, f"{users:,} users"]
     if visits is not None and visits > users:
         parts.append(f"{visits:,} visits")
     if days is not None:
         parts.append(f"{days[0]} to {days[1]}")
+    parts += [told] if (told := summary_of(account)) else []
     return f"Data: {', '.join(parts)}."
 
 

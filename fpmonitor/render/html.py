@@ -157,7 +157,11 @@ def chips(apis: Sequence[str]) -> str:
 def _data(findings: Findings) -> str:
     """Say on which data the report is, and whether the decision was made on others."""
     line = data_line(
-        findings.name, users=findings.users, visits=findings.visits, days=findings.days
+        findings.name,
+        users=findings.users,
+        visits=findings.visits,
+        days=findings.days,
+        account=findings.decision.account,
     )
     if findings.is_current:
         return line

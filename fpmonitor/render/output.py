@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from fpmonitor.errors import InputError
-from fpmonitor.export.csv import csv_rows
+from fpmonitor.export.csv import csv_rows, without_commands
 from fpmonitor.render.tables import Table, html, paragraph, terminal
 from fpmonitor.unit import Unit, spoken
 
@@ -59,10 +59,11 @@ class Output:
                 message, hint = self.no_csv
                 if message:
                     raise InputError(message, hint=hint)
-                return to_csv(self.rows)
+                return to_csv(self.rows, escaped=not to_file)
             case "table":
                 preface = map(paragraph, self.preface)
-                return "".join([*preface, *(terminal(one, to_file=to_file) for one in self.tables)])
+                shown = [*preface, *(terminal(one, to_file=to_file) for one in self.tables)]
+                return without_commands("".join(shown))
 
     def of(self, unit: Unit) -> Output:
         """Return the same in words for visitors or rows; members of JSON keep their names."""
@@ -92,14 +93,15 @@ def to_json(content: Any) -> str:
     return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
 
 
-def to_csv(rows: Sequence[Row]) -> str:
+def to_csv(rows: Sequence[Row], *, escaped: bool = False) -> str:
     """CSV with a header; lists are joined by commas, nested members named with dots.
 
     Texts are marked as in `fpmonitor.export.csv.csv_rows`.
     """
     flat = [_flat(row) for row in rows]
     header = list(dict.fromkeys(chain.from_iterable(flat)))
-    return csv_rows([header, *([row.get(name) for name in header] for row in flat)]) if flat else ""
+    table: list[Sequence[object]] = [header, *([row.get(name) for name in header] for row in flat)]
+    return csv_rows(table, escaped=escaped) if flat else ""
 
 
 def _flat(row: Row, prefix: str = "") -> dict[str, Any]:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fpmonitor.serve.config import ServeConfig
+    from fpmonitor.serve.keys import KeyFile
     from fpmonitor.serve.spool import Spool
 
 
 class Accounts:
-    """The accounts of all keys; `keys` is how many share what there is."""
+    """The accounts of all write keys of a file, which share what there is."""
 
-    def __init__(self, config: ServeConfig, spool: Spool) -> None:
-        self.keys = 1
-        self._config, self._spool = config, spool
+    def __init__(self, config: ServeConfig, spool: Spool, keys: KeyFile) -> None:
+        self._config, self._spool, self._keys = config, spool, keys
         self._rates: dict[str, tuple[float, float]] = {}
         self._names = {source: _own(names) for source, names in spool.names().items()}
 
@@ -52,12 +52,16 @@ class Accounts:
         }
 
     @property
+    def _shares(self) -> int:
+        return max(self._keys.ring.count("write"), 1)
+
+    @property
     def _most_names(self) -> int:
-        return min(self._config.max_names, MAX_APIS // max(self.keys, 1))
+        return min(self._config.max_names, MAX_APIS // self._shares)
 
     def is_full(self, source: str) -> bool:
         """Whether what a source sent fills its share of the room for what waits."""
-        return self._spool.waiting_of(source) >= self._room / max(self.keys, 1)
+        return self._spool.waiting_of(source) >= self._room / self._shares
 
     @property
     def is_all_full(self) -> bool:

@@ -17,11 +17,17 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from fpmonitor.answers.counted import counted_answer
-from fpmonitor.errors import FpmonitorError
-from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, bearer_token, write_key
-from fpmonitor.serve.dashboard import routes
+from fpmonitor.serve.asked import Flights
+from fpmonitor.serve.asking import Apart, Here
+from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
+from fpmonitor.serve.below import asked_app
+from fpmonitor.serve.dashboard import PEOPLE
+from fpmonitor.serve.door import Door
 from fpmonitor.serve.frames import kind_of
+from fpmonitor.serve.log import log
+from fpmonitor.serve.pages import static_routes
+from fpmonitor.serve.programs import PROGRAMS
+from fpmonitor.serve.questions import Questions, state_of
 from fpmonitor.serve.records import (
     Arrival,
     observations_of,
@@ -36,14 +42,12 @@ from fpmonitor.serve.requests import (
     BodyBudget,
     RefusedRequestError,
     read_body,
-    refusal_of,
     refused,
 )
-from fpmonitor.serve.service import Service, log
-from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.serve.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from starlette.requests import Request
@@ -51,28 +55,34 @@ if TYPE_CHECKING:
 
     from fpmonitor.serve.config import ServeConfig
 
-    Handler = Callable[[Request], Awaitable[Response]]
-
-_MOST_APIS = 200
 _QUIET_SECONDS = 60.0
+_FIRST_SECONDS = 5.0  # for what an earlier service has left, before requests are taken
 
 
 def create_app(
-    config: ServeConfig,
-    *,
-    key_file: Path | None = None,
-    patience: Patience = NO_PATIENCE,
+    config: ServeConfig, *, key_file: Path | None = None, apart: bool = False
 ) -> Starlette:
-    """Return the application; arguments as for `Service`.
+    """Return the application.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    key_file
+        Holds the key of an encrypted database.
+    apart
+        Whether a process of its own has the database, so that readers take no time from senders.
 
     Raises
     ------
     InputError, StoreError
-        As `Service`.
+        As `Service`, and `Questions`.
     """
-    service = Service(config, key_file=key_file, patience=patience)
-    collect = _Collect(service)
-    ask = _Ask(service)
+    questions = Questions(config, key_file=key_file)
+    store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
+    service = Service(config, store, key_file=key_file)
+    flights = Flights(store, lambda: state_of(config.db), by_reader=config.query_limit is not None)
+    collect, door = _Collect(service), Door(service, flights)
     middleware = [Middleware(_Watched, service=service)]
     if config.origins:
         middleware.append(
@@ -88,40 +98,42 @@ def create_app(
         routes=[
             Route("/v1/observations", collect.observations, methods=["POST"]),
             Route("/v1/reports", collect.reports, methods=["POST"]),
-            Route("/v1/gate", ask.guarded(ask.gate)),
-            Route("/v1/decision", ask.guarded(ask.decision)),
-            Route("/v1/exposure", ask.guarded(ask.exposure)),
+            *(Route(path, door.for_programs) for path in PROGRAMS),
             Route("/v1/openapi.json", _openapi),
-            Route("/metrics", ask.guarded(ask.metrics)),
-            Route("/healthz", partial(_health, service)),
-            *routes(service),
+            Route("/metrics", door.guarded(partial(_metrics, service))),
+            Route("/healthz", partial(_health, service, door)),
+            *(Route(path, door.for_people) for path in PEOPLE),
+            Route("/login", door.login, methods=["GET", "POST"]),
+            Route("/logout", door.logout, methods=["POST"]),
+            *static_routes(),
         ],
         middleware=middleware,
-        lifespan=partial(_alive, service),
+        lifespan=partial(_alive, service, store),
     )
-    app.state.service = service
+    app.state.service, app.state.questions = service, questions
     return app
 
 
 @asynccontextmanager
-async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
+async def _alive(service: Service, store: Here | Apart, app: Starlette) -> AsyncIterator[None]:
     """Write and store in the background; at the end store what is left."""
     del app
-    await service.move()
+    first = asyncio.create_task(service.move())
+    await asyncio.wait([first], timeout=_FIRST_SECONDS)  # the database may be another's for hours
     for work in (service.spool.run(), service.move_for_ever()):
         service.tasks.append(asyncio.create_task(work))
     log("started")
     try:
         yield
     finally:
-        for task in service.tasks:
+        for task in (first, *service.tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        await service.stop_reading()
         await service.move()
+        await store.close()
         service.spool.close()
-        log("stopped", waiting_bytes=service.spool.waiting_bytes)
+        log("stopped")
 
 
 class _Collect:
@@ -190,7 +202,7 @@ class _Collect:
             log("disk", reason="the spool cannot be written")
             raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
         for content in found.contents:
-            service.metrics.accepted.labels(kind_of(content)).inc(len(content.records))
+            service.metrics.accepted.add(kind_of(content), amount=len(content.records))
         answer = {"accepted": found.records, "refused": found.refused}
         return JSONResponse(answer, status_code=202, headers=HEADERS)
 
@@ -212,97 +224,23 @@ _BODY_TYPES = (
 )
 
 
-class _Ask:
-    """Answers questions, except where an answer would reveal fewer than k users."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def guarded(self, handler: Handler) -> Handler:
-        """Answer who has a read token, or where there is none this machine alone."""
-        guard = AuthGuard(
-            self._service.is_read_token if self._service.wants_read_token else None,
-            name="read token",
-        )
-
-        async def guarded(request: Request) -> Response:
-            refusal = guard.refusal(request)
-            if refusal is not None:
-                return refused(*refusal)
-            try:
-                return await handler(request)
-            except FpmonitorError as error:
-                return refused(*refusal_of(error))
-
-        return guarded
-
-    async def decision(self, request: Request) -> Response:
-        del request
-        if self._service.decision is None:
-            return refused(404, "no decision is served")
-        return JSONResponse(await self._service.listed(), headers=HEADERS)
-
-    async def gate(self, request: Request) -> Response:
-        if self._service.decision is None:
-            return refused(404, "no decision is served")
-        want = _names(request, "want")
-        if not want:
-            return refused(400, "want: name at least one API")
-        answer = await self._service.answer_gate([*_names(request, "have"), *want])
-        return JSONResponse(answer, headers=HEADERS)
-
-    async def exposure(self, request: Request) -> Response:
-        apis = _names(request, "apis")
-        if not 0 < len(apis) <= _MOST_APIS:
-            return refused(400, f"apis: name between 1 and {_MOST_APIS} APIs")
-        of_now = self._service.limits_counts  # what is counted names the users
-        explorer = await self._service.explorer(of_now=of_now)
-        if explorer.users < explorer.k:
-            return refused(503, f"fewer than {explorer.k} users")
-        found = await asyncio.to_thread(explorer.explore, apis)
-        reader = self._service.reader_of(bearer_token(request))
-        reason = await self._service.refusal_of_count(reader, counted_answer(found.apis, explorer))
-        if reason:
-            return refused(403, reason)
-        answer = {
-            "apis": list(found.apis),
-            "users": explorer.users,
-            "k": explorer.k,
-            "population": explorer.population,
-            "delta": explorer.delta,
-            "empirical": found.empirical,
-            "suppressed": found.suppressed,
-            "unbiased": found.unbiased,
-            "lower": found.lower,
-            "upper": found.upper,
-            "masked": list(found.masked),
-        }
-        return JSONResponse(answer, headers=HEADERS)
-
-    async def metrics(self, request: Request) -> Response:
-        del request
-        text = self._service.metrics.text()
-        return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
-
-
-def _names(request: Request, parameter: str) -> list[str]:
-    """Names of APIs, separated by commas or in several parameters."""
-    given = request.query_params.getlist(parameter)
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
-
-
-async def _health(service: Service, request: Request) -> Response:
-    """Whether records are taken, else 503; `ok` only if those that were taken can be stored."""
+async def _metrics(service: Service, request: Request) -> Response:
     del request
+    text = service.metrics.text()
+    return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
+
+
+async def _health(service: Service, door: Door, request: Request) -> Response:
+    """Whether records are taken, else 503; `ok` only if those that were taken can be stored.
+
+    Who may not read is told no figures: they are the lengths of what others send.
+    """
     status = service.status
+    told: dict[str, object] = {"status": status}
+    if door.refusal(request) is None:
+        told |= service.metrics.backlog
     return JSONResponse(
-        {
-            "status": status,
-            "waiting_bytes": service.spool.waiting_bytes,
-            "refused_bytes": service.spool.refused_bytes,
-        },
-        status_code=503 if status in {"full", "failing"} else 200,
-        headers=HEADERS,
+        told, status_code=503 if status in {"full", "failing"} else 200, headers=HEADERS
     )
 
 
@@ -344,8 +282,7 @@ class _Watched:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route_of(scope)
-        self._service.metrics.requests.labels(route, status).inc()
-        self._service.metrics.seconds.labels(route).observe(seconds)
+        self._service.metrics.note_request(route, status, seconds)
         if status >= 400:
             self._log(route, status)
 

@@ -10,14 +10,18 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     import asyncio
 
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
 WAIT_SECONDS = 30.0
 _BACKLOG = 64
 _QUIET_SECONDS = 60.0
+_CLOSE = {"Connection": "close"}
 
 
 def bounded_connections(most: int) -> Any:
@@ -124,6 +128,28 @@ class BoundedConnection(H11Protocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+
+class Strict:
+    """Refuses what other servers on the way may read as two requests, and closes the connection.
+
+    A request with both Content-Length and Transfer-Encoding ends in two places (RFC 9112, 6.1).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http":
+            names = {name for name, _ in scope["headers"]}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                refusal = JSONResponse(
+                    {"error": "both Content-Length and Transfer-Encoding"}, 400, _CLOSE
+                )
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class OnceAMinute(logging.Filter):

@@ -46,6 +46,10 @@ class KeyRing:
                 found = key.name
         return found
 
+    def knows(self, kind: Kind, name: str) -> bool:
+        """Whether there is a key of this kind and name."""
+        return any((key.kind, key.name) == (kind, name) for key in self.keys)
+
     def has(self, kind: Kind) -> bool:
         """Whether there is any key of a kind."""
         return self.count(kind) > 0
@@ -69,6 +73,48 @@ def read_keys(path: Path) -> KeyRing:
         return KeyRing(typed(read_json(path, "keys"), tuple[Key, ...], "a list of keys"))
     except InputError as error:
         raise InputError(f"{path}: not a readable file of keys") from error
+
+
+class KeyFile:
+    """The keys of a file, which is read again when it changes: a removed key stops at once.
+
+    Where the file can no longer be read, no key counts: nobody is let in by one that was removed.
+
+    Raises
+    ------
+    InputError
+        The file is not a list of keys.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._seen = path, _state(path)
+        self._ring = read_keys(path)
+        self._had = {key.kind for key in self._ring.keys}
+
+    @property
+    def ring(self) -> KeyRing:
+        """The keys of now."""
+        state = _state(self._path)
+        if state != self._seen:
+            try:
+                self._ring = read_keys(self._path)
+            except InputError:
+                self._ring = KeyRing()
+            self._seen = state
+            self._had |= {key.kind for key in self._ring.keys}
+        return self._ring
+
+    def had(self, kind: Kind) -> bool:
+        """Whether there is a key of a kind, or was one: without it nobody is let in, not all."""
+        return self.ring.has(kind) or kind in self._had
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:

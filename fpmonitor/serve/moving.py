@@ -23,7 +23,7 @@ from fpmonitor.serve.frames import (
 from fpmonitor.serve.old_segments import OLD_COLLECTORS, is_old
 from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
 from fpmonitor.store.demand import store_demand
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest, is_of_the_disk
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
         return [_stored(monitor, segment, refused)]
     except StoreError:
         raise
-    except FpmonitorError:
+    except FpmonitorError as error:
+        if is_of_the_disk(error):
+            raise StoreError("the database cannot be written now") from error
         halves = [] if is_old(segment) else halve(segment, spool / PARTS)
         if halves:
             return [one for half in halves for one in move_segment(monitor, half, spool)]

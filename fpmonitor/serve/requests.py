@@ -140,7 +140,8 @@ async def read_body(
 ) -> bytes:
     """Read a body of one of some content types.
 
-    With `under_way`, it is that of a stranger: it must come in time, and takes memory.
+    With `under_way`, it is that of a stranger: all of it must come in time, and takes memory. Of
+    others, each part must.
 
     Raises
     ------
@@ -152,7 +153,7 @@ async def read_body(
         raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
     parts, size = [], 0
     try:
-        async with asyncio.timeout(None if under_way is None else BODY_SECONDS) as timeout:
+        async with asyncio.timeout(BODY_SECONDS) as timeout:
             if under_way is not None:
                 under_way.timeout = timeout
             async for part in request.stream():
@@ -161,6 +162,8 @@ async def read_body(
                     raise RefusedRequestError(413, f"more than {most} bytes")
                 if under_way is not None:
                     under_way.grow(len(part))
+                else:
+                    timeout.reschedule(asyncio.get_running_loop().time() + BODY_SECONDS)
                 parts.append(part)
     except TimeoutError as error:
         if under_way is not None and under_way.gave_way:

@@ -38,6 +38,7 @@ def convert(
     *,
     collector: str | None = None,
     column_map: ColumnMap | None = None,
+    rows_are_users: bool = False,
     progress: Callable[[str, str], None] = lambda _source, _stage: None,
 ) -> list[BatchReport]:
     """Write the visits of logs into one Parquet file.
@@ -56,6 +57,8 @@ def convert(
         The file; it appears whole or not at all.
     collector, column_map, progress
         As in `Monitor.ingest`.
+    rows_are_users
+        Whether rows of a log that names no users may become users of the file, which names them.
 
     Raises
     ------
@@ -73,7 +76,7 @@ def convert(
                 ingest(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
-            check_limits([report.unit for report in reports], rows_are_users=None)
+            check_limits([report.unit for report in reports], rows_are_users=rows_are_users)
             say_names(database, column_map.apis)
             frame = _visits(database, said_names(database))
     with whole_file(target) as scratch_file:

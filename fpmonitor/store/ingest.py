@@ -21,7 +21,7 @@ import duckdb
 
 from fpmonitor.account import Account, Member, read_account
 from fpmonitor.collectors.unfolding import one_record_a_line
-from fpmonitor.errors import InputError, describe_names, excerpt, reason_of
+from fpmonitor.errors import FpmonitorError, InputError, describe_names, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
     MAX_APIS,
@@ -150,7 +150,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
             f"--user {quote(likely[1]) if likely else 'NAME'} "
             "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
-            "--user row where each record is a user, --weight NAME where it tells how many"
+            "--user row where rows are to be counted, --weight NAME where it tells how many"
         ),
     )
 
@@ -579,9 +579,14 @@ def _seconds_since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
 
 
+def is_of_the_disk(error: FpmonitorError) -> bool:
+    """Whether a log could not be stored for the machine's sake, and not for what it holds."""
+    return isinstance(error.__cause__, OSError | duckdb.IOException)
+
+
 def _unreadable(log: LogFile, error: Exception) -> InputError:
     hint = "nothing of this file was stored"
-    if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
+    if isinstance(error, duckdb.InvalidInputException) and log.format == "csv":
         hint += "; CSV lines must all end alike, in LF or in CRLF"
     if isinstance(error, duckdb.OutOfMemoryException):
         hint += "; divide it into several files"

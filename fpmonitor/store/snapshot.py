@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fpmonitor.account import KINDS, Kind
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import digest_of_sums, multiset_sums
 from fpmonitor.sql import quote_name
@@ -148,6 +150,22 @@ def units_of(database: Database, window: Window) -> list[Unit | None]:
     if len(units) > 1:
         units = [unit for (unit,) in database.rows("snapshot/units", **window.bounds)]
     return units
+
+
+def kinds_of_members(database: Database, k: int) -> dict[Kind, int]:
+    """Count the members of all stored logs by what they were taken for.
+
+    One that differs between logs counts as the first of `KINDS`; one that some records have, and
+    fewer than k, does not count.
+    """
+    kinds: dict[str, set[Kind]] = defaultdict(set)
+    records: Counter[str] = Counter()
+    for path, kind, having in database.rows("snapshot/members"):
+        kinds[path].add(kind)
+        records[path] += having
+    told = [path for path in kinds if not 0 < records[path] < k]
+    counts = Counter(min(kinds[path], key=KINDS.index) for path in told)
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
 def read_codes(

@@ -87,6 +87,38 @@ def _repeated_observations(database: Database) -> Flaw:
     return Flaw("observations that occur twice", found)
 
 
+@dataclass(frozen=True, slots=True)
+class WouldForget:
+    """What a deletion would take: visits of all, their users, and the first and last time."""
+
+    visits: int
+    users: int
+    of_visits: int
+    first: datetime | None
+    last: datetime | None
+
+
+def would_forget(
+    database: Database,
+    *,
+    before: datetime | None = None,
+    user: str | None = None,
+    key: str | None = None,
+    batch: str | None = None,
+) -> WouldForget:
+    """Tell what the function for one of these would delete; nothing is deleted."""
+    if before is not None:
+        database.run("upkeep/forget_visits_before", before=before)
+    elif user is not None:
+        known = database.meta("user_key")
+        database.run("upkeep/forget_visits_of_user", key=known, user=user)
+    elif key is not None:
+        database.run("upkeep/forget_visits_of_key", key=key)
+    else:
+        database.run("upkeep/forget_visits_of_batch", source=batch)
+    return WouldForget(*database.rows("upkeep/describe_forgotten")[0])
+
+
 def forget_before(database: Database, before: datetime) -> int:
     """Delete all visits before a time (UTC without a zone); return how many. Compact afterwards."""
     with database.transaction():

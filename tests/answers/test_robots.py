@@ -27,6 +27,8 @@ ROBOTS = {
     "feed fetcher": "Feedly/1.0 (+http://www.feedly.com/fetcher.html; like FeedFetcher-Google)",
     "library": "Go-http-client/2.0",
     "another library": "python-httpx/0.27.0",
+    "library of phones": "okhttp/4.9.0",
+    "library of Java": "Java/1.8.0_201",
     "download": "Wget/1.21",
     "monitoring": "Mozilla/5.0 (compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
     "archive": "Mozilla/5.0 (compatible; archive.org_bot +http://archive.org/details/archive.org_bot)",

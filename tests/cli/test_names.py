@@ -209,6 +209,8 @@ def test_a_converted_log_is_read_as_was_said(capsys: pytest.CaptureFixture[str])
     rows = [{"id": i, "tz": "UTC", "ua": "x", "device": {"w": i % 2}} for i in range(20)]
     foreign.write_lines(Path("a.jsonl"), rows)
     options = "--user row --ignore id --ignore ua --as device.w=screen.width -q"
+    assert "--rows-are-users" in said(capsys, f"convert a.jsonl {options} -o part.parquet", 2)
+    options += " --rows-are-users"
     zone = "Intl.DateTimeFormat.resolvedOptions#timeZone"
     fpmonitor(f"convert a.jsonl {options} --as tz={zone} -o part.parquet")
     assert set(pl.read_parquet("part.parquet").columns[5:]) == {"Screen.width", zone}

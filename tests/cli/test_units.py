@@ -202,3 +202,20 @@ def test_a_database_of_an_earlier_version_says_what_can_be_known() -> None:
 def test_words_for_rows_leave_names_alone(text: str, wanted: str) -> None:
     assert spoken(text, "row") == wanted
     assert spoken(text, "user") == text
+
+
+def test_a_watch_of_rows_speaks_of_rows(
+    rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, folder = str(tmp_path / "d.json"), tmp_path / "logs"
+    folder.mkdir()
+    write_table(folder / "t.csv")
+    told(capsys, "decide", "--db", rows, "--budget", "5%", "--rows-are-users", "-o", file)
+    watched = ["watch", str(folder), "--decision", file, "--db", str(tmp_path / "w.duckdb")]
+    capsys.readouterr()
+    run([*watched, "--once", "--settle", "0", "--user", "row"])
+    captured = capsys.readouterr()
+    notice = json.loads(captured.out.splitlines()[0])
+    assert "each row is taken for a user" in notice["guarantee"]
+    for text in (captured.err, notice["guarantee"], *(one["text"] for one in notice["problems"])):
+        assert not USERS.search(text.replace("taken for a user", ""))

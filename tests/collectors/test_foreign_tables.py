@@ -16,6 +16,7 @@ import pytest
 from fpmonitor import ColumnMap, InputError, Monitor
 from fpmonitor.cli import run
 from fpmonitor.duckdb_connection import load_httpfs
+from fpmonitor.policy import SampleModel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -322,7 +323,8 @@ def test_a_counts_table_stands_for_its_users(kind: str, tmp_path: Path) -> None:
         assert (batch.read, batch.stored, batch.rejected, batch.users) == (8, 6, 2, 6)
         first = 2 if kind == "csv" else 1
         assert [reject.line - first for reject in monitor.rejects()] == [3, 4]
-        [answer] = monitor.exposure([["ua"]], k=3)
+        taken = SampleModel(rows_are_users=True)
+        [answer] = monitor.exposure([["ua"]], k=3, sample=taken)
         assert (answer.users, answer.values, answer.empirical) == (6, 2, 2 / 6)
 
 

@@ -175,6 +175,11 @@ FOREIGN: dict[str, dict[str, Any]] = {
         "isCanvas": True,
     },
     "components without their form": {"components": {"app": {"version": 1}, "ui": {"value": 2}}},
+    "generic sections beside a hash": {
+        "hash": "f",
+        "data": {"screen": {"width": 1}, "fonts": ["A"], "audio": {"x": 1}, "system": {"os": "L"}},
+    },
+    "values in objects": {name: {"value": 1} for name in ("canvas", "fonts", "audio", "timezone")},
     "a hash beside components": {"hash": "f", "components": {"header": {"x": 1}}, "data": {"y": 2}},
 }
 

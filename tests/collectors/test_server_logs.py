@@ -523,3 +523,25 @@ def test_headers_below_any_prefix_are_known_in_every_log(
     assert run(["apis", *db, "--format", "json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["api"], row["means"] or "") == (name, api)
+
+
+@pytest.mark.parametrize("name", ["nginx.org main", "IIS", "JSON of Caddy", "JSON of Cloudflare"])
+def test_the_account_lists_what_is_not_taken_and_why(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, ending = log_of(name)
+    (tmp_path / f"access.{ending}").write_text(text)
+    asked = ["ingest", str(tmp_path / f"access.{ending}"), "--visitor"]
+    assert run([*asked, "--db", str(tmp_path / "db")]) == 0
+    [batch] = json.loads(capsys.readouterr().out)["batches"]
+    members = {member["path"]: member for member in batch["account"]["members"]}
+    kinds = {member["api"]: member["kind"] for member in members.values()}
+    assert kinds["http:user-agent"] in {"API", "constant"}
+    assert sum(member["kind"] == "time" for member in members.values()) == 1
+    left_out = {path for path, member in members.items() if member["kind"] == "not taken"}
+    address = {"log": "host", "jsonl": "request.remote_ip"}[ending]
+    address = {"IIS": "c-ip", "JSON of Cloudflare": "ClientIP"}.get(name, address)
+    assert members[address]["why"] == "tells where the request came from"
+    assert members[address]["values"] == VISITORS
+    assert address in left_out
+    assert len(left_out) >= 4

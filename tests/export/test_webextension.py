@@ -121,3 +121,14 @@ def test_the_command_writes_a_folder_or_one_document(
     capsys.readouterr()
     run(command)
     assert unpack(capsys.readouterr().out).keys() == names
+
+
+def test_what_no_extension_reaches_is_said() -> None:
+    apis = [*APIS, "css:prefers-color-scheme", "transport:ja4", "HTMLElement.offsetWidth"]
+    decision = decided({*apis}, allow=[], block=[[api] for api in apis], recommended=[])
+    found = WEBEXTENSION.export(decision, ExportOptions()).verdicts
+    verdicts = {one.api: one.verdict for one in found}
+    assert verdicts["Navigator.userAgent"] == "by-passable", "service workers"
+    assert verdicts["css:prefers-color-scheme"] == "by-passable", "style sheets"
+    assert verdicts["transport:ja4"] == verdicts["HTMLElement.offsetWidth"] == "impossible"
+    assert all(one.note for one in found if one.verdict == "by-passable")

@@ -202,7 +202,11 @@ def test_the_service(folders: list[Path], with_decision: bool) -> None:
                 answer = client.get(address)
                 text = answer.text
                 if address == "/metrics":  # seconds of requests and of the process
-                    text = "\n".join(x for x in text.splitlines() if x.startswith("fpmonitor_stor"))
+                    text = "\n".join(
+                        x
+                        for x in text.splitlines()
+                        if x.startswith("fpmonitor_stored_records_total")
+                    )
                 text = re.sub(r'"seconds":[0-9.e-]+', '"seconds":0', text)
                 answers.append(f"{address} {answer.status_code}\n{text}")
         told.append("\n".join(answers))

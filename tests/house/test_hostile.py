@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import tomllib
-from contextlib import closing, suppress
+from contextlib import chdir, closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -599,6 +599,7 @@ NAMES = (
     "'; DROP TABLE observation; --", '"; DROP TABLE "user"; --', 'a"b', "a;b", "a,b", "a\nb",
     "a\tb", "\x1b[31mred\x1b[0m", "\x07", "\x9b31m", "\u202egpj", "[red]x[/red]", "[bold", "a\\",
     "=1+1", "+1", "-1", "@x", "'=1", "＝1", "{scan}", "$key", "c0", "v0", "problem", "USER",
+    "::error file=a,line=1::b", " ::set-output name=a::b", "##[command]x", "\\x1b",
     "User", "x" * 65_536, "\ufeffa", "😀", "a/b~c", "%s", " ", "NULL", "*", "\u2028", "\x85",
 )  # fmt: skip
 
@@ -690,7 +691,36 @@ def test_csv_output_runs_no_formula_and_keeps_every_name(
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     cells = [cell for row in [header, *rows] for cell in row]
     assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
-    assert {row[0].removeprefix("'") for row in rows} == set(NAMES)
+    assert {unescaped(row[0].removeprefix("'")) for row in rows} == set(NAMES)
+    assert re.sub(r"[^\n]", "", text) == "\n" * (len(rows) + 1), "a row a line"
+    assert text.replace("\n", "").isprintable()
+
+
+def unescaped(text: str) -> str:
+    escape = re.compile(r"\\(?:\\|[nrt]|x..|u....|U........)")
+    return escape.sub(lambda found: found[0].encode().decode("unicode_escape"), text)
+
+
+@pytest.mark.parametrize("form", ["csv", "table", "json"])
+def test_no_line_of_an_answer_or_a_note_is_a_command_of_a_job(
+    form: str, named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "::error::x.jsonl"
+    log.write_bytes(RECORD)
+    commands = [
+        ["apis", "--db", str(named), "--format", form],
+        ["db", "batches", "--db", str(named), "--format", form],
+        ["ingest", log.name, "--db", str(tmp_path / "y.duckdb"), "--format", form],
+        ["exposure", "--apis", "::error file=a,line=1::b", "--db", str(named), "--format", form],
+        ["exposure", "--apis", "\n::error::no such name", "--db", str(named), "--format", form],
+        ["apis", "--db", "\n::error::no such file", "--format", form],
+    ]
+    with chdir(tmp_path):
+        for command in commands:
+            run(command)
+            for text in capsys.readouterr():
+                assert not re.search(r"(?m)^\s*(::|##\[)", text), (command, text)
+                assert text.replace("\n", "").isprintable(), (command, text)
 
 
 @given(name=st.text(max_size=6) | st.sampled_from(NAMES))

@@ -60,7 +60,7 @@ def folder(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     extra = folder / "extra.jsonl"
     rows = [{"user": f"e{i}", HOSTILE: "x", "planted": f"planted-{i}"} for i in range(30)]
     extra.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run(["ingest", str(extra), "--db", db, "--quiet"]) == 0
+    assert run(["ingest", str(extra), "--as", "planted=", "--db", db, "--quiet"]) == 0
     decision = str(folder / "decision.json")
     options = ["--db", db, "--budget", "0.05", "--candidates", f'{CANDIDATES},"{HOSTILE}"']
     assert run(["decide", *options, "-o", decision, "--quiet"]) == 0

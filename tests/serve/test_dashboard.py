@@ -14,10 +14,9 @@ from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.numbers import percent
-from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
-from tests.served import DashboardService
+from tests.served import DashboardService, routes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -34,12 +34,11 @@ from fpmonitor.private.study import Study, first_ask
 from fpmonitor.private.tokens import token_of
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig
-from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis, randomised_in
 from tests.firefox import SECONDS, Firefox, firefox, wait
-from tests.served import DashboardService
+from tests.served import DashboardService, routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fpmonitor.decide.effort import Effort
+    from fpmonitor.serve.questions import Questions
     from fpmonitor.serve.service import Service
 
 HOME = "http://localhost"
@@ -88,6 +89,12 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 def service_of(client: TestClient) -> Service:
     app: Any = client.app
     found: Service = app.state.service
+    return found
+
+
+def questions_of(client: TestClient) -> Questions:
+    app: Any = client.app
+    found: Questions = app.state.questions
     return found
 
 
@@ -607,7 +614,7 @@ def test_lists_are_told_at_once_while_the_users_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with client_of(with_decision(tmp_path)) as client:
-        service, may_read = service_of(client), threading.Event()
+        service, may_read = questions_of(client), threading.Event()
         really = service._make_explorer
         monkeypatch.setattr(
             service, "_make_explorer", lambda monitor: may_read.wait(30) and really(monitor)
@@ -706,7 +713,7 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
         assert told["state"]["users_now"] == 201
         assert told["allow"] == lists["allow"]
         assert "others have come in since" in client.get("/dashboard/live").text
-        service = service_of(client)
+        service = questions_of(client)
     assert service.lists is not None
     assert [*map(list, service.lists.decision.allow)] == lists["allow"]
 
@@ -787,14 +794,14 @@ def test_a_decision_confirmed_on_some_users_answers_when_others_have_come_in(
             add_user(client)
             client.get("/v1/exposure?apis=Screen.width")
             assert client.portal is not None
-            client.portal.call(partial(service_of(client).explorer, of_now=True))
+            client.portal.call(partial(questions_of(client).explorer, of_now=True))
 
 
 def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others(
     tmp_path: Path,
 ) -> None:
     with client_of(with_decision(tmp_path)) as client:
-        service = service_of(client)
+        service = questions_of(client)
         decision: Any = service.decision
 
         class Held:
@@ -899,7 +906,7 @@ def test_users_of_before_answer_until_all_are_read_again(
     with client_of(config) as client:
         before = users_answered(client)
         add_user(client)
-        service, may_read = service_of(client), threading.Event()
+        service, may_read = questions_of(client), threading.Event()
         really = service._make_explorer
 
         def slowly(monitor: Monitor) -> Any:
@@ -964,7 +971,7 @@ def test_users_who_are_followed_are_those_of_the_file_whatever_others_did_to_it(
         ):
             step()
             assert client.portal is not None
-            explorer = client.portal.call(partial(service_of(client).explorer, of_now=True))
+            explorer = client.portal.call(partial(questions_of(client).explorer, of_now=True))
             copy = shutil.copy(config.db, tmp_path / "copy.duckdb")  # a look at it is a change
             with Monitor(copy) as monitor:
                 users = monitor.population()
@@ -982,7 +989,7 @@ def test_users_of_long_ago_and_counts_that_are_limited_wait_for_those_of_now(
         before = users_answered(client)
         add_user(client)
         if limit is None:
-            monkeypatch.setattr("fpmonitor.serve.service._STALE_SECONDS", 0.0)
+            monkeypatch.setattr("fpmonitor.serve.questions._STALE_SECONDS", 0.0)
         assert users_answered(client) == before + 1
 
 
@@ -994,7 +1001,7 @@ def test_a_database_in_use_is_told_without_its_path(
         raise StoreError(f"{tmp_path} is in use by another process")
 
     with client_of(with_decision(tmp_path)) as client:
-        monkeypatch.setattr(service_of(client), "_make_explorer", in_use)
+        monkeypatch.setattr(questions_of(client), "_make_explorer", in_use)
         answer = client.get("/v1/exposure?apis=Screen.width")
         assert answer.status_code == 503
         assert answer.headers["retry-after"]
@@ -1061,11 +1068,14 @@ def test_counts_of_the_dashboard_and_of_the_address_are_those_of_one_reader(tmp_
 
 def test_metrics_name_routes_and_nothing_else(tmp_path: Path) -> None:
     with client_of(with_decision(tmp_path)) as client:
+        counted = 'fpmonitor_accepted_records_total{kind="observations"} '
+        client.post("/v1/observations", content=lines(range(99), PLANTED), headers=TEXT)
+        assert f"{counted}0.0" in client.get("/metrics").text, "a sender more is told to nobody"
         client.post("/v1/observations", content=lines(range(7), PLANTED), headers=TEXT)
         client.get(f"/v1/exposure?apis={PLANTED}")
         client.get(f"/{PLANTED}")
         text = client.get("/metrics").text
-    assert 'fpmonitor_accepted_records_total{kind="observations"} 7.0' in text
+    assert f"{counted}100.0" in text
     assert 'route="other"' in text
     assert PLANTED not in text
 
@@ -1273,7 +1283,7 @@ def test_a_record_that_cannot_be_stored_leaves_the_others_of_its_segment(tmp_pat
             "Late.a",
             "Late.b",
         ]
-        assert health.json()["refused_bytes"] == len("".join(kept))
+        assert health.json()["refused_bytes"] == 1_000_000, "rounded up"
         again = client.post("/v1/observations", content=of_names("x", ["Late.c"]), headers=TEXT)
         assert again.status_code == 202, "what the database holds is told to nobody who sends"
         assert client.get("/metrics").text.count("fpmonitor_refused_bytes") >= 1
@@ -1357,7 +1367,7 @@ def test_health_is_not_ok_when_nobody_moves_records_any_more(
                 time.sleep(0.02)
             return False
 
-        with service._lock:  # a question that does not end
+        with questions_of(client)._lock:  # a question that does not end
             client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
             assert becomes("waiting")
         assert becomes("ok")
@@ -1430,7 +1440,7 @@ input()
 def test_a_locked_database_is_said_without_its_path_and_its_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpmonitor.serve.service._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("fpmonitor.serve.questions._BUSY_SECONDS", 0.1)
     config = with_decision(tmp_path)
     with client_of(config) as client:
         assert client.get("/healthz").json()["status"] == "ok"

@@ -183,3 +183,19 @@ def test_shares_are_no_weights_even_where_one_is_whole(
     assert "multiply them by the number of users" in said
     with Monitor(tmp_path / "x.duckdb") as monitor:
         assert monitor.batches() == []
+
+
+def test_decision_report_and_screen_say_what_the_columns_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = LOG.select("who", "ip", "userAgent", "hidden")
+    pl.concat([frame, frame.with_columns(pl.col("who") + "b")]).write_csv("log.csv")
+    assert run(["ingest", "log.csv", "--user", "who"]) == 0
+    assert "from 4 columns: 1 API, 1 user, 1 identifier, 1 constant" in capsys.readouterr().err
+    asked = ["decide", "--k", "5", "--budget", "50%", "--setting", "sample", "-o", "d.json"]
+    assert run(asked) == 0
+    told = json.loads(Path("d.json").read_text(encoding="utf-8"))["data"]["account"]
+    assert told == {"API": 1, "user": 1, "identifier": 1, "constant": 1}
+    assert run(["report", "d.json", "-o", "r.html"]) == 0
+    assert "from 4 columns: 1 API, 1 user" in Path("r.html").read_text(encoding="utf-8")

@@ -109,3 +109,29 @@ def test_what_is_no_time_is_rejected_with_its_reason(
     assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
     assert len(times(tmp_path / "db")) == len(TIMES)
     assert NO_TIMES[text] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("form", ["wide", "long"])
+@pytest.mark.parametrize("day", ["2026-03-01", "2026/03/01", "2026-03-01 00:00:00"])
+def test_day_and_time_of_day_in_two_columns_are_one_time(
+    tmp_path: Path, ending: str, form: str, day: str
+) -> None:
+    told = {"api": "A.a", "value": "x"} if form == "long" else {"a": "x"}
+    rows = [{"user": f"u{i}", "day": day, "at": f"10:00:{i:02}.5", **told} for i in range(20)]
+    log = write(tmp_path / f"a.{ending}", rows)
+    db = ["--db", str(tmp_path / "db"), "-q"]
+    assert run(["ingest", log, "--time", "day,at", *db]) == 0
+    assert sorted((time - WHOLE).total_seconds() for time in times(tmp_path / "db")) == [
+        i + 0.5 for i in range(20)
+    ]
+
+
+def test_results_of_libraries_tell_day_and_time_of_day_too(tmp_path: Path) -> None:
+    components = {"platform": {"value": "Linux"}, "timezone": {"value": "UTC"}}
+    log = tmp_path / "a.jsonl"
+    told = {"user": "u", "day": "2026-03-01", "at": "10:00:00", "version": "5.0.0"}
+    log.write_text(json.dumps({**told, "components": components}) + "\n")
+    db = ["--db", str(tmp_path / "db"), "-q"]
+    assert run(["ingest", str(log), "--time", "day, at", *db]) == 0
+    assert times(tmp_path / "db") == [WHOLE]

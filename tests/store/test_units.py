@@ -157,23 +157,23 @@ def test_users_whom_the_log_names_are_users(ingest: Callable[..., Any]) -> None:
     assert "rows" not in told
 
 
-ROWS = [("Win32", f"UA{i % 8}", f"0.{i + 10}") for i in range(60)]
+ROWS = [("Win32", f"UA{i % 8}", f"n{i % 30}") for i in range(60)]
 
 
 def as_csv(rows: Sequence[tuple[str, ...]]) -> str:
-    return "platform,userAgent,percent\n" + "".join(f"{','.join(row)}\n" for row in rows)
+    return "platform,userAgent,note\n" + "".join(f"{','.join(row)}\n" for row in rows)
 
 
 def as_json(rows: Sequence[tuple[str, ...]]) -> str:
-    names = ("platform", "userAgent", "percent")
+    names = ("platform", "userAgent", "note")
     return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
 
 OTHERWISE = {
-    "ignored": ["--user", "row", "--ignore", "percent"],
+    "ignored": ["--user", "row", "--ignore", "note"],
     "a column that names users": ["--user", "userAgent"],
-    "a time": ["--user", "row", "--time", "percent"],
-    "a weight": ["--weight", "percent"],
+    "a time": ["--user", "row", "--time", "note"],
+    "a weight": ["--weight", "note"],
     "a map": ["--columns", "map.toml"],
 }
 
@@ -186,7 +186,7 @@ OTHERWISE = {
 def test_no_row_is_stored_again_under_other_options(
     form: Callable[..., str], how: str, log: str, ingest: Callable[..., Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "map.toml").write_text("ignore = ['percent']\n[columns]\nuser = 'row'\n")
+    (tmp_path / "map.toml").write_text("ignore = ['note']\n[columns]\nuser = 'row'\n")
     assert ingest("a.txt", form(ROWS), "--user", "row")[0] == 0
     name = "b.txt" if "name" in log else "a.txt"
     text: str | bytes = form([*ROWS, *ROWS[:3]]) if "grown" in log else form(ROWS)
@@ -222,8 +222,8 @@ def test_a_table_that_was_replaced_keeps_the_rows_that_it_still_has_whatever_is_
     ingest: Callable[..., Any], tmp_path: Path
 ) -> None:
     assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
-    other = [("MacIntel", "UA9", "0.99"), *ROWS[1:]]
-    code, [batch], _ = ingest("a.csv", as_csv(other), "--user", "row", "--ignore", "percent")
+    other = [("MacIntel", "UA9", "n99"), *ROWS[1:]]
+    code, [batch], _ = ingest("a.csv", as_csv(other), "--user", "row", "--ignore", "note")
     assert (code, batch["stored"]) == (0, 1)
     with Monitor(tmp_path / "x.duckdb") as monitor:
         assert monitor.population().users == len(ROWS) + 1
@@ -233,7 +233,7 @@ def test_forgetting_the_batch_is_the_way_on(ingest: Callable[..., Any], tmp_path
     assert ingest("a.csv", as_csv(ROWS), "--user", "row")[0] == 0
     batch = str(tmp_path / "a.csv")
     assert run(["db", "forget", "--batch", batch, "--db", str(tmp_path / "x.duckdb")]) == 0
-    code, [batch], _ = ingest("a.csv", as_csv(ROWS), "--user", "row", "--ignore", "percent")
+    code, [batch], _ = ingest("a.csv", as_csv(ROWS), "--user", "row", "--ignore", "note")
     assert (code, batch["stored"], batch["apis"]) == (0, 60, 2)
 
 
@@ -324,7 +324,7 @@ def test_a_copy_keeps_who_a_row_is(ingest: Callable[..., Any], tmp_path: Path) -
     copied, folder = str(tmp_path / "y.duckdb"), str(tmp_path / "copy")
     assert run(["db", "copy-out", folder, "--db", str(tmp_path / "x.duckdb")]) == 0
     assert run(["db", "copy-in", folder, "--db", copied]) == 0
-    options = ["--user", "row", "--ignore", "percent", "-q", "--db", copied]
+    options = ["--user", "row", "--ignore", "note", "-q", "--db", copied]
     assert run(["ingest", str(tmp_path / "a.csv"), *options]) == 2
     with Monitor(tmp_path / "y.duckdb") as monitor:
         assert [batch.unit for batch in monitor.batches()] == ["row"]

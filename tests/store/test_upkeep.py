@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -210,3 +215,66 @@ def test_a_file_of_another_duckdb_is_named_with_the_way_out(
     monkeypatch.setattr(Database, "_connect", refuse)
     assert run(["apis", "--db", str(tmp_path / "d.duckdb")]) == 2
     assert "another version of DuckDB" in capsys.readouterr().err
+
+
+# ---- What is deleted is said before
+
+
+def forget_on_terminal(answer: str, *arguments: str) -> tuple[int, str]:
+    """Run the command on a terminal of its own, and answer its question."""
+    main, other = pty.openpty()
+    command = [sys.executable, "-P", "-m", "fpmonitor", "db", "forget", *arguments]
+    process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other)
+    os.write(main, f"{answer}\n".encode())
+    os.close(other)
+    told = b""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(main, 4096):
+            told += part
+    os.close(main)
+    return process.wait(60), told.decode()
+
+
+def test_what_would_be_deleted_is_said_before_and_asked_on_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    rows = [{"user": f"u{i}", "A.a": 1, "time": f"2026-01-{i + 1:02}"} for i in range(20)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def visits() -> int:
+        with Monitor(path) as monitor:
+            return len(monitor.observations())
+
+    on = ("--db", str(path))
+    assert run(["ingest", str(log), *on]) == 0
+    for what in (["--before", "2062-01-01"], ["--batch", str(log)], ["--key", "shop"]):
+        capsys.readouterr()
+        assert run(["db", "forget", *what, "--dry-run", *on]) == 0
+        number = 0 if "--key" in what else 20
+        assert f"this deletes {number} of 20 visits, of {number} users" in capsys.readouterr().err
+        assert visits() == 20
+    code, told = forget_on_terminal("n", "--before", "2062-01-01", *on)
+    assert (code, visits()) == (1, 20), told
+    assert "2026-01-01 to 2026-01-20" in told
+    assert forget_on_terminal("", "--before", "2026-01-06", "--yes", *on)[0] == 0
+    assert visits() == 15
+    assert forget_on_terminal("y", "--before", "2026-01-11", *on)[0] == 0
+    assert visits() == 10
+    assert run(["db", "forget", "--before", "2026-01-16", *on]) == 0, "a script is not asked"
+    assert visits() == 5
+
+
+def test_to_forget_nobody_is_said_with_another_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"user": f"u{i}", "A.a": 1}) + "\n" for i in range(3)))
+    assert run(["ingest", str(log), "--db", str(path)]) == 0
+    for user, code in (("u1", 0), ("u1", 1), ("typo", 1)):
+        monkeypatch.setenv("FPMONITOR_FORGET_USER", user)
+        capsys.readouterr()
+        assert run(["db", "forget", "--user", "--db", str(path)]) == code
+        told = capsys.readouterr().err
+        assert ("nothing is stored of this user" in told) == bool(code)
+        assert user not in told

@@ -1,0 +1,144 @@
+"""What readers ask: a request of one without its connection, and one flight for equal ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from starlette.responses import Response
+
+from fpmonitor.serve.requests import RefusedRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message
+
+_MOST = 32
+_MOST_OF_ONE = 16
+_AGAIN_SECONDS = 5
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question: its address, under which name of the service, who asks, and if in a session."""
+
+    path: str
+    query: bytes
+    scheme: str
+    host: bytes
+    reader: str
+    in_session: bool = False
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The answer to a question."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Answering(Protocol):
+    """What answers questions."""
+
+    async def respond(self, asked: Asked) -> Told:
+        """Answer a reader."""
+
+
+async def respond(app: ASGIApp, asked: Asked) -> Told:
+    """Return the answer of an application to a question."""
+    status, headers, body = 500, list[tuple[bytes, bytes]](), list[bytes]()
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": asked.scheme,
+        "path": asked.path,
+        "raw_path": asked.path.encode(),
+        "root_path": "",
+        "query_string": asked.query,
+        "headers": [(b"host", asked.host)],
+        "server": None,
+        "client": None,
+        "reader": asked.reader,
+        "in_session": asked.in_session,
+    }
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], list(message["headers"])
+        else:
+            body.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return Told(status, headers, b"".join(body))
+
+
+class Flights:
+    """Answers readers: equal questions share one answer, and there are so many at once.
+
+    Parameters
+    ----------
+    answering
+        What answers.
+    state
+        What the answers are about: questions before and after a change are not equal.
+    by_reader
+        Whether those of different readers are not, either, as where counts are limited.
+    """
+
+    def __init__(
+        self, answering: Answering, state: Callable[[], object], *, by_reader: bool
+    ) -> None:
+        self._answering, self._state, self._by_reader = answering, state, by_reader
+        self._flights: dict[tuple[Asked, object], asyncio.Task[Told]] = {}
+        self._of: Counter[str] = Counter()
+
+    async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
+        """Answer a request of a reader.
+
+        Raises
+        ------
+        RefusedRequestError
+            Too many questions are under way, of this reader or of all.
+        StoreError
+            The database cannot be asked now.
+        """
+        asked = Asked(
+            request.url.path,
+            request.scope["query_string"],
+            request.url.scheme,
+            request.url.netloc.encode(),
+            reader if self._by_reader else "",
+            in_session,
+        )
+        name = asked, self._state()
+        flight = self._flights.get(name)
+        if flight is None:
+            if self._of[reader] >= _MOST_OF_ONE:
+                raise RefusedRequestError(429, "too many questions", retry_after=_AGAIN_SECONDS)
+            if len(self._flights) >= _MOST:
+                raise RefusedRequestError(503, "too much at once", retry_after=_AGAIN_SECONDS)
+            flight = self._flights[name] = asyncio.create_task(self._answering.respond(asked))
+            self._of[reader] += 1
+            flight.add_done_callback(partial(self._land, name, reader))
+        told = await asyncio.shield(flight)
+        response = Response(told.body, told.status)
+        response.raw_headers = [*told.headers]
+        return response
+
+    def _land(self, name: tuple[Asked, object], reader: str, flight: asyncio.Task[Told]) -> None:
+        if not flight.cancelled():
+            flight.exception()  # whoever waits is told
+        del self._flights[name]
+        self._of[reader] -= 1
+        if not self._of[reader]:
+            del self._of[reader]

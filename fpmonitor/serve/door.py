@@ -1,0 +1,152 @@
+"""Who may read: the holder of a read token, and the session that the token opened.
+
+Where a read token is configured, the dashboard wants it: in the header `Authorization: Bearer ..`,
+or once in the form at `/login`, which leaves a cookie with a random session and never the token. A
+session ends with its token, and at `/logout`. Without a token, only requests to this machine by its
+own name are answered.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import parse_qs
+
+from starlette.responses import RedirectResponse, Response
+
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.serve.auth import AuthGuard, Refusal, bearer_token
+from fpmonitor.serve.pages import PAGE_HEADERS, page, text_refusal
+from fpmonitor.serve.requests import BodyBudget, RefusedRequestError, read_body, refusal_of, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from fpmonitor.serve.asked import Flights
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+COOKIE = "fpmonitor_session"
+SESSION_SECONDS = 12 * 3600
+_FORM_BYTES = 4096
+_FORM_TYPES = ("application/x-www-form-urlencoded", "")
+_SESSIONS = 1000
+
+
+class Readers(Protocol):
+    """Who has a read token."""
+
+    @property
+    def wants_read_token(self) -> bool:
+        """Whether a read token is configured."""
+
+    def reader_of(self, token: str) -> str | None:
+        """Name of whoever has a token; null for no such token."""
+
+    def is_reader(self, name: str) -> bool:
+        """Whether a name still has a token."""
+
+
+class Door:
+    """Lets in who may read, and asks for them."""
+
+    def __init__(self, readers: Readers, flights: Flights) -> None:
+        self._readers, self._flights = readers, flights
+        self._sessions: dict[str, tuple[float, str]] = {}
+        self._room = BodyBudget()
+
+    def _reader(self, request: Request) -> str | Refusal:
+        """Name of who may read, `local` where there is no token; or why not."""
+        readers = self._readers
+        reader = readers.reader_of(bearer_token(request))
+        is_token = (lambda _: reader is not None) if readers.wants_read_token else None
+        return AuthGuard(is_token, name="read token").refusal(request) or reader or "local"
+
+    def refusal(self, request: Request) -> Refusal | None:
+        """Return why a request of a program may read nothing; null where it may."""
+        found = self._reader(request)
+        return found if isinstance(found, Refusal) else None
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Answer programs that may read."""
+
+        async def guarded(request: Request) -> Response:
+            refusal = self.refusal(request)
+            return await handler(request) if refusal is None else refused(*refusal)
+
+        return guarded
+
+    async def for_programs(self, request: Request) -> Response:
+        """Answer a program."""
+        reader = self._reader(request)
+        if isinstance(reader, Refusal):
+            return refused(*reader)
+        try:
+            return await self._flights.answer(request, reader)
+        except RefusedRequestError as error:
+            return refused(error.status, str(error), error.headers)
+        except FpmonitorError as error:
+            return refused(*refusal_of(error))
+
+    async def for_people(self, request: Request) -> Response:
+        """Answer a browser; one without a token is sent to the form."""
+        of_session = self._reader_of_session(request)
+        reader = of_session or self._reader(request)
+        if isinstance(reader, Refusal):
+            is_for_token = reader.status == 401 and not request.headers.get("authorization")
+            if is_for_token and request.url.path == "/":
+                return RedirectResponse("/login", status_code=303, headers=PAGE_HEADERS)
+            return text_refusal(*reader)
+        try:
+            return await self._flights.answer(request, reader, in_session=bool(of_session))
+        except RefusedRequestError as error:
+            return text_refusal(error.status, str(error), error.headers)
+        except FpmonitorError as error:
+            return text_refusal(*refusal_of(error))
+
+    async def login(self, request: Request) -> Response:
+        """Form for the token; the right one opens a session."""
+        if request.method == "GET":
+            return page("login.html", wrong=False)
+        try:
+            with self._room.one() as room:
+                body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
+        except RefusedRequestError as error:
+            return text_refusal(error.status, str(error), error.headers)
+        fields = parse_qs(body.decode("utf-8", errors="replace"))
+        reader = self._readers.reader_of(fields.get("token", [""])[0])
+        if reader is None:
+            return page("login.html", status=401, wrong=True)
+        answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)
+        answer.set_cookie(
+            COOKIE,
+            self._new_session(reader),
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        self._sessions.pop(request.cookies.get(COOKIE, ""), None)
+        answer = RedirectResponse("/login", status_code=303, headers=PAGE_HEADERS)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    def _reader_of_session(self, request: Request) -> str:
+        # Random 256 bits: what the time of a lookup reveals is of no use.
+        end, reader = self._sessions.get(request.cookies.get(COOKIE, ""), (0.0, ""))
+        return reader if end > time.monotonic() and self._readers.is_reader(reader) else ""
+
+    def _new_session(self, reader: str) -> str:
+        now = time.monotonic()
+        alive = {name: one for name, one in self._sessions.items() if one[0] > now}
+        self._sessions = dict(list(alive.items())[-_SESSIONS + 1 :])
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = now + SESSION_SECONDS, reader
+        return session

@@ -1,0 +1,126 @@
+"""Pages: their templates, and the scripts and styles that browsers load."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import markupsafe
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from fpmonitor.decide.guarantee import who_was_drawn
+from fpmonitor.render.answers import WORDS_OF_APIS
+from fpmonitor.render.decisions import bounds, counted, headline, tolerance
+from fpmonitor.render.html import chips
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.svg import chart_style
+from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
+from fpmonitor.unit import spoken
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_YEAR = 31_536_000
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def static_routes() -> list[Route]:
+    """Addresses of scripts and styles, which are nobody's secret."""
+    return [
+        *(Route(f"/dashboard/{name}", partial(_static, name)) for name in _STATIC),
+        *(Route(f"/v1/{name}", partial(_script, name)) for name in SCRIPTS),
+    ]
+
+
+def text_refusal(status: int, text: str, more: dict[str, str] | None = None) -> Response:
+    """Return an error as a line of text."""
+    return PlainTextResponse(text + "\n", status_code=status, headers=PAGE_HEADERS | (more or {}))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("fpmonitor.serve")
+    templates = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    templates.globals |= {
+        "percent": percent,
+        "headline": headline,
+        "bounds": bounds,
+        "counted": counted,
+        "who_was_drawn": who_was_drawn,
+        "tolerance": tolerance,
+        "chips": chips,
+        "words_of_apis": WORDS_OF_APIS,
+    }
+    templates.filters["breakable"] = _breakable
+    return templates
+
+
+def _breakable(api: str) -> markupsafe.Markup:
+    """Name of an API that narrow screens break at its dots."""
+    return markupsafe.Markup("<wbr>").join(re.split(r"(?<=[.#])", api))
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> Response:
+    """Return a template, filled."""
+    text = _templates().get_template(template).render(style=static_path("dashboard.css"), **values)
+    if overview := values.get("overview"):
+        text = spoken(text, overview.unit)
+    return HTMLResponse(
+        text, status_code=status, headers=PAGE_HEADERS | {"Cache-Control": "no-store"}
+    )
+
+
+_STATIC = {"dashboard.css": "text/css", "dashboard.js": "text/javascript"}
+
+
+@cache
+def _static_file(name: str) -> Script:
+    content = (resources.files("fpmonitor.serve") / "static" / name).read_bytes()
+    if name.endswith(".css"):
+        content += chart_style().encode()
+    return Script(name, content)
+
+
+def static_path(name: str) -> str:
+    """Address of a script or style, which names its content."""
+    return f"/dashboard/{name}?v={_static_file(name).version}"
+
+
+async def _static(name: str, request: Request) -> Response:
+    return _cached(_static_file(name), _STATIC[name], request, PAGE_HEADERS)
+
+
+async def _script(name: str, request: Request) -> Response:
+    """Serve a script to pages of any origin, which check its integrity."""
+    headers = {
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return _cached(script_named(name), "text/javascript", request, headers)
+
+
+def _cached(file: Script, kind: str, request: Request, headers: dict[str, str]) -> Response:
+    """Return a file; under an address that names its content, it may be cached without a limit."""
+    tag = f'"{hashlib.sha256(file.content).hexdigest()}"'
+    named = request.query_params.get("v") == file.version
+    caching = f"public, max-age={_YEAR}, immutable" if named else "no-cache"
+    headers = headers | {"ETag": tag, "Cache-Control": caching}
+    known = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
+    if known & {tag, f"W/{tag}", "*"}:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, media_type=f"{kind}; charset=utf-8", headers=headers)

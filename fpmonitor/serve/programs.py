@@ -1,0 +1,99 @@
+"""Answers to programs: JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response
+
+from fpmonitor.answers.counted import counted_answer
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.serve.requests import HEADERS, refusal_of, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from fpmonitor.serve.questions import Questions
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+PROGRAMS = ("/v1/gate", "/v1/decision", "/v1/exposure")
+_MOST_APIS = 200
+
+
+class Programs:
+    """Answers questions, except where an answer would reveal fewer than k users."""
+
+    def __init__(self, service: Questions) -> None:
+        self._service = service
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """What answers at each address; `reader` of the scope says who asks."""
+        found = (self.gate, self.decision, self.exposure)
+        return {path: _answered(handler) for path, handler in zip(PROGRAMS, found, strict=True)}
+
+    async def decision(self, request: Request) -> Response:
+        """Tell the decision, with its newest lists."""
+        del request
+        if self._service.decision is None:
+            return refused(404, "no decision is served")
+        return JSONResponse(await self._service.listed(), headers=HEADERS)
+
+    async def gate(self, request: Request) -> Response:
+        """Answer as `fpmonitor gate`."""
+        if self._service.decision is None:
+            return refused(404, "no decision is served")
+        want = _names(request, "want")
+        if not want:
+            return refused(400, "want: name at least one API")
+        answer = await self._service.answer_gate([*_names(request, "have"), *want])
+        return JSONResponse(answer, headers=HEADERS)
+
+    async def exposure(self, request: Request) -> Response:
+        """Tell the exposure of some APIs."""
+        apis = _names(request, "apis")
+        if not 0 < len(apis) <= _MOST_APIS:
+            return refused(400, f"apis: name between 1 and {_MOST_APIS} APIs")
+        of_now = self._service.limits_counts  # what is counted names the users
+        explorer = await self._service.explorer(of_now=of_now)
+        if explorer.users < explorer.k:
+            return refused(503, f"fewer than {explorer.k} users")
+        found = await asyncio.to_thread(explorer.explore, apis)
+        reader = request.scope["reader"]
+        reason = await self._service.refusal_of_count(reader, counted_answer(found.apis, explorer))
+        if reason:
+            return refused(403, reason)
+        answer = {
+            "apis": list(found.apis),
+            "users": explorer.users,
+            "k": explorer.k,
+            "population": explorer.population,
+            "delta": explorer.delta,
+            "empirical": found.empirical,
+            "suppressed": found.suppressed,
+            "unbiased": found.unbiased,
+            "lower": found.lower,
+            "upper": found.upper,
+            "masked": list(found.masked),
+        }
+        return JSONResponse(answer, headers=HEADERS)
+
+
+def _answered(handler: Handler) -> Handler:
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except FpmonitorError as error:
+            return refused(*refusal_of(error))
+
+    return answered
+
+
+def _names(request: Request, parameter: str) -> list[str]:
+    """Names of APIs, separated by commas or in several parameters."""
+    given = request.query_params.getlist(parameter)
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]

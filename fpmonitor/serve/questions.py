@@ -1,0 +1,395 @@
+"""The database of a service: questions to it, the decision that it serves, and what it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fpmonitor.answers.decide import question_of
+from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.decision import ApiSet
+from fpmonitor.decide.files import read_decision
+from fpmonitor.disclosure import Audience, check_users
+from fpmonitor.errors import (
+    BusyError,
+    FpmonitorError,
+    InputError,
+    UndecidableError,
+    UnknownNameError,
+)
+from fpmonitor.monitor import Monitor
+from fpmonitor.population.kept_spectra import KeptSpectra
+from fpmonitor.population.sample import HeldUsers
+from fpmonitor.question import Question
+from fpmonitor.release.stored import count_answers
+from fpmonitor.safe_files import beside
+from fpmonitor.serve.lists import Lists, UsersOfNow
+from fpmonitor.serve.log import log
+from fpmonitor.serve.moving import Moved, move_segment, names_of_keys
+from fpmonitor.serve.overview import DEFAULT_K
+from fpmonitor.store.files import Patience
+from fpmonitor.store.followed import Follower
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision, Verdict
+    from fpmonitor.population.exposure_index import ExposureIndex
+    from fpmonitor.serve.config import ServeConfig
+
+Answer = TypeVar("Answer")
+_BUSY_SECONDS = 10.0
+_STALE_SECONDS = 60.0
+_WATCHED = 49  # sets asked for last, which are counted with each batch beside the recommended one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Users in memory: of which state of the database, after how many changes of others, when."""
+
+    state: object
+    others: int
+    at: float
+    explorer: ExposureIndex
+
+
+class NoCandidateError(UnknownNameError):
+    """No log holds a candidate of the decision, of users who are not too few to be told of."""
+
+    def __init__(self, unknown: UnknownNameError, users: int) -> None:
+        FpmonitorError.__init__(self, unknown.message, hint=unknown.hint)
+        self.users = users
+
+
+class Questions:
+    """What answers from the database, and stores in it; only one of a service has it open.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    key_file
+        Holds the key of an encrypted database.
+
+    Raises
+    ------
+    InputError
+        No such decision.
+    """
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        *,
+        key_file: Path | None = None,
+    ) -> None:
+        self.config = config
+        self._key_file = key_file
+        self.decision: Decision | None = None
+        if config.decision is not None:
+            self.decision = read_decision(config.decision)
+            if config.source and self.decision.source not in {None, config.source}:
+                raise InputError(
+                    f"{config.decision} is about the source {self.decision.source}, and `source` "
+                    f"is {config.source}",
+                    hint="decide again with the source of the settings, or leave `source` out",
+                )
+        self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
+        self.lists: Lists | None = None
+        if self.decision is not None:
+            self.lists = Lists(
+                self.decision, lambda reason: log("lists", reason=reason), self._kept
+            )
+        self._lock = threading.Lock()
+        self._held: _Held | None = None
+        self._judge: tuple[int, Judge] | None = None  # and of how many users
+        self._asked_at = -math.inf
+        self._reading: asyncio.Task[_Held] | None = None
+        self._seen = self._state()
+        self._is_held, self._others = False, 0
+        self._follower = Follower()
+
+    @property
+    def limits_counts(self) -> bool:
+        """Whether a reader may have so many exact counts."""
+        return self.config.query_limit is not None
+
+    @property
+    def history_path(self) -> Path:
+        """Where readings of the recommended set are kept."""
+        return self.config.spool_folder / "history.jsonl"
+
+    async def ask(self, question: Callable[[Monitor], Answer]) -> Answer:
+        """Put a question to the monitor, off the event loop."""
+        return await asyncio.to_thread(self.ask_now, question)
+
+    def ask_now(self, question: Callable[[Monitor], Answer]) -> Answer:
+        """Put a question to the monitor; the database is open only meanwhile.
+
+        Raises
+        ------
+        StoreError
+            Another program has had the database open for ten seconds.
+        """
+        with self._lock:
+            try:
+                with self._opened() as monitor:
+                    others = self.changes_of_others()
+                    if others != self._others:
+                        self._others, self._follower = others, Follower()
+                    self._is_held, monitor.follower = True, self._follower
+                    return question(monitor)
+            finally:
+                if self._is_held:
+                    self._seen, self._is_held = self._state(), False
+
+    def changes_of_others(self) -> int:
+        """Count how often other programs were seen to change the database.
+
+        What was read before such a change may hold users who were forgotten by it.
+        """
+        return self._others + (not self._is_held and self._seen != self._state())
+
+    async def refusal_of_count(self, reader: str, name: str) -> str:
+        """Count the answer of this name for its reader; say why not, where it is one too many."""
+        limit = self.config.query_limit
+        if limit is None:
+            return ""
+        asked = await self.ask(
+            lambda monitor: count_answers(
+                monitor.database, monitor.population(), reader, [name], limit=limit
+            )
+        )
+        if asked.verdict == "refuse":
+            return f"{asked.answered} of {asked.limit} exact counts were answered"
+        return ""
+
+    def _opened(self) -> Monitor:
+        return Monitor(
+            self.config.db,
+            window=Window(source=self.config.source),
+            audience=Audience.OTHERS,
+            key_file=self._key_file,
+            patience=Patience(_BUSY_SECONDS),
+        )
+
+    async def explorer(self, *, of_now: bool = False) -> ExposureIndex:
+        """Hold the users in memory for the question of the decision, or k = 10.
+
+        After new ones have arrived, the users read before answer while all are read again in the
+        background: for a minute at most, and never with `of_now`, nor once another program has
+        changed the database.
+        """
+        others, state, held = self.changes_of_others(), self._state(), self._held
+        self._asked_at = time.monotonic()
+        if held is not None and held.state == state:
+            return held.explorer
+        reading = self._begin_reading(state, others)
+        if (
+            of_now
+            or held is None
+            or held.others != others
+            or time.monotonic() > held.at + _STALE_SECONDS
+        ):
+            held = await asyncio.shield(reading)
+        return held.explorer
+
+    def _begin_reading(self, state: object, others: int) -> asyncio.Task[_Held]:
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(state, others))
+            self._reading.add_done_callback(_log_failure)
+        return self._reading
+
+    async def answer_gate(self, apis: Sequence[str]) -> dict[str, Any]:
+        """Answer the gate; from the users in memory what the decision file does not settle."""
+        decision = self.decision
+        if decision is None:
+            return {}
+        wanted = sorted(decision.named(apis))
+        try:
+            explorer = await self.explorer()
+        except (UndecidableError, NoCandidateError) as error:
+            if isinstance(error, UndecidableError) or decision.looked_at_once:
+                return decision.answer(wanted) | {"users": decision.users}
+            told = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
+            if told["verdict"] == "unknown":
+                reason = f"{error.users:,} users, and no log holds any of the candidates"
+                return told | {"reason": reason, "users": error.users}
+            return told | {"users": decision.users}
+        return await self.judged(wanted, explorer)
+
+    async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
+        """Answer as the gate does on the users of an explorer; nothing without a decision.
+
+        Sets are judged by what others are told of their spectra. Where exact counts are limited,
+        these are sets of the list alone; and where the users of the decision were looked at once,
+        for good, its file answers.
+        """
+        decision = self.decision
+        if decision is None:
+            return {}
+        is_same = explorer.seal == decision.digest
+        if decision.looked_at_once and not is_same:
+            return decision.answer(apis) | {"users": decision.users}
+        wanted = decision.named(apis)
+        if not (is_same or self.limits_counts):
+            self._watch(explorer.named(wanted))
+
+        def judge(members: ApiSet) -> Verdict:
+            named = explorer.named(members)
+            told = explorer.sample.told(named)
+            return self._judge_of(decision, explorer).verdict(len(named), told.most, told.least)
+
+        def answer() -> dict[str, Any]:
+            if is_same:
+                settled = self.limits_counts or decision.confirmation is not None
+                return decision.answer(wanted, None if settled else judge)
+            return decision.answer_of_now(
+                wanted, judge, users=explorer.users, only_listed=self.limits_counts
+            )
+
+        return await asyncio.to_thread(answer) | {"users": explorer.users}
+
+    def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
+        users, kept = explorer.users, self._judge  # looked at once: other threads change it
+        if kept is None or kept[0] != users:
+            kept = self._judge = users, Judge.of(decision, users)
+        return kept[1]
+
+    def _watch(self, apis: ApiSet) -> None:
+        """Count a set anew with each batch from now on, in place of that asked for longest ago."""
+        self._watched.pop(apis, None)
+        self._watched[apis] = None
+        while len(self._watched) > _WATCHED:
+            del self._watched[next(iter(self._watched))]
+
+    async def _read(self, state: object, others: int) -> _Held:
+        at = time.monotonic()
+        explorer = await self.ask(self._make_explorer)
+        held = self._held = _Held(state, others, at, explorer)
+        source, seal = explorer.sample.source, explorer.seal
+        if self.lists is None:
+            return held
+        if self.limits_counts or not isinstance(source, HeldUsers):
+            self.lists.see(seal, at)
+        else:
+            columns = self._kept.columns  # of these users, as nobody else reads meanwhile
+            users = UsersOfNow(source=source.source, columns=columns, seal=seal, read=at)
+            self.lists.follow(users)
+        return held
+
+    async def stop_reading(self) -> None:
+        """Read users and search lists no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+        if self.lists is not None:
+            await self.lists.stop()
+
+    async def listed(self) -> dict[str, Any]:
+        """Return the decision with the newest lists, and `state`; nothing without a decision.
+
+        At once: users who have come in are read in the background.
+        """
+        if self.lists is None:
+            return {}
+        others, held, is_read = self.changes_of_others(), self._held, self._is_read
+        self._asked_at = time.monotonic()
+        if not is_read:
+            self._begin_reading(self._state(), others)
+        users = None if held is None or held.others != others else held.explorer.users
+        told_state = self.lists.state(users, is_read=is_read)
+        told = self.lists.decision.to_json()
+        if self.lists.decision is not self.decision:
+            # The digest of the data would tell others of a change of fewer than k users.
+            content = json.dumps(told | {"data": {"users": told["data"]["users"]}, "seconds": 0})
+            told["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
+        return told | {"state": told_state}
+
+    @property
+    def words_of_lists(self) -> str | None:
+        """Of which users the lists of the decision are; null without a decision."""
+        return None if self.lists is None else self.lists.words(is_read=self._is_read)
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether users were read, and nothing came in since."""
+        return self._held is not None and self._held.state == self._state()
+
+    def _state(self) -> object:
+        return state_of(self.config.db)
+
+    def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
+        decision = self.decision
+        if decision is None:
+            users = monitor.population()
+            return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))
+        users = monitor.population_as(decision)
+        check_users(users.users, decision.policy.k)
+        try:
+            explorer = users.index(
+                question_of(decision),
+                decision.policy.candidates,
+                kept=self._kept,
+                sets=[decision.recommended, *self._watched],
+            )
+        except UnknownNameError as error:  # of candidates, single ones count as absent
+            raise NoCandidateError(error, users.users) from error
+        is_judged = not (self.limits_counts or decision.looked_at_once)
+        if is_judged and explorer.seal != decision.digest:
+            self._judge_of(decision, explorer)
+        return explorer
+
+    # ---- From the spool to the database
+
+    async def move(self, segment: Path) -> list[Moved]:
+        """Store a segment of the spool.
+
+        Raises
+        ------
+        StoreError
+            The database cannot take it now.
+        """
+        spool = self.config.spool_folder
+        return await self.ask(partial(move_segment, segment=segment, spool=spool))
+
+    async def look(self) -> int:
+        """Read what is asked for and has changed; count the changes of other programs."""
+        held, state = self._held, self._state()
+        is_asked = time.monotonic() < self._asked_at + _STALE_SECONDS
+        if held is not None and held.state != state and is_asked:
+            self._begin_reading(state, self.changes_of_others())
+        if self._seen != self._state():  # others have changed the file, or put another there
+            with suppress(BusyError):
+                await self.ask(lambda _: None)
+        return self._others
+
+    async def names(self) -> dict[str, set[str]]:
+        """Names of APIs that the database has by each key; errors as of `ask_now`."""
+        return await self.ask(names_of_keys)
+
+
+def state_of(db: Path) -> object:
+    """Say what changes when a database does."""
+    found = []
+    for path in (db, *beside(db, ".wal")):
+        with suppress(OSError):
+            status = path.stat()
+            found.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+def _log_failure(reading: asyncio.Task[_Held]) -> None:
+    error = None if reading.cancelled() else reading.exception()
+    if error is not None:
+        log("not read", reason=type(error).__name__)

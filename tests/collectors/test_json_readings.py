@@ -1,0 +1,62 @@
+"""JSON lines are read as columns of DuckDB, and where those cannot hold them by pointers: alike."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.collectors import json_lines
+from fpmonitor.collectors.tables import Column, Table
+from fpmonitor.duckdb_connection import in_memory
+from fpmonitor.logs.log_file import LogFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+value = st.recursive(
+    st.sampled_from(
+        ["", "x", "null", "ä\n", '"', "1.0", 1, 1.0, 2.5, 1e22, -0.0, True, None, 10**18]
+    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("pq"), inner),
+    max_leaves=4,
+)
+record = st.fixed_dictionaries(
+    {"user": st.sampled_from(["u", 1, None, "ü"])},
+    optional={"a": value, "b.c": value, "d": st.dictionaries(st.sampled_from(["e", "f g"]), value)},
+)
+line = st.one_of(record.map(json.dumps), st.sampled_from(["", "{broken", "[1]", '"x"', "{}"]))
+
+
+def cells(table: Table, texts: list[Column], values: list[Column]) -> list[tuple[Any, ...]]:
+    listed = [
+        *(table.text[column] for column in texts),
+        *(table.value[column] for column in values),
+    ]
+    with in_memory() as connection:
+        return connection.execute(f"SELECT {', '.join(listed)} FROM {table.relation}").fetchall()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(lines=st.lists(line, min_size=1, max_size=6))
+def test_both_ways_of_reading_find_the_same(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    log = LogFile(path, "a")
+    texts = [Column("user")]
+    values = [column for column in json_lines.survey(log, set()) if column not in texts]
+    typed = json_lines.read_table([log], texts, values)
+    picked = json_lines.read_table([log], texts, values, with_whole=True)
+    assert typed.relation != picked.relation
+    assert cells(typed, texts, values) == cells(picked, texts, values)
+
+
+def test_names_that_differ_in_case_alone_are_read_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"user":"u","A":1,"a":2,"b":{"C":3,"c":null}}\n')
+    log = LogFile(path, "a")
+    values = [Column("A"), Column("a"), Column("b").within("C"), Column("b").within("c")]
+    table = json_lines.read_table([log], [Column("user")], values)
+    assert cells(table, [Column("user")], values) == [("u", "1", "2", "3", None)]

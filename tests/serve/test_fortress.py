@@ -1,0 +1,317 @@
+"""Strangers, senders and readers of a running service learn and take only what is theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
+from fpmonitor.serve.keys import add_key, remove_key
+from tests.running import Running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLATFORMS = ("Win32", "MacIntel", "Linux x86_64", "iPhone")
+SLOW = "flush_seconds = 3600\n"
+RARE = "FontFaceSet.check#Acme Corp Internal Sans"
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with Running(tmp_path, "page", "backend") as service:
+        yield service
+
+
+def named(names: Iterator[str] | list[str], user: str = "e") -> str:
+    return "\n".join(json.dumps({"user": user, "api": name, "value": 1}) for name in names)
+
+
+# ---- What strangers and senders are told
+
+
+def test_strangers_are_told_whether_records_are_taken_and_no_figure(tmp_path: Path) -> None:
+    """Nor is a reader told the length of what one sender sends."""
+    with Running(tmp_path, "page", settings=SLOW) as service:
+        seen, figures = set(), set()
+        for number in range(12):
+            record = {"user": f"u{number}", "api": "A.a", "value": random.choice(PLATFORMS)}
+            assert service.post(record, "page").status_code == 202
+            seen.add(service.get("/healthz").text)
+            assert service.get("/healthz", headers={"authorization": "Bearer x"}).text in seen
+            figures.add(service.get("/healthz", "ann").text)
+            text = service.get("/metrics", "ann").text
+            lines = [one for one in text.splitlines() if one.startswith("fpmonitor_")]
+            of_senders = [one for one in lines if "route" not in one or "observations" in one]
+            figures.add("\n".join(one for one in of_senders if "_created" not in one))
+        assert seen == {'{"status":"ok"}'}
+        assert len(figures) == 2, "one of each kind: a sender more changes nothing"
+
+
+@pytest.mark.parametrize("how", ["planted", "sent by another key", "nobody"])
+def test_no_answer_to_a_sender_depends_on_what_others_have(tmp_path: Path, how: str) -> None:
+    if how == "planted":
+        with Monitor(tmp_path / "s.duckdb", create=True) as monitor:
+            log = tmp_path / "log.jsonl"
+            log.write_text(json.dumps({"user": "v", RARE: True, "Screen.width": 1}) + "\n")
+            monitor.ingest([log])
+    with Running(tmp_path, "page", "backend", settings="max_names = 40\n") as service:
+        if how == "sent by another key":
+            assert (
+                service.post({"user": "v", "api": RARE, "value": True}, "backend").status_code
+                == 202
+            )
+            service.settled()
+        answers = [service.post(named([f"j{i}" for i in range(50)]), "page").json()]
+        answers += [
+            (answer.status_code, answer.json())
+            for name in (RARE, "j1", "Other.name", "Navigator.platform")
+            for answer in [service.post({"user": "e", "api": name, "value": True}, "page")]
+        ]
+    refused = {"error": "too many API names for this key"}
+    taken = {"accepted": 1, "refused": 0}
+    assert answers == [
+        {"accepted": 40, "refused": 10},
+        (403, refused),
+        (202, taken),
+        (403, refused),
+        (202, taken),
+    ]
+
+
+def test_names_are_counted_beyond_a_restart_and_given_back_by_forgetting(tmp_path: Path) -> None:
+    with Running(tmp_path, "page", "backend", settings="max_names = 30\n") as service:
+        assert service.post(named([f"a{i}" for i in range(30)]), "page").json()["refused"] == 0
+        for kill in (False, True, False):
+            service.stop(kill=kill)
+            service.start()
+            service.settled()
+            time.sleep(1)
+            assert service.post(named(["new"]), "page").status_code == 403
+            assert service.post(named(["a7"]), "page").status_code == 202
+        assert service.post(named(["b"]), "backend").status_code == 202
+        service.settled()
+        assert (
+            run(
+                [
+                    "--wait",
+                    "30",
+                    "db",
+                    "forget",
+                    "--key",
+                    "page",
+                    "--yes",
+                    "--quiet",
+                    "--db",
+                    str(service.config.db),
+                ]
+            )
+            == 0
+        )
+        end = time.monotonic() + 20
+        while service.post(named(["new"]), "page").status_code != 202:
+            assert time.monotonic() < end, "what was forgotten is not given back"
+            time.sleep(0.2)
+
+
+def test_several_keys_cannot_use_up_the_names_of_a_database(tmp_path: Path) -> None:
+    keys = [f"p{i}" for i in range(5)]
+    with Running(tmp_path, *keys, "honest") as service:
+        for key in keys:
+            for part in range(3):
+                sent = named([f"{key}-{part}-{i}" for i in range(400)])
+                assert service.post(sent, key).status_code in {202, 403}
+        fine = named(["Navigator.hardwareConcurrency", *(f"mine{i}" for i in range(300))], "h")
+        assert service.post(fine, "honest").json() == {"accepted": 301, "refused": 0}
+        service.settled()
+        assert service.health() == "ok"
+    with Monitor(tmp_path / "s.duckdb") as monitor:
+        told = {row[1] for row in monitor.observations()}
+    assert {"mine299", "Navigator.hardwareConcurrency"} <= told
+
+
+@pytest.mark.parametrize("header", ["user-agent", "accept-language"])
+def test_a_header_is_kept_once_for_a_request_and_a_full_key_harms_no_other(
+    tmp_path: Path, header: str
+) -> None:
+    settings = f'headers = ["{header}"]\nmax_spool_bytes = 400_000\n{SLOW}'
+    with Running(tmp_path, "page", "backend", settings=settings) as service:
+        record = {"api": "a", "value": 1}
+        body = "\n".join(json.dumps(record | {"user": f"{i:x}"}) for i in range(2000))
+
+        def sent(key: str, content: str) -> int:
+            headers = {header: "x" * 15_000, "content-type": "text/plain"}
+            return service.request(
+                "POST", "/v1/observations", key=key, content=content, headers=headers
+            ).status_code
+
+        assert sent("page", body) == 202
+        size = sum(one.stat().st_size for one in service.config.spool_folder.glob("*"))
+        assert size < 3 * len(body)
+        statuses = [sent("page", body) for _ in range(8)]
+        assert statuses[-1] == 429
+        assert sent("backend", body) == 202
+        assert service.health() == "ok"
+
+
+# ---- Keys and sessions
+
+
+def test_removed_keys_stop_at_once_and_added_ones_begin(running: Running) -> None:
+    record = {"user": "u", "api": "A.a", "value": 1}
+    client = running.client
+    login = client.post(
+        f"{running.address}/login", data={"token": running.keys["ann"]}, follow_redirects=False
+    )
+    assert login.status_code == 303
+    assert client.get(f"{running.address}/dashboard/apis").status_code in {200, 503}
+    keys = running.config.keys_file
+    remove_key(keys, "write", "page")
+    assert running.post(record, "page").status_code == 401
+    assert running.post(record, "backend").status_code == 202
+    running.keys["new"] = add_key(keys, "write", "new")
+    assert running.post(record, "new").status_code == 202
+    remove_key(keys, "read", "ann")
+    assert running.get("/metrics", "ann").status_code == 401
+    assert client.get(f"{running.address}/dashboard/apis").status_code == 401, "the session ends"
+    for path in ("/metrics", "/", "/v1/gate?want=a"):
+        assert running.get(path).status_code in {401, 303}, "without any token nobody reads"
+    keys.write_text("damaged")
+    assert running.post(record, "backend").status_code == 401
+
+
+def test_a_session_ends_when_its_reader_logs_out(running: Running) -> None:
+    client, address = running.client, running.address
+    client.post(f"{address}/login", data={"token": running.keys["ann"]}, follow_redirects=False)
+    cookie = dict(client.cookies)
+    assert client.get(f"{address}/dashboard/apis").status_code in {200, 503}
+    assert client.post(f"{address}/logout", follow_redirects=False).status_code == 303
+    assert not dict(client.cookies)
+    again = running.get(
+        "/dashboard/apis", headers={"cookie": f"fpmonitor_session={cookie['fpmonitor_session']}"}
+    )
+    assert again.status_code == 401
+
+
+# ---- Another program has the database; the process that answers ends
+
+HOLD = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print(1, flush=True)
+input()
+"""
+
+
+def test_records_are_taken_before_the_database_is_free(tmp_path: Path) -> None:
+    with Monitor(tmp_path / "s.duckdb", create=True):
+        pass
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "s.duckdb")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with Running(tmp_path, "page") as service:
+            for number in range(5):
+                record = {"user": f"u{number}", "api": "A.a", "value": 1}
+                assert service.post(record, "page").status_code == 202
+            holder.communicate("\n")
+            service.settled()
+            assert service.health() == "ok"
+    with Monitor(tmp_path / "s.duckdb") as monitor:
+        assert monitor.population().users == 5
+
+
+def children(process: int) -> list[int]:
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(one) for one in text.split()]
+
+
+def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running) -> None:
+    rng, sent = random.Random(3), 0
+    for _ in range(6):
+        for below in children(running.process.pid):
+            os.kill(below, signal.SIGKILL)
+        for _ in range(rng.randrange(1, 20)):
+            record = {"user": f"u{sent}", "api": "A.a", "value": sent}
+            assert running.post(record, "backend").status_code == 202
+            sent += 1
+        time.sleep(rng.uniform(0, 1.5))
+    running.settled()
+    assert running.health() == "ok"
+    assert running.get("/v1/exposure?apis=A.a", "ann").json()["users"] == sent
+    below = children(running.process.pid)
+    running.stop(kill=True)
+    end = time.monotonic() + 10
+    while any(Path(f"/proc/{one}").exists() for one in below):
+        assert time.monotonic() < end, "it outlives the service"
+        time.sleep(0.05)
+    with duckdb.connect(str(running.config.db), read_only=True) as database:
+        assert database.execute("SELECT count(*) FROM observation").fetchall() == [(sent,)]
+
+
+def test_equal_questions_share_an_answer_and_there_is_a_bound(running: Running) -> None:
+    users = [
+        {"user": f"u{i}", "api": f"A.a{j}", "value": i % 3} for i in range(60) for j in range(8)
+    ]
+    assert running.post("\n".join(map(json.dumps, users)), "backend").status_code == 202
+    running.settled()
+    statuses: list[int] = []
+
+    def ask(query: str) -> None:
+        statuses.append(running.get(f"/v1/exposure?apis={query}", "ann").status_code)
+
+    def together(queries: list[str]) -> set[int]:
+        statuses.clear()
+        threads = [threading.Thread(target=ask, args=(query,)) for query in queries]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return set(statuses)
+
+    assert together(["A.a0,A.a1"] * 40) == {200}
+    different = [",".join(f"A.a{j}" for j in range(8) if i >> j & 1) for i in range(1, 60)]
+    assert together(different) <= {200, 429, 503}
+    assert running.post({"user": "x", "api": "A.a0", "value": 1}, "page").status_code == 202
+
+
+# ---- HTTP
+
+
+def answers(running: Running, sent: bytes) -> bytes:
+    connection = running.connect(sent)
+    connection.settimeout(5)
+    found = b""
+    try:
+        while part := connection.recv(65536):
+            found += part
+    except TimeoutError:
+        found += b"[open]"
+    return found
+
+
+def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(running: Running) -> None:
+    for path in ("/v1/observations", "/v1/reports", "/login", "/healthz", "/", "/nowhere"):
+        for order in (0, 1):
+            lengths = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
+            head = b"".join(reversed(lengths) if order else lengths)
+            sent = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n" + head
+            sent += b"\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            found = answers(running, sent)
+            assert found.startswith(b"HTTP/1.1 400"), path
+            assert found.count(b"HTTP/1.1 ") == 1, path
+            assert not found.endswith(b"[open]"), path
