@@ -161,7 +161,8 @@ class ControlExporter:
         own = (control for control in found if self.is_own(control, options))
         in_force = tuple(dict.fromkeys((*chosen, *own)))
         verdicts = tuple(judge(action, actions, in_force, self.absent) for action in actions)
-        headline = headline_of(decision, verdicts, in_force, self.absent, options.measure)
+        withheld = {one.api: one.enforced for one in verdicts if one.action == "block"}
+        headline = headline_of(decision, withheld, in_force, self.absent, options.measure)
         replaced = f"This list replaces {self.own_protection}." * options.replace_protection
         comments = _comments(verdicts, decision.guarantee, headline, replaced)
         text = self.write(replace(spec, comments=comments))

@@ -10,11 +10,10 @@ from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.vocabulary import base_of, known_apis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Mapping
 
     from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.export.controls import Control
-    from fpmonitor.export.exporter import ApiVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ class Headline:
 
 def headline_of(
     decision: Decision,
-    verdicts: Iterable[ApiVerdict],
+    withheld: Mapping[str, bool],
     controls: Collection[Control],
     absent: frozenset[str],
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None,
@@ -100,8 +99,8 @@ def headline_of(
 
     Parameters
     ----------
-    decision, verdicts
-        What is carried out, and how well each API of it.
+    decision, withheld
+        What is carried out, and of each API that is withheld whether a control hides it.
     controls, absent
         All controls in force, those of the product itself included; what it does not have.
     measure
@@ -110,11 +109,10 @@ def headline_of(
     candidates = decision.policy.candidates
     left = left_readable(candidates, controls, absent, decision.means)
     least = left_unchanged(candidates, controls, absent, decision.means)
-    withheld = [entry for entry in verdicts if entry.action == "block"]
     has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
     meant = {decision.means(api) for api in candidates}
     return Headline(
-        hidden=sum(entry.enforced and entry.api not in left for entry in withheld),
+        hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
         withheld=len(withheld),
         left=left,
         verdict=decision.verdict(left)[0],
