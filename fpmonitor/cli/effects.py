@@ -10,7 +10,7 @@ import typer
 
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.lists import BY_INFORMATION, DECISION, SITE, TARGETS
+from fpmonitor.cli.lists import BY_INFORMATION, DECISION, REPLACE_PROTECTION, SITE, TARGETS
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
@@ -41,12 +41,18 @@ def preview(
     site: SITE = None,
     table: TARGETS = "153",
     by_information: BY_INFORMATION = False,
+    replace_protection: REPLACE_PROTECTION = False,
     users: Users,
     shown: Shown,
 ) -> None:
     """Estimate the exposure before and after a list, and with all that its format can do."""
     decided, exporter = read_decision(decision), _product(to)
-    options = ExportOptions(site=site, targets=table, by_information=by_information)
+    options = ExportOptions(
+        site=site,
+        targets=table,
+        by_information=by_information,
+        replace_protection=replace_protection,
+    )
     chosen = exporter.export(decided, options).controls
     states = _states(decided, exporter, options, chosen)
     with users.open() as monitor:

@@ -14,6 +14,9 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
+EXIT_UNDECIDED = 3
+_EXITS = {"allow": 0, "block": 1}
+
 
 def gate(
     *,
@@ -37,18 +40,26 @@ def gate(
             metavar="PATH",
         ),
     ] = None,
+    exit_zero: Annotated[
+        bool,
+        typer.Option("--exit-zero", help="Exit with 0 whatever the verdict is."),
+    ] = False,
     shown: Shown,
-) -> None:
-    """Answer whether a site that has read some APIs may read more."""
+) -> int:
+    """Answer whether a site that has read some APIs may read more.
+
+    Exit codes: 0 allowed; 1 blocked; 3 undecided, or no evidence.
+    """
     asked = [*split_names(have), *split_names(want)]
     decided = read_any_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
         if isinstance(decided, LevelDecision):
-            shown.show(decisions.gate(decided.answer(decided.vector_of(asked))))
+            answer = decided.answer(decided.vector_of(asked))
         else:
-            shown.show(decisions.gate(decided.answer(asked)))
-        return
+            answer = decided.answer(asked)
+        shown.show(decisions.gate(answer))
+        return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate, answer_gate_of_levels  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
     from fpmonitor.answers.spectra import check_users  # noqa: PLC0415
@@ -62,3 +73,4 @@ def gate(
         else:
             answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate(answer))
+    return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

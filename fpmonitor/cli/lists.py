@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +35,13 @@ from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped, write_folder
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fpmonitor.decide.decision import Decision
+
+    Measure = Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]]
+
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
 _LEVEL_LISTS = {
@@ -46,6 +55,13 @@ DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISI
 SITE = Annotated[
     str | None,
     typer.Option("--site", help="Restrict the list to this site, for example example.com."),
+]
+REPLACE_PROTECTION = Annotated[
+    bool,
+    typer.Option(
+        "--replace-protection",
+        help="Let the list lower the product's own protection, for what sites may read.",
+    ),
 ]
 BY_INFORMATION = Annotated[
     bool,
@@ -91,9 +107,24 @@ def export(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="If an API cannot be blocked, write nothing and exit with 1."
+            "--strict", help="If a withheld API cannot be hidden, write nothing and exit with 1."
         ),
     ] = False,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Exit with 0 also where not all that is withheld is hidden."
+        ),
+    ] = False,
+    replace_protection: REPLACE_PROTECTION = False,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            "--db",
+            help="Database to estimate the exposure of what stays readable with.",
+            metavar="PATH",
+        ),
+    ] = None,
     verdicts: Annotated[
         Path | None,
         typer.Option("--verdicts", help="Also write how well each API is enforced, as JSON."),
@@ -104,7 +135,10 @@ def export(
     shown: Shown,
     quiet: QUIET = False,
 ) -> int:
-    """Write a decision as an allow/block list for a product."""
+    """Write a decision as an allow/block list for a product.
+
+    Exit codes: 0 if the list hides all that it withholds, else 1.
+    """
     decided = read_any_decision(decision)
     if isinstance(decided, LevelDecision):
         if to not in _LEVEL_LISTS:
@@ -127,21 +161,42 @@ def export(
         targets=table,
         by_information=by_information,
         report_to=report_to,
+        replace_protection=replace_protection,
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    result = exporter.export(decided, options)
+    with _measured(db, decided) as measure:
+        result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
     note(_verdict_text(to, result), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
-    if strict and any(_fails(verdict) for verdict in result.verdicts):
+    whole = result.headline is None or result.headline.is_whole
+    if strict and not whole:
         return EXIT_VIOLATED
     if result.files and shown.output is not None and shown.output.suffix != ".json":
         write_folder(shown.output, result.files)
     else:
         emit(result.text, shown.output)
-    return 0
+    return 0 if whole or partial else EXIT_VIOLATED
+
+
+@contextmanager
+def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
+    """Open what tells the limits of the exposure of what stays readable."""
+    if db is None:
+        yield None
+        return
+    from fpmonitor.answers.preview import preview_sets  # noqa: PLC0415 -- slow
+
+    with open_monitor(db) as monitor:
+        users = monitor.population_as(decided)
+
+        def measure(most: tuple[str, ...], least: tuple[str, ...]) -> tuple[float, float]:
+            low, high = preview_sets(users, decided, [least, most])
+            return low.lower, high.upper
+
+        yield measure
 
 
 def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
@@ -154,10 +209,6 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
         found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
     names = {entry.api: entry.means for entry in withheld}
     return {names[api]: value for api, value in found.items()}
-
-
-def _fails(verdict: ApiVerdict) -> bool:
-    return not verdict.enforced and (verdict.action, verdict.verdict) != ("allow", "unknown")
 
 
 def _check_names(result: ExportResult) -> None:
@@ -181,9 +232,15 @@ def _check_names(result: ExportResult) -> None:
 
 
 def _verdict_text(to: str, result: ExportResult) -> str:
-    counts = Counter(verdict.verdict for verdict in result.verdicts)
-    lines = [f"{to}: " + ", ".join(f"{number} {word}" for word, number in counts.items())]
-    lines += [_verdict_line(verdict) for verdict in result.verdicts if verdict.verdict != "exact"]
+    withheld = [verdict for verdict in result.verdicts if verdict.action == "block"]
+    if result.headline is None:
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list"]
+    else:
+        counts = Counter(verdict.verdict for verdict in withheld)
+        found = ", ".join(f"{number} {word}" for word, number in counts.items())
+        lines = [f"{to}: {result.headline.text}", f"withheld: {found or 'none'}"]
+        lines += [result.headline.scope]
+        lines += [_verdict_line(one) for one in result.verdicts if one.verdict != "exact"]
     return "\n".join([*lines, *(f"note: {text}" for text in result.notes)])
 
 
@@ -191,7 +248,7 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     collateral = f"; also changes {', '.join(verdict.collateral)}" if verdict.collateral else ""
     why = f" ({verdict.note})" if verdict.note else ""
     name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
-    return f"  {verdict.action} {name}: {verdict.verdict}{why}{collateral}"
+    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}"
 
 
 def product_exporters() -> dict[str, Exporter]:

@@ -27,11 +27,16 @@ _NAMES = {
 
 
 def write(order: ListSpec) -> str:
-    """Write exceptions for the allowed APIs that no blocked one shares a name with."""
+    """Write exceptions for the allowed APIs that no blocked one shares a name with.
+
+    An exception lowers Brave's own protection, so there is none unless that was asked for.
+    """
     exceptions = [
         control.name
         for control in controls_of([FAMILY])
-        if control not in order.controls and changed_by([control], order.allowed)
+        if order.options.replace_protection
+        and control not in order.controls
+        and changed_by([control], order.allowed)
     ]
     include = f"*://*.{order.options.site}/*" if order.options.site else "*://*/*"
     entries = [{"include": [include], "exceptions": exceptions, "issue": ""}] if exceptions else []
@@ -74,5 +79,6 @@ BRAVE = ControlExporter(
     families=(FAMILY,),
     write=write,
     read=read,
+    own_protection="Brave's own protection by exceptions for what a site may read",
     notes=("Holds where Shields randomise; users may turn them down. Not run in Brave.",),
 )

@@ -37,7 +37,7 @@ class Coverage:
         by_api: dict[str, dict[str, Any]] = {}
         for name, verdicts in self.verdicts.items():
             for entry in verdicts:
-                row = by_api.setdefault(entry.api, {"api": entry.api, "action": entry.action})
+                row = by_api.setdefault(entry.api, {"api": entry.api, "outcome": entry.outcome})
                 row |= {"means": entry.means} if entry.means else {}
                 row[name] = entry.verdict
         return {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from fpmonitor.export.exporter import PlainExporter, printable
-from fpmonitor.export.lists import api_actions
+from fpmonitor.export.lists import Outcome, api_actions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,8 @@ _FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 _COMMAND_OF_A_JOB = re.compile(r"\s*(::|##\[)")
 _LINES_OF_COMMANDS = re.compile(r"(?m)^([^\S\n]*)(::|##\[)")
 _MARK = "'"
-_HEADER = ["api", "action", "reason"]
+_HEADER = ["api", "outcome", "reason"]
+_OUTCOMES = get_args(Outcome)
 
 
 def csv_rows(rows: Iterable[Iterable[object]], *, escaped: bool = False) -> str:
@@ -59,9 +60,9 @@ def without_commands(text: str) -> str:
 
 
 def write(decision: Decision) -> str:
-    """Write the list as CSV, one row per API: `api,action,reason`."""
+    """Write the list as CSV, one row per API: `api,outcome,reason`."""
     entries = api_actions(decision)
-    return csv_rows([_HEADER, *([entry.api, entry.action, entry.reason] for entry in entries)])
+    return csv_rows([_HEADER, *([entry.api, entry.outcome, entry.reason] for entry in entries)])
 
 
 def check(text: str) -> list[str]:
@@ -72,8 +73,8 @@ def check(text: str) -> list[str]:
         return [f"not CSV: {error}"]
     problems = [] if header == _HEADER else [f"columns are not {', '.join(_HEADER)}"]
     for number, row in enumerate(rows, start=2):
-        if len(row) != len(_HEADER) or row[1] not in {"allow", "block"}:
-            problems.append(f"row {number}: not an API, allow or block, and a reason")
+        if len(row) != len(_HEADER) or row[1] not in _OUTCOMES:
+            problems.append(f"row {number}: not an API, an outcome, and a reason")
         formulas = (cell for cell in row if cell.startswith(_FORMULA_STARTS))
         problems += [f"row {number}: runs as a formula" for _ in formulas]
     return problems

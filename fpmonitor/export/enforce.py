@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fpmonitor.errors import InputError
 from fpmonitor.export.controls import EFFECTS, HIDING, absent_apis, controls_of, effect_of
 from fpmonitor.export.effect import readable
 from fpmonitor.export.exporter import (
@@ -15,6 +16,7 @@ from fpmonitor.export.exporter import (
     other_name,
     printable,
 )
+from fpmonitor.export.headline import headline_of
 from fpmonitor.export.lists import api_actions, told_elsewhere
 from fpmonitor.vocabulary import is_known, meanings, nearest
 
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
     from fpmonitor.export.exporter import Enforcement, ExportOptions, ParsedList
+    from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction
 
 _REASONS: dict[Effect | None, str] = {
     "unchanged": "the request header goes, scripts still read the value",
     "coarsened": "fewer values, but not one",
 }
+_CHANGED = "changed by a control that a withheld API needs, or by the product itself"
 _SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
     "evaded": "by-passable",
     "unchanged": "header-only",
@@ -88,6 +92,9 @@ class ControlExporter:
         List -> its files, where these are several.
     notes
         What to know about every such list.
+    own_protection, is_own
+        What the product protects by itself, and a list may lower if the options say so; whether a
+        control belongs to it, where a list that is read back shows it in force.
     """
 
     name: str
@@ -100,6 +107,8 @@ class ControlExporter:
     supports: Callable[[Control, ExportOptions], bool] = fits_site
     unpack: Callable[[str], Mapping[str, str]] | None = None
     notes: tuple[str, ...] = ()
+    own_protection: str = ""
+    is_own: Callable[[Control, ExportOptions], bool] = lambda _control, _options: True
 
     def controls(self, options: ExportOptions) -> tuple[Control, ...]:
         """Return the controls that such a list can set.
@@ -110,6 +119,11 @@ class ControlExporter:
             The options ask for what the format cannot do.
         """
         check_options(self.name, options, variants=self.variants, sites=self.sites)
+        if options.replace_protection and not self.own_protection:
+            raise InputError(
+                f"{self.name}: the product has no protection of its own to replace",
+                hint="omit --replace-protection",
+            )
         found = controls_of(self.families)
         return tuple(control for control in found if self.supports(control, options))
 
@@ -135,24 +149,32 @@ class ControlExporter:
             The list does not read back as what was meant: a bug.
         """
         actions = api_actions(decision, by_information=options.by_information)
-        verdicts = tuple(judge(action, actions, chosen, self.absent) for action in actions)
-        text = self.write(
-            ListSpec(
-                controls=tuple(chosen),
-                allowed=tuple(_divided(actions)[1]),
-                decided=tuple(entry.means for entry in actions),
-                comments=_comments(verdicts, decision.guarantee),
-                options=options,
-            )
+        spec = ListSpec(
+            controls=tuple(chosen),
+            allowed=tuple(_divided(actions)[1]),
+            decided=tuple(entry.means for entry in actions),
+            comments=_comments((), "", None, ""),
+            options=options,
         )
+        # What is in force is what the product reads: its own protection stays on beside the list.
+        found = self.read(self.write(spec), options.site).controls
+        own = (control for control in found if self.is_own(control, options))
+        in_force = tuple(dict.fromkeys((*chosen, *own)))
+        verdicts = tuple(judge(action, actions, in_force, self.absent) for action in actions)
+        withheld = {one.api: one.enforced for one in verdicts if one.action == "block"}
+        headline = headline_of(decision, withheld, in_force, self.absent, options.measure)
+        replaced = f"This list replaces {self.own_protection}." * options.replace_protection
+        comments = _comments(verdicts, decision.guarantee, headline, replaced)
+        text = self.write(replace(spec, comments=comments))
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
-        notes = (*self.notes, *self._told(decision, chosen))
+        notes = (*filter(None, [replaced]), *self.notes, *self._told(decision, in_force))
         return ExportResult(
             text=text,
             verdicts=verdicts,
-            controls=tuple(chosen),
+            controls=in_force,
             notes=notes,
+            headline=headline,
             files=self.unpack(text) if self.unpack else {},
         )
 
@@ -250,7 +272,11 @@ def judge(
     effect = effect_of(api, acting, absent)
     if effect is None and not is_known(api):
         return ApiVerdict(
-            api=action.api, action=action.action, verdict="unknown", note=_unknown(action.api)
+            api=action.api,
+            action=action.action,
+            outcome=action.outcome,
+            verdict="unknown",
+            note=_unknown(action.api),
         )
     if action.action == "allow":
         changed = bool(changed_by(acting, [api]))
@@ -258,16 +284,20 @@ def judge(
             api=action.api,
             means=means,
             action="allow",
+            outcome=action.outcome,
             verdict="over-blocking" if changed else "exact",
             effect=effect,
             controls=names(acting),
-            note="changed by a control that a blocked API needs" if changed else "",
+            note="changed by a control that a withheld API needs, or by the product itself"
+            if changed
+            else "",
         )
     if effect not in HIDING:
         return ApiVerdict(
             api=action.api,
             means=means,
             action="block",
+            outcome=action.outcome,
             verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
             controls=names(acting),
@@ -282,6 +312,7 @@ def judge(
         api=action.api,
         means=means,
         action="block",
+        outcome=action.outcome,
         verdict="over-blocking" if others else "exact",
         effect=effect,
         controls=names(hiding),
@@ -326,17 +357,21 @@ def _fate(api: str, controls: Sequence[Control], absent: frozenset[str]) -> str 
     return "hidden" if effect in HIDING else effect
 
 
-def _comments(verdicts: Sequence[ApiVerdict], guarantee: str) -> tuple[str, ...]:
+def _comments(
+    verdicts: Sequence[ApiVerdict], guarantee: str, headline: Headline | None, replaced: str
+) -> tuple[str, ...]:
     blocked = [entry for entry in verdicts if entry.action == "block"]
     unknown = [entry.api for entry in blocked if entry.verdict == "unknown"]
     missed = [entry.api for entry in blocked if not entry.enforced and entry.api not in unknown]
-    hidden = len(blocked) - len(missed) - len(unknown)
-    lines = ["fpmonitor block list", guarantee, f"Hides {hidden} of {len(blocked)} blocked APIs."]
+    lines = ["fpmonitor block list", *filter(None, [replaced])]
+    if headline is not None:
+        promised = [guarantee] * headline.keeps_promise
+        lines += [headline.text, *promised, headline.scope]
     if missed:
-        lines.append(f"Still readable, so that the guarantee does not hold: {', '.join(missed)}")
+        lines.append(f"Still readable: {', '.join(missed)}")
     if unknown:
         lines.append(
-            "Names not known to fpmonitor, so that nothing is done about them and the guarantee "
-            f"does not hold: {', '.join(unknown)}"
+            "Names not known to fpmonitor, so that nothing is done about them: "
+            f"{', '.join(unknown)}"
         )
     return tuple(printable(line) for line in lines)

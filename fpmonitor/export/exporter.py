@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
-    from fpmonitor.export.lists import ApiAction
+    from fpmonitor.export.headline import Headline
+    from fpmonitor.export.lists import ApiAction, Outcome
 
 Enforcement = Literal[
     "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
@@ -42,6 +43,11 @@ class ExportOptions:
         Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     report_to
         Permissions-Policy, report only: the https address that reports go to.
+    replace_protection
+        Whether the list may lower the product's own protection, for what sites may read.
+    measure
+        Tells the limits of the exposure of what stays readable: at most, and at least; null without
+        users.
     values
         Web extension: API -> the value that all are told in place of their own, one that at least k
         users share. Other APIs are refused.
@@ -58,6 +64,8 @@ class ExportOptions:
     targets: str | Path = "153"
     by_information: bool = False
     report_to: str = ""
+    replace_protection: bool = False
+    measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +87,7 @@ class ApiVerdict:
 
     Attributes
     ----------
-    api, action
+    api, action, outcome
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
@@ -100,6 +108,7 @@ class ApiVerdict:
 
     api: str
     action: Literal["allow", "block"]
+    outcome: Outcome
     verdict: Enforcement
     effect: Effect | None = None
     controls: tuple[str, ...] = ()
@@ -115,7 +124,9 @@ class ApiVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """A list, a verdict for each candidate, the controls in it, and what to know about it.
+    """A list, a verdict for each candidate, what is in force with it, and what to know about it.
+
+    `headline` is null where it is up to a program to carry the list out.
 
     A list of several files has them in `files`, name -> text; `text` holds all of them.
     """
@@ -124,6 +135,7 @@ class ExportResult:
     verdicts: tuple[ApiVerdict, ...]
     controls: tuple[Control, ...] = ()
     notes: tuple[str, ...] = ()
+    headline: Headline | None = None
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -170,6 +182,10 @@ class PlainExporter:
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
         check_options(self.name, options, variants=(), sites=False)
+        if options.replace_protection:
+            raise InputError(
+                f"{self.name} replaces no protection", hint="omit --replace-protection"
+            )
         if options.by_information:
             raise InputError(
                 f"{self.name} lists the candidates of the decision", hint="omit --by-information"
@@ -180,6 +196,7 @@ class PlainExporter:
                 ApiVerdict(
                     api=entry.api,
                     action=entry.action,
+                    outcome=entry.outcome,
                     verdict="exact",
                     note=entry.reason,
                     means=other_name(entry),

@@ -50,13 +50,16 @@ def supports(control: Control, options: ExportOptions) -> bool:
 def preferences(order: ListSpec) -> dict[str, Any]:
     """Preferences that set the controls.
 
-    Targets that are on in a stock Firefox stay on where they touch nothing that was decided:
-    switching the protection on would otherwise switch them off.
+    They add to Firefox's own protection, which stays on. Where they replace it, targets that are on
+    in a stock Firefox stay on where they touch nothing that was decided: switching the protection
+    on would otherwise switch them off.
     """
     targets = [control.name for control in order.controls if control.family == TARGETS]
+    replaces = order.options.replace_protection
     chosen: dict[str, Any] = {}
-    if targets:
-        overrides = ",".join(["-AllTargets", *(f"+{name}" for name in _with_stock(order, targets))])
+    if targets or replaces:
+        on = [f"+{name}" for name in _with_stock(order, targets, whole=not replaces)]
+        overrides = ",".join([*["-AllTargets"] * replaces, *on])
         chosen[_SWITCH] = True
         if order.options.site is None:
             chosen[_OVERRIDES] = overrides
@@ -156,12 +159,13 @@ def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]
     return on, problems
 
 
-def _with_stock(order: ListSpec, targets: list[str]) -> list[str]:
+def _with_stock(order: ListSpec, targets: list[str], *, whole: bool) -> list[str]:
+    """Return targets with those of a stock Firefox: all, or those that touch nothing decided."""
     known = {control.name: control for control in controls_of([TARGETS])}
     stock = [
         name
         for name in target_table(order.options.targets).baseline
-        if name in known and not changed_by([known[name]], order.decided)
+        if whole or (name in known and not changed_by([known[name]], order.decided))
     ]
     return list(dict.fromkeys([*targets, *stock]))
 
@@ -217,8 +221,14 @@ def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) ->
     return result
 
 
+def _is_own(control: Control, options: ExportOptions) -> bool:
+    """Whether this version of Firefox protects by a control unless it is told otherwise."""
+    table = target_table(options.targets)
+    return control.name in {*table.baseline, *table.protection}
+
+
 _NOTES = (
-    "Needs Firefox 141 or ESR 140.1 and newer; its own protection gives way to these targets.",
+    "Needs Firefox 141 or ESR 140.1 and newer.",
     "A site is its registrable domain: example.com, not www.example.com.",
 )
 
@@ -230,6 +240,8 @@ POLICIES = ControlExporter(
     read=read_policies,
     supports=supports,
     notes=_NOTES,
+    own_protection="Firefox's own fingerprinting protection by these targets",
+    is_own=_is_own,
 )
 USERJS = ControlExporter(
     name="firefox-userjs",
@@ -239,4 +251,6 @@ USERJS = ControlExporter(
     read=read_userjs,
     supports=supports,
     notes=_NOTES,
+    own_protection="Firefox's own fingerprinting protection by these targets",
+    is_own=_is_own,
 )

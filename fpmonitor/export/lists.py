@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
 
+Outcome = Literal["exposed", "withheld", "no evidence"]
 _NEVER = "left out by --never"
 
 
@@ -28,12 +29,22 @@ class ApiAction:
         What is done, and why.
     means
         API of the vocabulary, which products know; `api` where nobody knows it.
+    lacks_evidence
+        Whether it is blocked because nothing is known about it.
     """
 
     api: str
     action: Literal["allow", "block"]
     reason: str
     means: str
+    lacks_evidence: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What becomes of the API, in the words of screens and files."""
+        if self.lacks_evidence:
+            return "no evidence"
+        return "exposed" if self.action == "allow" else "withheld"
 
 
 def api_actions(decision: Decision, *, by_information: bool = False) -> list[ApiAction]:
@@ -67,7 +78,7 @@ def _action(decision: Decision, api: str) -> ApiAction:
         return ApiAction(api, "allow", "in the recommended set", means)
     if api in decision.no_evidence:
         lack = lack_in_words(decision.no_evidence[api], decision.policy.k)
-        return ApiAction(api, "block", f"no evidence: {lack}", means)
+        return ApiAction(api, "block", f"no evidence: {lack}", means, lacks_evidence=True)
     verdict, _ = decision.verdict([api])
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)

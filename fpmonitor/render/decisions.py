@@ -45,8 +45,8 @@ def decision(decided: Decision, data: str = "") -> Output:
     """Return the answer, the guarantee, the data, an action per API, and some of each border."""
     actions = Table(
         title="What one site may read together",
-        columns=[Column("API"), Column("action", "action"), Column("why")],
-        rows=[(called(entry), entry.action, entry.reason) for entry in api_actions(decided)],
+        columns=[Column("API"), Column("outcome", "outcome"), Column("why")],
+        rows=[(called(entry), entry.outcome, entry.reason) for entry in api_actions(decided)],
     )
     tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
     allowed = [
@@ -383,9 +383,9 @@ def coverage(found: Coverage) -> Output:
             f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
-        columns=[Column("API"), Column("action", "action"), *columns("text", *found.verdicts)],
+        columns=[Column("API"), Column("outcome", "outcome"), *columns("text", *found.verdicts)],
         rows=[
-            (row["api"], row["action"], *(_SHORT[row[name]] for name in found.verdicts))
+            (row["api"], row["outcome"], *(_SHORT[row[name]] for name in found.verdicts))
             for row in document["apis"]
         ],
     )

@@ -171,15 +171,15 @@ def _data(findings: Findings) -> str:
 def _recommended(findings: Findings) -> str:
     decision = findings.decision
     rows = [
-        (called(entry), entry.action, entry.reason, decision.verdict([entry.api])[0])
+        (called(entry), entry.outcome, entry.reason, decision.verdict([entry.api])[0])
         for entry in api_actions(decision)
     ]
     return table_html(
         Table(
-            title="An action for each API",
+            title="An outcome for each API",
             columns=[
                 Column("API"),
-                Column("action", "action"),
+                Column("outcome", "outcome"),
                 Column("why"),
                 Column("alone", "verdict"),
             ],
@@ -313,7 +313,7 @@ def _coverage(coverage: Coverage) -> str:
     content = coverage.to_json()
     formats = sorted(coverage.verdicts)
     rows = [
-        (_called(row), row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
+        (_called(row), row["outcome"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
         for row in content["apis"]
     ]
     together = ", ".join(coverage.together) or "no format"
@@ -332,7 +332,7 @@ def _coverage(coverage: Coverage) -> str:
         + table_html(
             Table(
                 title="What each export format does",
-                columns=[Column("API"), Column("action", "action"), *columns("text", *formats)],
+                columns=[Column("API"), Column("outcome", "outcome"), *columns("text", *formats)],
                 rows=rows,
             )
         )

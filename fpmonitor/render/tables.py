@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "text",
     "verdict",
-    "action",
+    "outcome",
     "check",
     "right",
     "count",
@@ -43,13 +43,16 @@ Kind = Literal[
 ]
 # People read what is said of a set, of an API in a list and of an earlier list in words of its own.
 _WORDS: Mapping[str, Mapping[str, str]] = {
-    "verdict": {"allow": "allowed", "block": "blocked"},
-    "action": {"allow": "expose", "block": "withhold"},
+    "verdict": {"allow": "allowed", "block": "blocked", "unknown": "undecided"},
+    "outcome": {},
     "check": {"allow": "holds", "block": "violated", "undecided": "cannot tell"},
 }
 _COLOURS = {
     "allow": "green",
     "block": "red",
+    "exposed": "green",
+    "withheld": "red",
+    "no evidence": "yellow",
     "undecided": "yellow",
     "unknown": "yellow",
     "!": "red",

@@ -90,8 +90,8 @@ def test_a_decision_of_rows_says_what_each_is_taken_for(
     assert "each row is taken for a user" in " ".join(said.split())
     assert "each row is taken for a user" in told(capsys, "check", str(file), "--db", rows)
     for command in (
-        ["gate", str(file), "--want", "agent", "--format", "table"],
-        ["gate", str(file), "--want", "agent", "--db", rows, "--format", "table"],
+        ["gate", str(file), "--exit-zero", "--want", "agent", "--format", "table"],
+        ["gate", str(file), "--exit-zero", "--want", "agent", "--db", rows, "--format", "table"],
         ["check", str(file), "--db", rows, "--format", "table"],
     ):
         printed = told(capsys, *command)
@@ -111,7 +111,9 @@ def test_the_observed_rows_themselves_are_decided_on_without_a_promise(
     assert not USERS.search(said)
     assert f"Among the {ROWS} observed rows" in json.loads(file.read_text())["guarantee"]
     assert not USERS.search(told(capsys, "check", str(file), "--db", rows, "--format", "table"))
-    assert not USERS.search(told(capsys, "gate", str(file), "--want", "agent", "--db", rows))
+    assert not USERS.search(
+        told(capsys, "gate", str(file), "--exit-zero", "--want", "agent", "--db", rows)
+    )
 
 
 def test_a_decision_of_users_promises_nothing_of_rows(

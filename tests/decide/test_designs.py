@@ -108,7 +108,10 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
             ), size
     capsys.readouterr()
     path = str(folder / "answer.json")
-    assert run(["gate", path, "--want", "window=1", "--db", str(folder / "d.duckdb")]) == 0
+    assert (
+        run(["gate", path, "--exit-zero", "--want", "window=1", "--db", str(folder / "d.duckdb")])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["verdict"] == "allow"
     assert decided(folder, "window.toml") == answer | {"seconds": pytest.approx(0, abs=60)}
 
@@ -149,7 +152,22 @@ def test_a_designed_level_is_one_of_a_chain_with_all_that_a_decision_does(
         found = []
         for path in (cut, folder / "answer.json"):
             db = str(folder / "d.duckdb")
-            assert run(["gate", str(path), "--want", want, "--have", "agent=0", "--db", db]) == 0
+            assert (
+                run(
+                    [
+                        "gate",
+                        str(path),
+                        "--want",
+                        want,
+                        "--have",
+                        "agent=0",
+                        "--exit-zero",
+                        "--db",
+                        db,
+                    ]
+                )
+                == 0
+            )
             found.append(json.loads(capsys.readouterr().out)["verdict"])
         assert found[0] == found[1] != "unknown"
     forged = whole | {

@@ -28,6 +28,8 @@ DRAWN = (
     "Navigator.hardwareConcurrency,Screen.height",
     "Navigator.userAgent,Screen.height",
 )
+# Commands whose exit code is an answer.
+_CODES = {"gate": {0, 1, 3}}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -53,7 +55,7 @@ def printed_by(command: str) -> str:
         return done.stdout
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert run(arguments) == 0, command
+        assert run(arguments) in _CODES.get(arguments[0], {0}), command
     return printed.getvalue()
 
 

@@ -489,7 +489,7 @@ def test_keys_are_made_listed_and_removed(
 
 def with_decision(folder: Path, **settings: Any) -> ServeConfig:
     rows = [
-        {"user": f"u{i}", "Screen.width": str(i if i < 40 else 1), "Navigator.vendor": "v"}
+        {"user": f"u{i}", "Screen.width": str(i if i < 40 else 1), "Navigator.vendor": "vw"[i % 2]}
         for i in range(200)
     ]
     log = folder / "users.jsonl"

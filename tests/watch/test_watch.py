@@ -55,7 +55,7 @@ def decision(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("decision")
     with Monitor(folder / "db", create=True) as monitor:
         monitor.ingest([str(log(folder, "log.jsonl", range(100), "common"))])
-        decided = monitor.decide(k=5, budget=0.05, setting="sample")
+        decided = monitor.decide(k=5, budget=0.05, setting="sample", assume=["a"])
     assert decided.allow == (("a",),)
     path = folder / "decision.json"
     path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
@@ -1111,7 +1111,7 @@ def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
     decided = tmp_path / "decision.json"
     with Monitor(tmp_path / "then", create=True) as monitor:
         monitor.ingest([str(few), str(many)])
-        decision = monitor.decide(k=5, population=2000, budget=0.05)
+        decision = monitor.decide(k=5, population=2000, budget=0.05, assume=["c"])
     assert decision.allow == (("a", "b", "c"),)
     decided.write_text(json.dumps(decision.to_json()), encoding="utf-8")
     folder = tmp_path / "in"

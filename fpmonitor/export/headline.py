@@ -1,0 +1,123 @@
+"""The headline of a list: how much of what it withholds is hidden, and what a site still reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.export.controls import effect_of
+from fpmonitor.export.effect import left_readable, left_unchanged
+from fpmonitor.vocabulary import base_of, known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from fpmonitor.decide.decision import Decision, Verdict
+    from fpmonitor.export.controls import Control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """One number and one verdict on a list.
+
+    Attributes
+    ----------
+    hidden, withheld
+        APIs that the product hides, by every name that tells the same, of those that the list
+        withholds.
+    left
+        Candidates that stay readable.
+    verdict
+        What the decision says of reading `left`.
+    budget
+        Its budget.
+    limits
+        Of the exposure of what stays readable, in [0, 1]; null where no users were asked.
+    about, readable
+        APIs of the vocabulary that the list is about, of those that the product lets pages read.
+    """
+
+    hidden: int
+    withheld: int
+    left: tuple[str, ...]
+    verdict: Verdict
+    budget: float
+    limits: tuple[float, float] | None
+    about: int
+    readable: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is withheld is hidden."""
+        return self.hidden == self.withheld
+
+    @property
+    def keeps_promise(self) -> bool:
+        """Whether what stays readable is a set that the decision allows."""
+        return self.verdict == "allow"
+
+    @property
+    def text(self) -> str:
+        """Say the number and the verdict."""
+        number = f"{self.hidden:,} of {self.withheld:,} withheld APIs are hidden"
+        if self.is_whole and self.keeps_promise:
+            return f"{number}."
+        return f"{number}: a site still reads sets that {self._exposure}."
+
+    @property
+    def _exposure(self) -> str:
+        budget = f"{100 * self.budget:.6g} % of the users"
+        if self.limits is not None:
+            low, high = (f"{100 * limit:.2g}" for limit in self.limits)
+            between = high if low == high else f"{low} to {high}"
+            return f"expose {between} % of the users"
+        if self.verdict == "allow":
+            return f"expose at most {budget}"
+        if self.verdict == "block":
+            return f"expose more than {budget}"
+        if self.verdict == "no evidence":
+            return "hold APIs without evidence"
+        return f"are not certified to expose at most {budget}"
+
+    @property
+    def scope(self) -> str:
+        """Say how much of all that pages can read the list is about."""
+        return (
+            f"This list is about {self.about:,} of the {self.readable:,} APIs of the vocabulary "
+            "that this product lets pages read."
+        )
+
+
+def headline_of(
+    decision: Decision,
+    withheld: Mapping[str, bool],
+    controls: Collection[Control],
+    absent: frozenset[str],
+    measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None,
+) -> Headline:
+    """Judge a list by the controls that are in force with it.
+
+    Parameters
+    ----------
+    decision, withheld
+        What is carried out, and of each API that is withheld whether a control hides it.
+    controls, absent
+        All controls in force, those of the product itself included; what it does not have.
+    measure
+        Limits of the exposure of what stays readable at most, and at least; null without users.
+    """
+    candidates = decision.policy.candidates
+    left = left_readable(candidates, controls, absent, decision.means)
+    least = left_unchanged(candidates, controls, absent, decision.means)
+    has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
+    meant = {decision.means(api) for api in candidates}
+    return Headline(
+        hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
+        withheld=len(withheld),
+        left=left,
+        verdict=decision.verdict(left)[0],
+        budget=decision.policy.budget,
+        limits=None if measure is None else measure(left, least),
+        about=len({api if api in has else base_of(api) for api in meant} & has),
+        readable=len(has),
+    )
