@@ -71,8 +71,8 @@ class Judged:
 
     @property
     def taken(self) -> list[str]:
-        """APIs that are stored."""
-        return [m.api for m in self.account.members if m.api is not None and m.records]
+        """APIs that are stored; one without a value is an API of which nothing is known."""
+        return [m.api for m in self.account.members if m.api is not None]
 
 
 def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> list[Judged]:

@@ -35,8 +35,8 @@ LACKING: dict[str, tuple[Callable[[int], Any], str]] = {
         lambda i: f"d{i % 9}" if i % 3 == 0 else "NotAllowedError: Permission denied",
         "errors",
     ),
-    "x:app:branch": (lambda _: "control", "one value"),
-    "x:app:odd": (lambda i: "control" if i >= K - 1 else f"odd {i}", "one value"),
+    "x:app:tone": (lambda _: "plain", "one value"),
+    "x:app:odd": (lambda i: "plain" if i >= K - 1 else f"odd {i}", "one value"),
     "x:app:flag": (lambda i: "on" if i % 2 else None, "one value"),
     "Navigator.userAgent": (lambda i: f"Firefox {140 + i % 3}", "few values"),
     "Screen.width": (lambda i: (1300, 1900)[i % 2], "few values"),
@@ -100,7 +100,7 @@ def test_a_gate_answers_no_evidence_and_a_blocked_part_blocks_all_the_same(
     content |= {"allow": [["Navigator.appName"]], "block": [["x:app:theme"]], "recommended": []}
     blocking = tmp_path / "blocking.json"
     blocking.write_text(json.dumps(content))
-    assert asked(str(blocking), "x:app:theme", "x:app:branch")["verdict"] == "block"
+    assert asked(str(blocking), "x:app:theme", "x:app:tone")["verdict"] == "block"
 
 
 def test_every_list_withholds_it_and_says_why(
@@ -140,18 +140,18 @@ def test_what_is_assumed_is_taken_in_and_the_sentence_and_the_file_say_so(
 ) -> None:
     path = tmp_path / "assumed.json"
     asked = ["decide", "--k", str(K), "--budget", "5%", "--db", db, "-o", str(path)]
-    assert run([*asked, "--assume", "x:app:branch", "--assume", "Screen.width"]) == 0
+    assert run([*asked, "--assume", "x:app:tone", "--assume", "Screen.width"]) == 0
     said = capsys.readouterr().err
     decision = read_decision(path)
-    assert decision.assumed == {"x:app:branch": "one value", "Screen.width": "few values"}
-    assert {"x:app:branch", "Screen.width"} <= set(decision.recommended)
+    assert decision.assumed == {"x:app:tone": "one value", "Screen.width": "few values"}
+    assert {"x:app:tone", "Screen.width"} <= set(decision.recommended)
     assert "Screen.width (it has far fewer values than browsers return)" in decision.guarantee
-    assert "no evidence about x:app:branch" not in said
+    assert "no evidence about x:app:tone" not in said
     assert "no evidence about x:app:canvas" in said.replace("\n", " ")
     assert run([*asked, "-q", "--assume", "Navigator.nothing"]) == 2
     assert run([*asked, "-q", "--must", "Screen.width"]) == 2
     assert "--assume Screen.width" in capsys.readouterr().err
-    assert run([*asked, "-q", "--candidates", "x:app:theme", "--assume", "x:app:branch"]) == 2
+    assert run([*asked, "-q", "--candidates", "x:app:theme", "--assume", "x:app:tone"]) == 2
 
 
 def test_candidates_that_were_fixed_stay_what_they_are(db: str, file: str, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_nothing_is_allowed_where_there_is_no_evidence_about_any(
 ) -> None:
     path = tmp_path / "none.json"
     asked = ["decide", "--k", str(K), "--budget", "5%", "--db", db, "-o", str(path)]
-    assert run([*asked, "--candidates", "x:app:branch,x:app:canvas"]) == 0
+    assert run([*asked, "--candidates", "x:app:tone,x:app:canvas"]) == 0
     assert "no evidence about any of them" in capsys.readouterr().err
     assert read_decision(path).recommended == ()
     assert run([*asked, "-q", "--search-users", "1000"]) == 0
