@@ -86,9 +86,13 @@ def by_query(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer_of(decision: Any) -> dict[str, Any]:
-    """Decision without what tells where and how fast it was made, and of which keeper."""
+    """Decision without what tells where and how fast it was made, and of which keeper.
+
+    A snapshot was taken of columns that somebody chose: it has no account of the log.
+    """
     content: dict[str, Any] = decision.to_json()
     content["data"].pop("digest")
+    content["data"].pop("account", None)
     return {name: value for name, value in content.items() if name not in {"seconds", "engine"}}
 
 
