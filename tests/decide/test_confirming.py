@@ -44,7 +44,8 @@ def population(seed: int, users: int = USERS) -> Population:
         api: 1 + np.minimum(rng.geometric(0.3 / place, users), 40 * place)
         for place, api in enumerate(APIS, 1)
     }
-    return Population(MemorySnapshot(columns=columns, texts=lambda _api: {}, digest=str(seed)))
+    texts = {code: ("value", str(code)) for code in range(1, 2 + 40 * len(APIS))}
+    return Population(MemorySnapshot(columns=columns, texts=lambda _api: texts, digest=str(seed)))
 
 
 def sets_of(decision: Decision) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
