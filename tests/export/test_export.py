@@ -275,6 +275,7 @@ def test_collateral_names_what_else_is_lost() -> None:
     found = verdict("firefox-policies", "Date.getTimezoneOffset")
     assert found.collateral == (
         "Date.getHours",
+        "Date.toString",
         "Document.lastModified",
         "Intl.DateTimeFormat.formatToParts#timeZoneName",
         "Intl.DateTimeFormat.resolvedOptions#timeZone",

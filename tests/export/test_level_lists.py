@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "memory": [1, 2, 4][i % 3] if i % 8 else i / 7,
             "agent": f"agent {i % 900}",
             "w": 1000 + i % 300,
-            "h": 800,
+            "h": 800 + i % 2,
         }
         for i in range(2000)
     )

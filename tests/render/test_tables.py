@@ -32,11 +32,11 @@ def table(name: str = "Interface.member") -> Table:
             *columns("decimal", "bits", digits=3),
             *columns("significant", "digits"),
             *columns("right", "sign"),
-            *columns("action", "action"),
+            *columns("outcome", "outcome"),
         ],
         rows=[
-            (name, 1_234_567, 0.123456, None, 0.5, 1234.5, 0.0012345, "+1", "allow"),
-            (["a", "b"], None, 0, 1, None, None, None, None, "block"),
+            (name, 1_234_567, 0.123456, None, 0.5, 1234.5, 0.0012345, "+1", "exposed"),
+            (["a", "b"], None, 0, 1, None, None, None, None, "withheld"),
             ("short",),
         ],
         sections=frozenset({0}),
@@ -59,27 +59,27 @@ def test_cells_are_written_as_their_columns_say() -> None:
     texts = table().texts()
     assert texts[0] == [
         *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
-        *("1,234.500", "0.0012", "+1", "expose"),
+        *("1,234.500", "0.0012", "+1", "exposed"),
     ]
-    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withhold"]
+    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withheld"]
     assert texts[2] == ["short", *[""] * 8]
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "said", "words"),
     [
-        ("verdict", ["allowed", "blocked", "undecided"]),
-        ("action", ["expose", "withhold", "undecided"]),
-        ("check", ["holds", "violated", "cannot tell"]),
+        ("verdict", ["allow", "block", "undecided"], ["allowed", "blocked", "undecided"]),
+        ("outcome", ["exposed", "withheld", "no evidence"], ["exposed", "withheld", "no evidence"]),
+        ("check", ["allow", "block", "undecided"], ["holds", "violated", "cannot tell"]),
     ],
 )
-def test_sets_apis_and_checks_have_words_of_their_own(kind: Kind, words: list[str]) -> None:
+def test_sets_apis_and_checks_have_words_of_their_own(
+    kind: Kind, said: list[str], words: list[str]
+) -> None:
     """One word for all three made a list say `block` of an API and `allow` of its set."""
-    rows = [("allow",), ("block",), ("undecided",)]
+    rows = [(verdict,) for verdict in said]
     [column] = zip(*Table(columns=columns(kind, "it"), rows=rows).marked(), strict=True)
-    assert [(cell.text, cell.verdict) for cell in column] == [
-        (word, verdict) for word, (verdict,) in zip(words, rows, strict=True)
-    ]
+    assert [(cell.text, cell.verdict) for cell in column] == [*zip(words, said, strict=True)]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
@@ -132,7 +132,7 @@ def test_wide_tables_stack_and_no_name_is_broken_within_a_word(
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in terminal(table())
-    assert "\x1b[32mexpose" in drawn(monkeypatch, table(), 100)
+    assert "\x1b[32mexposed" in drawn(monkeypatch, table(), 100)
     assert "\x1b[" not in terminal(table(), to_file=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[32m" not in drawn(monkeypatch, table(), 100)
@@ -154,8 +154,8 @@ def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
     root = ET.fromstring(html(table()))
     assert [cell.text for cell in root.findall("thead/tr/th")][:2] == ["API", "users of the API"]
     assert [cell.attrib.get("class") for cell in root.findall("tbody/tr/td[8]")] == [
-        "allow",
-        "block",
+        "exposed",
+        "withheld",
         None,
     ]
     assert root.find("tbody/tr[2]/th/br") is not None

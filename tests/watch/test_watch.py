@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
     from fpmonitor.store.watching import Notice
 
-WORLD = {"common": lambda _user: "x", "telling": lambda user: user}
+# Two users share a value that tells: a value of one user each looks like an id, and is no API.
+WORLD = {"common": lambda _user: "x", "telling": lambda user: user // 2}
 
 
 def log(folder: Path, name: str, users: range, kind: str) -> Path:
-    """A log whose users all share one value, or have one of their own each."""
+    """A log whose users all share one value, or by two and two one of their own."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     lines = (json.dumps({"user": f"u{user}", "a": WORLD[kind](user)}) for user in users)
@@ -492,10 +493,10 @@ def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
     Path("fpmonitor.toml").write_text('[ingest]\nuser = "uid"\n', encoding="utf-8")
     assert watch()[0] == 0
     # A name that looks like an id, until the database knows it for an API.
-    session = json.dumps({"a": "x", "uid": "new", "sessionId": "s1"})
+    session = json.dumps({"uid": "new", "sessionId": "s1"})
     lines = [session.replace("new", f"n{i}").replace("s1", f"s{i}") for i in range(100)]
     (settings.folder / "2.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert "looks like an id" in watch()[1]
+    assert "no column is an API (100 different values in 100 records)" in watch()[1]
     Path("other.jsonl").write_text(lines[0], encoding="utf-8")
     assert run(["ingest", "other.jsonl", "--as", "sessionId=", *database]) == 0
     assert "99 stored" in watch()[1]
@@ -526,7 +527,7 @@ def test_a_watch_says_why_it_cannot_tell(
 ) -> None:
     with Monitor(tmp_path / "first", create=True) as monitor:
         monitor.ingest([str(log(tmp_path / "first-log", "log.jsonl", range(2000), "common"))])
-        decided = monitor.decide(k=5, population=10_000, budget=0.05)
+        decided = monitor.decide(k=5, population=10_000, budget=0.05, assume=["a"])
     path = tmp_path / "on-population.json"
     path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
     log(settings.folder, "1.jsonl", range(60), "common")
