@@ -178,7 +178,7 @@ def make(folder: Path, users: list[User], kind: str, planted: int, decision: Pat
             budget = f"--budget 5% --candidates {','.join(APIS)} -n 1000"
             answer(f"decide --db old.duckdb {budget} -o {decision}")
         Path("decision.json").write_bytes(decision.read_bytes())
-        answer("export decision.json --to ublock -o list.txt")
+        answer("export decision.json --to ublock --partial -o list.txt")
         answer("ingest log.jsonl")
     return folder
 
@@ -221,7 +221,7 @@ def questions(rng: random.Random) -> Iterator[str]:
                 f"plot trust --apis {apis} -o drawn.svg",
                 "report decision.json -o drawn.svg",
                 f"preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
-                f"export decision.json --to {rng.choice(plugin_names(EXPORTERS))}",
+                f"export decision.json --to {rng.choice(plugin_names(EXPORTERS))} --partial",
                 f"plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
                 f"import list.txt --from ublock {imported} {form}",
                 f"GET /v1/exposure?apis={apis}",

@@ -217,8 +217,14 @@ class Monitor(Closing):
             return [store_demand(self.database, log, reader) for log, reader in logs]
 
     def batches(self) -> list[BatchReport]:
-        """List the logs that were stored, in the order of ingest."""
-        return list_batches(self.database)
+        """List the logs that were stored, in the order of ingest; for others without accounts.
+
+        An account names members that few users have.
+        """
+        reports = list_batches(self.database)
+        if self.audience is Audience.OTHERS:
+            return [replace(report, account=None) for report in reports]
+        return reports
 
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch; excerpts show their form."""

@@ -69,8 +69,12 @@ class Form:
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
 FORMS = (
+    # After the @ stands a host: JSON has an @ before a quote, and dots in numbers.
     Form(
-        "e-mail addresses", "identifier", _matches(r"[^\s@]+@[^\s@]+\.[^\s@]{2,}"), is_private=True
+        "e-mail addresses",
+        "identifier",
+        _matches(r"[^\s@]+@\w[\w-]*\.[^\s@]{2,}"),
+        is_private=True,
     ),
     Form("IP addresses", "identifier", _is_address, re.compile("RTC"), is_private=True),
     Form(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
@@ -218,7 +219,10 @@ def _lacks_of(
     UnknownNameError
         What is assumed is no candidate.
     """
-    lacks = population.lacks(policy.candidates, policy.k)
+    k, users = policy.k, population.users
+    if k > users:  # as k of a large population: the same share of those who were observed
+        k = max(math.ceil(k * users / policy.population), 1)
+    lacks = population.lacks(policy.candidates, k)
     taken = population.named(assume)
     policy.check_candidates(taken)
     for option, apis in needed.items():

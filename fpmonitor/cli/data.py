@@ -13,7 +13,7 @@ from fpmonitor import vocabulary
 from fpmonitor.account import missing_of, summary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
-from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
     COLLECTOR,
     COLUMNS,
@@ -31,7 +31,7 @@ from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
 from fpmonitor.release.query_audit import name_exposure
@@ -186,6 +186,8 @@ def ingest(
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
     if plan is not None:
+        if INVOCATION.get().audience is Audience.OTHERS:
+            raise PolicyError("a plan", "is for the owner of the data only")
         told = plan_logs(
             paths, column_map, collector=reading.collector, allow_network=allow_network
         )
@@ -206,6 +208,9 @@ def ingest(
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)
+    is_strict = strict and any(report.rejected or report.set_aside for report in reports)
+    if monitor.audience is Audience.OTHERS:  # an account names members that few users have
+        reports = [replace(report, account=None) for report in reports]
     shown.show(store.batches(reports))
     for report in reports:
         for text in who_counts(report):
@@ -226,7 +231,7 @@ def ingest(
                 quiet=quiet,
             )
     note_accounts(reports, quiet)
-    return int(strict and any(report.rejected or report.set_aside for report in reports))
+    return int(is_strict)
 
 
 def note_accounts(reports: Sequence[BatchReport], quiet: bool) -> None:

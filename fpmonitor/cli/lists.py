@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fpmonitor.answers.shared_values import shared_values
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
@@ -203,6 +202,8 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
     """Commonest values of what is withheld, by what products call it."""
     if database is None:
         return {}
+    from fpmonitor.answers.shared_values import shared_values  # noqa: PLC0415 -- slow
+
     withheld = [entry for entry in api_actions(decision) if entry.action == "block"]
     with open_monitor(database) as monitor:
         population = monitor.population_as(decision)

@@ -167,7 +167,10 @@ def _concluded(
         found,
         allow=without_empty(borders.allow),
         block=without_empty(borders.block),
-        undecided=without_empty(borders.undecided),
+        undecided=without_empty(
+            # What others confirmed settles what the users searched leave open.
+            [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
+        ),
         recommended=best.apis,
         utility=best.weight,
         utility_bound=bound,

@@ -405,7 +405,10 @@ def _cut(
         smallest = sorted(sets, key=lambda apis: (len(apis), apis))
         return sorted(smallest[: max(most, min(pairs, most_pairs))])
 
-    best = sorted(borders.allow, key=lambda apis: (apis not in first, -utility(apis), apis))
+    best = sorted(
+        borders.allow,  # the recommended set before all others, however few are kept
+        key=lambda apis: (apis != first[0], apis not in first, -utility(apis), apis),
+    )
     held, chosen = set[str](), list[ApiSet]()
     for apis in best:
         if apis in first or not held.issuperset(apis):

@@ -65,8 +65,8 @@ def accounts(told: Mapping[str, Account]) -> Output:
     return Output(tables=tables, rows=rows, document={"accounts": document})
 
 
-def _set_aside(report: BatchReport) -> int:
-    return len(report.set_aside)
+def _set_aside(report: BatchReport) -> int | None:
+    return len(report.set_aside) if report.account else None
 
 
 def _counted(report: BatchReport) -> str:

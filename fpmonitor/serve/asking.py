@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SIZE = struct.Struct("<I")
 MOST_BYTES = 1 << 26  # that wait in a pipe
+_GRACE = 10.0  # seconds to end, once nobody asks
 _TYPES: dict[str, Any] = {
     "respond": Told,
     "move": list[Moved],
@@ -137,23 +138,37 @@ class Apart:
     async def _read(
         self, process: asyncio.subprocess.Process, answers: asyncio.StreamReader
     ) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                told = msgspec.msgpack.decode(await next_frame(answers), type=tuple[int, bytes])
-                waiting = self._waiting.get(told[0])
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(told[1])
-        await process.wait()
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(_ended())
+        # Whatever ends the reading, nobody waits for an answer that nobody reads.
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
+                while True:
+                    told = msgspec.msgpack.decode(await next_frame(answers), type=tuple[int, bytes])
+                    waiting = self._waiting.get(told[0])
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(told[1])
+        finally:
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(_ended())
+            await _ended_within(process, _GRACE)
 
     async def close(self) -> None:
         """End the process; what it stores is stored whole or not at all."""
         if self._below is not None:
             self._below.questions.close()
-            await self._below.process.wait()
+            await _ended_within(self._below.process, _GRACE)
             await self._below.reading
+
+
+async def _ended_within(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Wait for the end of a process, and kill one that does not come to it."""
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 def _ended() -> StoreError:

@@ -110,7 +110,7 @@ class BatchReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self)
-        members["set_aside"] = len(self.set_aside)
+        members["set_aside"] = len(self.set_aside) if self.account else None
         members |= {"account": self.account.to_json() if self.account else None}
         for name in ("reason", "corrects", "corrected_users"):
             del members[name]

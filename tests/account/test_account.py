@@ -10,6 +10,7 @@ from fpmonitor.account import (
     read_account,
     summary,
 )
+from fpmonitor.value_forms import FORMS
 
 ACCOUNT = Account(
     20,
@@ -69,3 +70,22 @@ def test_spellings_of_missing_are_told(text: str) -> None:
 @pytest.mark.parametrize("text", ["none", "0", "false", "no", "Nauru", "unknown"])
 def test_values_are_no_spellings_of_missing(text: str) -> None:
     assert not is_missing_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_mail"),
+    [
+        ("ann@shop.example", True),
+        ("ann@mail.shop.example", True),
+        ("<j\u00f6rg@m\u00fcller.example>", True),
+        ("a@10.0.0.1", True),
+        ('{"mail":"ann@shop.example","n":1}', True),
+        ('{"at":1.5,"S@":{"":6.25}}', False),
+        ('["@",0.25]', False),
+        ("image/svg@2x", False),
+    ],
+)
+def test_e_mail_addresses_have_a_host_after_their_at(text: str, is_mail: bool) -> None:
+    """An API whose values are JSON with an @ and fractions must be stored."""
+    [mail] = [form for form in FORMS if form.words == "e-mail addresses"]
+    assert bool(mail.fits(text)) == is_mail

@@ -133,7 +133,8 @@ def test_fewer_than_k_users_on_the_days_of_a_decision_are_as_none(
 def test_a_window_in_which_no_candidate_may_be_named_shows_no_moves(
     decision: Decision, tmp_path: Path
 ) -> None:
-    path = stored(tmp_path / "db", {1: (range(100), BEFORE), 2: (range(300, 303), BEFORE)})
+    before = BEFORE | {"c": lambda u: u % 50}
+    path = stored(tmp_path / "db", {1: (range(100), before), 2: (range(300, 303), before)})
     stored(path, {2: (range(400, 600), {"another": lambda u: u % 2})})
     with Monitor(path, audience=Audience.OTHERS) as monitor:
         found = monitor.check(decision, by="day").renewal

@@ -129,7 +129,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("[db.verify]\nfromat = 'json'", "db verify", "'fromat'; nearest: format"),
         ("[ldp.metrics]\nepsilom = 1.0", "ldp metrics", "'epsilom'; nearest: epsilon"),
         ("[ldp.metrcs]\nepsilon = 1.0", "ldp metrics", "'metrcs'; nearest: metrics"),
-        ("[decide]\nk = 'ten'", "decide", "[decide] k: expected int, got str"),
+        ("[decide]\nmax-sets = 'ten'", "decide", "[decide] max-sets: expected int, got str"),
         ("[decide]\nquiet = 1", "decide", "[decide] quiet: expected bool, got int"),
         ("[decide]\ndb = 5", "decide", "[decide] db: expected str, got int"),
         ("[decide]\nsetting = 'smaple'", "decide", "[decide] setting: invalid enum value"),

@@ -445,7 +445,7 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.
 
 
 def exposure_of_canvas(capsys: pytest.CaptureFixture[str], canvas: str, options: str = "") -> Any:
-    rows = [{"user": i, "ua": FIREFOX, canvas: f"picture {i}"} for i in range(50)]
+    rows = [{"user": i, "ua": FIREFOX, canvas: f"picture {i // 2}"} for i in range(50)]
     foreign.write_lines(Path("c.jsonl"), rows)
     fpmonitor(f"ingest c.jsonl --db {canvas}.duckdb -q -o b.json {options}")
     [report] = shown(capsys, f"exposure --db {canvas}.duckdb --apis {canvas} --k 10")

@@ -22,7 +22,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Every 30th user has a value of their own, all others share three."""
     return stored(
         tmp_path_factory.mktemp("bias"),
-        ({"Screen.height": i if i % 30 == 0 else -1, "Screen.width": i % 3} for i in range(USERS)),
+        ({"Screen.height": i if i % 30 == 0 else -1, "width": i % 3} for i in range(USERS)),
     )
 
 
@@ -33,7 +33,7 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     usual, biased, more = (tmp_path / f"{name}.json" for name in ("usual", "biased", "more"))
     assert run([*asked, "--tolerance", "-o", str(usual), "--quiet"]) == 0
     plain = read_decision(usual)
-    assert plain.allow == (("Screen.height", "Screen.width"),)
+    assert plain.allow == (("Screen.height", "width"),)
     assert plain.bias_tolerated is not None
     [tolerated] = plain.bias_tolerated
     assert 1 < tolerated < 1.5  # 3.33 % of the users are exposed
@@ -55,7 +55,7 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     assert f"no kind of user is more than {tolerated:g} times as frequent" in decision.guarantee
     assert "one distribution" not in decision.guarantee
     assert run([*asked, "--bias", "1.6", "-o", str(more), "--quiet"]) == 0
-    assert ("Screen.height", "Screen.width") not in read_decision(more).allow
+    assert ("Screen.height", "width") not in read_decision(more).allow
     assert run(["check", str(biased), "--db", db]) == 0
     assert run([*asked, "--resume", str(biased), "--quiet"]) == 2
     assert "differs in sample" in capsys.readouterr().err
@@ -108,11 +108,11 @@ def test_limits_of_an_exposure_widen_and_say_why(
         ("decide", ["--bias", "nan"], "bias: must lie between 1 and 100"),
         ("decide", ["--bias", "2", "--setting", "sample"], "leave --bias away"),
         ("decide", ["--bias", "2", "--forecast"], "not with --bias"),
-        ("exposure", ["--bias", "2", "--given", "Screen.width"], "--given has no limits"),
+        ("exposure", ["--bias", "2", "--given", "width"], "--given has no limits"),
         ("exposure", ["--bias", "2", "--trust", "pairs"], "--trust has no limits"),
         (
             "exposure",
-            ["--fake-share", "1%", "--given", "Screen.width"],
+            ["--fake-share", "1%", "--given", "width"],
             "--given has no limits with --fake-share;",
         ),
     ],

@@ -37,6 +37,11 @@ APIS = ("a", "b", "c", "d", "e")
 USERS = 60_000
 
 
+def texts_of(_api: str) -> dict[int, tuple[str, str]]:
+    """Values of all codes: what has none is no evidence."""
+    return {code: ("value", str(code)) for code in range(30_000)}
+
+
 def population(seed: int, users: int = USERS) -> Population:
     """Independent values, more of each API than of the one before."""
     rng = np.random.default_rng(seed)
@@ -44,7 +49,7 @@ def population(seed: int, users: int = USERS) -> Population:
         api: 1 + np.minimum(rng.geometric(0.3 / place, users), 40 * place)
         for place, api in enumerate(APIS, 1)
     }
-    return Population(MemorySnapshot(columns=columns, texts=lambda _api: {}, digest=str(seed)))
+    return Population(MemorySnapshot(columns=columns, texts=texts_of, digest=str(seed)))
 
 
 def sets_of(decision: Decision) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
@@ -63,9 +68,7 @@ def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
     users, question = population(1), Question(10, USERS)
     few = decide_sets(
         Population(
-            MemorySnapshot(
-                columns={api: users.column(api)[:6000] for api in APIS}, texts=lambda _api: {}
-            )
+            MemorySnapshot(columns={api: users.column(api)[:6000] for api in APIS}, texts=texts_of)
         ),
         question,
         budget=0.05,
@@ -188,9 +191,7 @@ def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
             api: np.where(rng.random(20_000) < 0.055, 2 + rng.integers(0, rare, 20_000), 1)
             for api in APIS
         }
-        users = Population(
-            MemorySnapshot(columns=columns, texts=lambda _api: {}, digest=f"s{seed}")
-        )
+        users = Population(MemorySnapshot(columns=columns, texts=texts_of, digest=f"s{seed}"))
         decision = decide_sets(users, Question(10, 20_000), budget=0.05, search_users=2000)
         wrong += bool(decision.allow)
     assert wrong <= 1
@@ -232,7 +233,7 @@ def of_few() -> tuple[Decision, MemorySource]:
     """A decision of few users, and these."""
     users = population(1)
     columns = {api: users.column(api)[:6000] for api in APIS}
-    few = Population(MemorySnapshot(columns=columns, texts=lambda _api: {}))
+    few = Population(MemorySnapshot(columns=columns, texts=texts_of))
     decision = decide_sets(few, Question(10, USERS), budget=0.05, fixed_question=True)
     return decision, MemorySource(APIS, list(columns.values()))
 

@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
+from fpmonitor.account import KINDS
 from fpmonitor.cli import command_tree
 from fpmonitor.cli import run as run_program
 from fpmonitor.cli.commands import LazyCommand
@@ -252,6 +253,9 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["{logs}/traffic.har", "--db", "{scratch}", "--collector", "long"],
         ["{logs}/access.log", "--db", "{scratch}", "--collector", "wide"],
         ["{garbage}", "--db", "{scratch}"],
+        ["{logs}/long.jsonl", "--db", "{scratch}", "--plan", "{out}/map.toml"],
+        ["{logs}/wide.csv", "--db", "{scratch}.strict", "--strict"],
+        *(["{logs}", "--db", f"{{scratch}}.{form}", "--format", form] for form in TEXTS),
     ],
     "db batches": [["--format", form] for form in TEXTS],
     "db rejects": [["--format", form] for form in TEXTS],
@@ -478,6 +482,7 @@ def questions() -> Iterator[str]:
     }
     service = json.loads(openapi_document())
     pages = ["/", "/login", "/dashboard/live", "/dashboard/apis", "/dashboard/explore", "/nowhere"]
+    pages += ["/logout"]
     for path in (*service["paths"], *pages):
         for query in parameters.get(path, [""]):
             yield path + query
@@ -517,6 +522,7 @@ def test_no_answer_of_the_service_holds_a_plant(
         for path in ("/v1/observations", "/v1/reports"):
             answers += [client.post(path, content=body, headers=JSON_TYPE) for body in bodies]
         answers.append(client.post("/login", content=f"token={PLANTS['broken']}"))
+        answers.append(client.post("/logout", content=f"token={PLANTS['broken']}"))
     assert {answer.status_code for answer in answers} >= {200, 202, 400, 404, 405}
     assert all(answer.status_code < 500 or answer.status_code == 503 for answer in answers)
     for answer in answers:
@@ -548,6 +554,7 @@ NO_USERS = {
     *("utility_bound", "p_value", "weight", "trials", "entropy_upper_bits", "read", "stored"),
     *("conditional_entropy_bits", "cells_share_by_dropping_apis", "delta_estimated", "seed"),
     *("delta_certified", "confidence", "epsilon", "rare_up_to", "common_from"),
+    *KINDS,  # numbers of columns
     *("lower", "upper", "width"),  # limits, and of theorems: both are wider than any count
 }
 ASKED = {
@@ -696,6 +703,6 @@ def test_logs_of_the_service_tell_nothing_of_what_it_cannot_store(
     with TestClient(create_app(config), base_url="http://localhost") as client:
         assert client.get("/healthz").status_code == 200
     said = capfd.readouterr()
-    assert any('"event": "refused"' in message for message in caplog.messages)
+    assert any('"refused": 1' in message for message in caplog.messages)
     for text in (caplog.text, said.out, said.err):
         assert not found_in(text.encode())

@@ -92,6 +92,12 @@ globalThis.localStorage = {
   setItem: (key, text) => { stored[key] = text; },
   removeItem: (key) => { delete stored[key]; },
 };
+const ofTab = {};
+globalThis.sessionStorage = {
+  getItem: (key) => ofTab[key] ?? null,
+  setItem: (key, text) => { ofTab[key] = text; },
+  removeItem: (key) => { delete ofTab[key]; },
+};
 let status = 200;
 const uploads = (body) => {
   let count = 0;

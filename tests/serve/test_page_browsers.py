@@ -225,7 +225,10 @@ def service(tmp_path: Path) -> Service:
     users = [{"user": f"u{i}", "api": api, "value": "common"} for i in range(30) for api in ASKED]
     log.write_text("".join(json.dumps(user) + "\n" for user in users), encoding="utf-8")
     service.monitor.ingest([str(log)])
-    service.decision = service.monitor.decide(k=2, budget=0.5, candidates=ASKED, setting="sample")
+    # All of the crowd are alike, which is no evidence by itself.
+    service.decision = service.monitor.decide(
+        k=2, budget=0.5, candidates=ASKED, assume=ASKED, setting="sample"
+    )
     return service
 
 

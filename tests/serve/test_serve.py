@@ -558,7 +558,7 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     config = with_decision(tmp_path, query_limit=limit)
     assert config.decision is not None
     decided = json.loads(config.decision.read_text(encoding="utf-8"))
-    decided |= {"allow": [["Screen.width"]], "block": [], "undecided": []}
+    decided |= {"allow": [["Screen.width"]], "block": [], "undecided": [], "recommended": []}
     decided["policy"]["budget"] = 0.2
     config.decision.write_text(json.dumps(decided), encoding="utf-8")
     widths = [str(i) if i < 40 else "1" for i in range(200)]

@@ -59,7 +59,7 @@ TABLES = ("batch", "reject", "api", "value", "user", "source", "visit", "observa
 def log_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(SEED)
     path = tmp_path_factory.mktemp("log") / "log.csv"
-    apis = {f"Interface.member{i}": rng.integers(0, 5**i, USERS) for i in range(10)}
+    apis = {f"Interface.member{i}": rng.integers(0, min(5**i, 10_000), USERS) for i in range(10)}
     frame = pl.DataFrame({"user": np.arange(USERS)} | apis)
     frame.write_csv(path)
     with path.open("a", encoding="utf-8") as file:

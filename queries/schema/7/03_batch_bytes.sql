@@ -1,0 +1,2 @@
+-- The number of the log's bytes unpacked.
+ALTER TABLE batch ADD COLUMN bytes BIGINT
