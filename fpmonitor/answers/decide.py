@@ -170,7 +170,7 @@ def decide_sets(
         names=names,
         days=days,
         made=datetime.now(UTC).date(),
-        account=population.snapshot.members(policy.k),
+        account=population.members(policy.k),
     )
     if rest is not None:
         if not decision.complete:

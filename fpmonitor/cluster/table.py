@@ -299,8 +299,8 @@ def _text(path: tuple[str, ...], kind: str) -> str:
     """Return the text of a column, as the collectors read it from Parquet; refuse other types."""
     name = ".".join(map(quote_name, path))
     if kind in _FLOATS:
-        return (
-            f"CASE WHEN {name} = floor({name}) AND abs({name}) < 1e15 "
+        return (  # what is not a number is absent, as in ingest
+            f"CASE WHEN isnan({name}) THEN NULL WHEN {name} = floor({name}) AND abs({name}) < 1e15 "
             f"THEN {name}::BIGINT::VARCHAR ELSE {name}::VARCHAR END"
         )
     if kind == "timestamp":  # of Spark: with a zone

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fpmonitor.account import Kind
 from fpmonitor.disclosure import (
     Audience,
     ToldSpectra,
@@ -647,6 +648,14 @@ class Population:
             if change.codes is not None and not change.codes.any():
                 counts[api] = 0
         return counts
+
+    def members(self, k: int) -> Mapping[Kind, int]:
+        """Count the members of the logs by what they were taken for; others are told none.
+
+        A member that one user has in many records would show among them, and so would one user
+        whose value makes an API of a constant.
+        """
+        return {} if self.audience is Audience.OTHERS else self.snapshot.members(k)
 
     def coverage(self, apis: Iterable[str], k: int) -> dict[str, float | None]:
         """Tell which share of the users has a value of each API: `disclosure.publishable_coverage`.

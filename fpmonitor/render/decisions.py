@@ -228,7 +228,7 @@ def data_of(name: str, population: Population, *, users: int, k: int) -> str:
         users=users,
         visits=population.visits,
         days=population.days(k),
-        account=population.snapshot.members(k),
+        account=population.members(k),
     )
 
 

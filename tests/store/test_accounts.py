@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -199,3 +200,23 @@ def test_decision_report_and_screen_say_what_the_columns_were(
     assert told == {"API": 1, "user": 1, "identifier": 1, "constant": 1}
     assert run(["report", "d.json", "-o", "r.html"]) == 0
     assert "from 4 columns: 1 API, 1 user" in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_others_are_told_nothing_of_what_one_user_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A member of one user, however many records it is in, would count among the members."""
+    log, db = tmp_path / "log.jsonl", str(tmp_path / "d.duckdb")
+    rows = [{"user": f"u{i}", "theme": f"t{i % 3}"} for i in range(60)]
+    rows += [{"user": "u0", "theme": "t0", "own": f"o{i % 2}"} for i in range(12)]
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert run(["ingest", str(log), "--db", db, "-q", "-o", os.devnull]) == 0
+    capsys.readouterr()
+    asked = ["decide", "--k", "5", "--budget", "5%", "--setting", "sample", "--db", db]
+    for options in (["--format", "json"], ["--format", "table"]):
+        assert run(["--for-others", *asked, *options]) == 0
+        told = capsys.readouterr()
+        assert "account" not in told.out
+        assert "columns:" not in told.out + told.err
+    assert run([*asked, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["account"]
