@@ -93,7 +93,7 @@ def test_a_page_shows_counts_exposure_and_the_verdict(monitor: Monitor) -> None:
             "A site may read 1 of 2 APIs together",
             '<ul class="chips"><li>Navigator.',
             "<summary>What is promised",
-            "<p>Data: d.duckdb, 200 users.</p>",
+            "<p>Data: d.duckdb, 200 users",
             '<h2 id="status-title">All holds</h2>',
             '<td class="allow">holds</td>',
             "<dt>Users</dt><dd>200<",
