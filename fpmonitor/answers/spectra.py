@@ -161,14 +161,14 @@ def facts_of(
     registered = registered_in_log(population, [q.question for q in listed if q.answer is None])
     level = level_of(question, registered, universe=decision.universe)
     whole = 1 if decision.confirmation is None else SEARCH_SHARE
-    asked_as = {"fixed": decision.universe is None, "users": decision.users}
+    is_fixed, users = decision.universe is None, decision.users
     return replace(
         facts,
         level=level.level and level.level * whole,
         registered=level.registered,
         view_weight=level.view_weight,
-        asked_before=questions_before(question, listed, **asked_as),
-        asked_on=days_asked(question, listed, **asked_as),
+        asked_before=questions_before(question, listed, fixed=is_fixed, users=users),
+        asked_on=days_asked(question, listed, fixed=is_fixed, users=users),
     )
 
 

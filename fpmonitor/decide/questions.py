@@ -207,7 +207,6 @@ def questions_before(
     int or None
         Null where the question is not listed with so many users.
     """
-
     bound = partial(_bound, fixed=fixed)
     others: list[Any] = []
     for each in listed:

@@ -368,7 +368,8 @@ def test_a_forecast_and_weights_are_proved_with_the_decision(
     asked = ["decide", "--db", str(folder / "x.duckdb"), "--k", "10", "--budget", "0.2", "-q"]
     assert run([*asked, "--forecast", "--weights", str(weights), "-o", str(made)]) == 0
     listed = json.loads(made.read_text(encoding="utf-8"))
-    assert listed["undecided"] and listed["weights"] == {"canvas": 3.0, "width": 0.5}
+    assert listed["undecided"]
+    assert listed["weights"] == {"canvas": 3.0, "width": 0.5}
     assert audit(made, "--db", folder / "x.duckdb") == 0
     assert {("users_needed", "proved"), ("utility", "proved")} <= {
         *answers(capsys.readouterr().out)
