@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fpmonitor.account import Account, Member, read_account
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fpmonitor.logs.log_file import LogFile
-    from fpmonitor.store.database import Database
-    from fpmonitor.unit import Unit
+from fpmonitor.logs.log_file import LogFile
+from fpmonitor.store.database import Database
+from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
