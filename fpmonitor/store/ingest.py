@@ -44,6 +44,7 @@ from fpmonitor.store.readings import (
     marks_of,
     reading_of,
     stored_beginning,
+    with_nulls_as_values,
 )
 from fpmonitor.store.rejects import all_rejected, commonest_reason, rejects_of, store_rejects
 from fpmonitor.store.small_logs import ingest_group, is_small
@@ -182,8 +183,13 @@ def ingest(
                 repeated = repeated_batch(database, log, marks[-1].digest, started)
                 if repeated:
                     return repeated
-                if continued := stored_beginning(log, marks, stored_before):
+                earlier = with_nulls_as_values(log, column_map)
+                read_so = reading_of(log, collector, earlier) if earlier else None
+                if continued := stored_beginning(log, marks, stored_before, read_so):
                     log = replace(log, stored_as=continued.origin)
+                    if earlier and read_so and continued.digest not in {m.digest for m in marks}:
+                        column_map, reading = earlier, read_so
+                        hashing = beside.submit(marks_of, log, reading, most)
             scan = collector.scan(log, column_map)
             stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
@@ -323,6 +329,7 @@ def _store(
         seconds=seconds_since(started),
         unit=unit_of(collector),
         unordered=database.rows("ingest/unordered_users")[0][0],
+        nulls_are_values=column_map.null == "value" and log.format == "jsonl",
         account=judged.account,
         reason=commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},
