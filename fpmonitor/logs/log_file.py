@@ -9,9 +9,9 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
 from itertools import count
@@ -22,6 +22,7 @@ import duckdb
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt, reason_of
+from fpmonitor.logs.contract import NotTaken
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -48,11 +49,13 @@ class LogFile:
     """A file on disk, what its first bytes show, and the name to report it by.
 
     `stored_as` is the name of a stored log of which this one is the continuation; rows keep it.
+    `left_out` has the members of the file that its records, of which this is a copy, lack.
     """
 
     path: Path
     label: str
     stored_as: str = ""
+    left_out: Mapping[str, NotTaken] = field(default_factory=dict, compare=False)
 
     @property
     def origin(self) -> str:

@@ -190,7 +190,7 @@ def ingest(
                     if earlier and read_so and continued.digest not in {m.digest for m in marks}:
                         column_map, reading = earlier, read_so
                         hashing = beside.submit(marks_of, log, reading, most)
-            scan = collector.scan(log, column_map)
+            scan = _scan(log, collector, column_map)
             stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
@@ -216,6 +216,12 @@ def ingest(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
+
+
+def _scan(log: LogFile, collector: Collector, column_map: ColumnMap) -> Scan:
+    """How to read the log; what its copy lacks is accounted for with what the collector leaves."""
+    scan = collector.scan(log, column_map)
+    return replace(scan, not_taken={**log.left_out, **scan.not_taken})
 
 
 def _check_unit(
@@ -272,7 +278,7 @@ def plan(database: Database, log: LogFile, collector: Collector, column_map: Col
     """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
     try:
         log.check_expansion()
-        scan = collector.scan(log, column_map)
+        scan = _scan(log, collector, column_map)
         stage_all(database, scan)
         with database.transaction():
             return _judged(database, log, collector, scan, column_map)[1]
