@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
-import polars as pl
 import typer
 
+from fpmonitor.cli import singling_out
 from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import FORMAT, QUIET
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
+from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
-from fpmonitor.errors import InputError, PolicyError, reason_of
-from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
+from fpmonitor.errors import PolicyError
+from fpmonitor.release.histogram import Mechanism, Release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
-from fpmonitor.release.singling_out import baseline as fixed_baseline
-from fpmonitor.release.singling_out import dp_bound
-from fpmonitor.release.stored import (
-    Histogram,
-    attack_records,
-    attack_release,
-    read_histogram,
-    release_users,
-)
+from fpmonitor.release.stored import Histogram, read_histogram, release_users
 from fpmonitor.render import store
-from fpmonitor.safe_files import read_bytes, untyped
+from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import split_names
 
 _LARGEST_CURVE = 10_000
 
 
-USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
 RELEASE_USERS = Annotated[
     int | None,
     typer.Option(
@@ -46,14 +36,6 @@ RELEASE_USERS = Annotated[
         help="Number of users in the release.",
         show_default="the observed users",
     ),
-]
-WEIGHT = Annotated[
-    float | None,
-    typer.Option("--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"),
-]
-CONTROL = Annotated[
-    Path | None,
-    typer.Option("--control", help="Database of other users, for the weights of predicates."),
 ]
 ALPHA = Annotated[
     float,
@@ -158,6 +140,10 @@ def manifest_name(made: Release) -> str:
 
 audit.command("queries")(queries)
 audit.command("certificate")(certificate)
+audit.command("baseline")(singling_out.baseline)
+audit.command("examples")(singling_out.examples)
+audit.command("pseudonymous")(singling_out.pseudonymous)
+audit.command("singling-out")(singling_out.attack)
 
 
 @audit.command("histogram")
@@ -269,118 +255,3 @@ def smallest_threshold(
         return
     found = asked.read(apis or "").smallest_thresholds(delta)
     shown.show(store.members(asdict(found)))
-
-
-@audit.command("baseline")
-def baseline(
-    *,
-    users: USERS,
-    weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Epsilon of a differentially private release, in nats."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
-    ] = None,
-    shown: Shown,
-) -> None:
-    """Compute the chance of singling out without a release, and its bound after a private one."""
-    if delta is not None and epsilon is None:
-        raise PolicyError("epsilon", "is missing", hint="--delta needs --epsilon")
-    bound = (
-        None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
-    )
-    answer = {"baseline": fixed_baseline(users, weight), "dp_bound": bound}
-    shown.show(store.members(answer))
-
-
-@audit.command("pseudonymous")
-def pseudonymous(
-    *,
-    apis: Annotated[str, typer.Option("--apis", help="Columns of the table, separated by commas.")],
-    weight: WEIGHT = None,
-    control: CONTROL = None,
-    what_if: WHAT_IF = None,
-    users: StoredUsers,
-    shown: Shown,
-) -> None:
-    """Attack a table of all records under pseudonyms: how many users it singles out at once."""
-    with (
-        open_database(users.db) as database,
-        nullcontext() if control is None else open_database(control) as others,
-    ):
-        found = attack_records(
-            database,
-            split_names(apis),
-            window=users.window,
-            transforms=transforms_of(what_if),
-            weight=weight,
-            control=others,
-        )
-    shown.show(store.members(asdict(found)))
-
-
-@audit.command("singling-out")
-def singling_out(
-    *,
-    release_file: Annotated[
-        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
-    ],
-    users: StoredUsers,
-    weight: WEIGHT = None,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Number of runs of the attack.", min=1)
-    ] = 1000,
-    control: CONTROL = None,
-    distribution: Annotated[
-        str | None,
-        typer.Option(
-            "--distribution",
-            help="Of a fresh record: product (independent APIs), or a CSV or Parquet file with "
-            "a column for each API and `weight`.",
-            show_default="shares of the users",
-            metavar="product|FILE",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
-    shown: Shown,
-) -> None:
-    """Attack a release, to test whether it singles out users more often than chance."""
-    made = read_release(release_file)
-    with (
-        open_database(users.db) as database,
-        nullcontext() if control is None else open_database(control) as others,
-    ):
-        outcome = attack_release(
-            database,
-            made,
-            window=users.window,
-            weight=weight,
-            trials=trials,
-            seed=seed,
-            control=others,
-            distribution=_distribution(distribution),
-        )
-    shown.show(store.attacks(outcome))
-
-
-def _distribution(name: str | None) -> Literal["product"] | pl.DataFrame | None:
-    """Distribution that an option names.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read.
-    """
-    if name is None or name == "product":
-        return "product" if name else None
-    hint = "product, or a CSV or Parquet file"
-    content = io.BytesIO(read_bytes(Path(name), "distribution", hint=hint))
-    try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(content)
-        return pl.read_csv(content, infer_schema=False)
-    except (ValueError, pl.exceptions.PolarsError) as error:
-        reason = reason_of(error)
-        raise InputError(f"distribution {name}: not readable ({reason})", hint=hint) from error

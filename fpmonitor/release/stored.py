@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -103,7 +103,7 @@ def attack_release(
     trials: int = 1000,
     seed: int = 0,
     control: Database | None = None,
-    distribution: Literal["product"] | pl.DataFrame | None = None,
+    distribution: pl.DataFrame | None = None,
 ) -> ReleaseAudit:
     """Attack a release of the users of a database, to see whether it singles them out.
 
@@ -120,9 +120,9 @@ def attack_release(
     control
         Other users, to estimate the weights of predicates from; these users by default.
     distribution
-        Of a fresh record: `product` of the shares of the values of each API among the users that
-        weights are estimated from, or a table for `audit.weights_by_table`; the shares of whole
-        records by default, which are never below 1 in their number.
+        Of a fresh record, as a table for `audit.weights_by_table`: one more beside the shares of
+        whole records, which are never below 1 in their number, and the products of the shares of
+        the values of each API.
 
     Raises
     ------
@@ -139,19 +139,18 @@ def attack_release(
             control, take_snapshot(control), manifest.policy.apis, manifest.transforms
         )
     source = "the users of the release" if control is None else "other users"
-    if isinstance(distribution, pl.DataFrame):
-        weights, source = weights_by_table(release, distribution), "the given distribution"
-    elif distribution == "product":
-        weights = product_weights(release.table, others)
-        source = f"the values of {source}, taken as independent"
-    else:
-        weights = weights_of_rows(group_of_users(release, others), len(release.table))
-        source = f"the shares of {source}"
+    weights = {
+        f"the shares of {source}": weights_of_rows(
+            group_of_users(release, others), len(release.table)
+        ),
+        f"the values of {source}, taken as independent": product_weights(release.table, others),
+    }
+    if distribution is not None:
+        weights["the given distribution"] = weights_by_table(release, distribution)
     return audit_release(
         group_of_users(release, values),
         record_words(database, snapshot),
         weights,
-        distribution=source,
         weight=weight,
         trials=trials,
         rng=np.random.default_rng(seed),
