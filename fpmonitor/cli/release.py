@@ -12,15 +12,21 @@ import typer
 from fpmonitor.cli import singling_out
 from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
-from fpmonitor.cli.options import FORMAT, QUIET
+from fpmonitor.cli.options import FORMAT, QUIET, share
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
 from fpmonitor.errors import PolicyError
-from fpmonitor.release.histogram import Mechanism, Release, write_release
+from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
-from fpmonitor.release.stored import Histogram, read_histogram, release_users
+from fpmonitor.release.sensitive import sensitivity_of
+from fpmonitor.release.stored import (
+    Histogram,
+    read_histogram,
+    release_users,
+    several_histograms,
+)
 from fpmonitor.render import store
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import split_names
@@ -85,7 +91,9 @@ def release(
     *,
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
+    ],
     mechanism: Annotated[
         Mechanism,
         typer.Option(
@@ -93,8 +101,35 @@ def release(
         ),
     ] = "histogram",
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest share of users that `cells` may withhold.")
+        float,
+        typer.Option(
+            "--budget",
+            help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
+            parser=share,
+            metavar="SHARE",
+        ),
     ] = 0.05,
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            "--sample",
+            help="Draw this share of the users first, in secret: differential privacy whatever an "
+            "attacker knows.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
+    ] = 1.0,
+    sensitive: Annotated[
+        str | None,
+        typer.Option(
+            "--sensitive",
+            help="One of the APIs: say in the manifest how much the table tells of it.",
+            metavar="API",
+        ),
+    ] = None,
     what_if: WHAT_IF = None,
     reader: Reader,
     users: StoredUsers,
@@ -112,22 +147,39 @@ def release(
             transforms=transforms,
             mechanism=mechanism,
             budget=budget,
+            sample=sample,
+            epsilon=epsilon,
+            sensitive=sensitive,
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         reader.ask(monitor, rows)
     where = write_release(made, output)
     manifest = untyped(made.manifest)
+    if made.manifest.sampling is not None:
+        del manifest["sampling"]["seed"]  # tells who was drawn: it stands in the file alone
     counts = {
         f"{part} {name}": value
-        for part in ("published", "suppressed")
-        for name, value in manifest[part].items()
+        for part in ("published", "suppressed", "sampling", "sensitive")
+        for name, value in (manifest[part] or {}).items()
     }
     show(store.members(manifest, counts), output_format, None)
     note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
-    if made.manifest.suppressed.users == 0:
+    _note_sampling(made, quiet=quiet)
+    if made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
             "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
+            quiet=quiet,
+        )
+
+
+def _note_sampling(made: Release, *, quiet: bool) -> None:
+    """Note on stderr what drawing users proves."""
+    sampling = made.manifest.sampling
+    if sampling is not None:
+        note(
+            f"the table is ({sampling.epsilon:g}, {sampling.delta:.2g})-differentially private for "
+            "one user more or less; publish no other table of these users beside it",
             quiet=quiet,
         )
 
@@ -169,6 +221,48 @@ def histogram(
         "rare_up_to": found.certified.rare_up_to,
     }
     shown.show(store.members(answer))
+
+
+@audit.command("several")
+def several(
+    *,
+    apis: Annotated[
+        list[str],
+        typer.Option(
+            "--apis", help="Columns of a histogram, separated by commas; repeat for the others."
+        ),
+    ],
+    k: THRESHOLD,
+    epsilon: EPSILON,
+    known: KNOWN = 0,
+    users: StoredUsers,
+    shown: Shown,
+) -> None:
+    """Estimate the delta of several histograms of the same users, published together."""
+    with open_database(users.db) as database:
+        found = several_histograms(
+            database,
+            [split_names(names) for names in apis],
+            k=k,
+            epsilon=epsilon,
+            window=users.window,
+            known=known,
+        )
+    shown.show(store.members(untyped(found)))
+
+
+@audit.command("sensitive")
+def sensitive(
+    *,
+    release_file: Annotated[
+        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
+    ],
+    api: Annotated[str, typer.Option("--api", help="Sensitive attribute, a column of the table.")],
+    shown: Shown,
+) -> None:
+    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
+    found = sensitivity_of(read_release(release_file).table, api)
+    shown.show(store.members(asdict(found)))
 
 
 @audit.command("partial-knowledge")
