@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import mixed, take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.snapshots import SnapshotMonitor
@@ -90,9 +92,11 @@ def by_query(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer_of(decision: Any) -> dict[str, Any]:
     """Decision without what tells where and how fast it was made, and of which keeper.
 
-    A snapshot was taken of columns that somebody chose: it has no account of the log.
+    A snapshot was taken of columns that somebody chose: it has no account of the log, and no list
+    of the questions that were asked of these users before.
     """
-    content: dict[str, Any] = decision.to_json()
+    alone = replace(decision, asked_before=0)
+    content: dict[str, Any] = replace(alone, guarantee=guarantee(alone)).to_json()
     content["data"].pop("digest")
     content["data"].pop("account", None)
     return {name: value for name, value in content.items() if name not in {"seconds", "engine"}}

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.batches import BatchReport
 
 # Small files: decisions, settings, maps, weights, tables
 
