@@ -376,7 +376,7 @@ def limits_of(
 
     Raises
     ------
-    PolicyError
+    InputError
         More values were seen than were declared.
     """
     question = sample.question

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.bounds import check_support
 from fpmonitor.estimate.exposure import exposure_probability, share_of_most_exposed
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def declared_limits(
 
     Raises
     ------
-    PolicyError
+    InputError
         More values were seen than were declared.
 
     Notes
@@ -92,11 +92,8 @@ def declared_limits(
     `p F(p)` grows up to one share and falls beyond it, so its extremes over an interval are at its
     ends or at that share. `p (1 - F(p))`, the part of a value's users who are not exposed, grows.
     """
+    check_support(spectrum, support)
     unseen = support - spectrum.support
-    if unseen < 0:
-        raise PolicyError(
-            "support", f"{spectrum.support:,} values were seen, {support:,} were declared"
-        )
     counts = np.append(spectrum.counts, 0)
     values = np.append(spectrum.values, unseen)
     lower, upper = share_limits(counts, spectrum.users, math.log(support / delta))

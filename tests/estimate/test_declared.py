@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.errors import PolicyError
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.declared import declared_limits, share_limits
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
@@ -75,7 +75,7 @@ def test_extremes_inside_an_interval_count() -> None:
 
 def test_more_values_than_declared_are_refused() -> None:
     seen = CountSpectrum.from_mapping({10: 3})
-    with pytest.raises(PolicyError, match="3 values were seen, 2 were declared"):
+    with pytest.raises(InputError, match="support: 2 is smaller"):
         declared_limits(seen, 2, k=5, population=100, delta=0.05)
 
 
