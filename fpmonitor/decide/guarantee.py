@@ -244,7 +244,9 @@ def _confirmed(decision: Decision | LevelDecision) -> str:
     secret = ", chosen by a secret hash, with all of their users" if tested.level else ""
     return (
         f"{tested.searched:,} users were searched; what they left open was tested on the other "
-        f"{decision.users - tested.searched:,}, by {share}{secret}."
+        f"{decision.users - tested.searched:,}, by {share}{secret}. "
+        "Nobody can see from this file that those sets were chosen without a look at the other "
+        "users: only who made it knows."
     )
 
 
