@@ -37,6 +37,7 @@ PRECISION = 160  # bits, and more for moments near 0
 UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
+FREE_FROM = 2  # times the mean: of fewer, blocking weights always fall with the group
 KEPT = 0.9  # of the number expected, that its design keeps
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
@@ -237,6 +238,13 @@ class _Proof:
             expected = drawn if drawn and not once else self.users
             fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
         _require(holds=bool(self.bases >= fewest), what="form")
+
+    def of_weights(self) -> None:
+        """Prove what the side says of its weights: larger groups never weigh more, or they may."""
+        falls = all(a >= b for a, b in pairwise([*self.table[1:], _exact(0)]))
+        told = self.content["monotone"]
+        denied = falls and not told and (self.sign < 0 or self.population <= FREE_FROM * self.mean)
+        _require(holds=isinstance(told, bool) and told <= falls and not denied, what="monotone")
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -587,6 +595,7 @@ def check_proof(
             if policy is not None:
                 proof.of_policy(policy)
             proof.check(chains)
+            proof.of_weights()
         except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.answers.decide import (
     asked_question,
     question_of,
@@ -14,8 +16,9 @@ from fpmonitor.answers.decide import (
     users_decided_on,
     users_tested,
 )
+from fpmonitor.decide.deciding import forecast_of
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.decide.questions import level_of, questions_before
+from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import may_count_below, publishable_groups
 from fpmonitor.errors import InputError
@@ -23,6 +26,7 @@ from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads t
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.safe_files import read_json, typed, untyped
 from fpmonitor.spectrum import spectra_of
+from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 _ROUNDING = 1e-9
+_DAY = timedelta(days=1)  # an answer is listed when it is given, before or after midnight
+_OTHERWISE = "not as in the data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,14 @@ class Facts:
         As of `decide.questions.Level`: what its question has in this database.
     asked_before
         As in `Decision`; null where the database does not list the question.
+    asked_on
+        First and last day (UTC) on which the question was answered; null as before.
+    unit, days, account
+        As in `Decision`, by the owner's view of all that is stored now.
+    counters
+        What may have counted the groups, as `Decision.engine`; null in files of before.
+    users_needed, users_range
+        As in `Decision`, where it has them.
     """
 
     names: Mapping[str, str]
@@ -70,6 +84,13 @@ class Facts:
     registered: bool = False
     view_weight: float | None = None
     asked_before: int | None = None
+    asked_on: tuple[date, date] | None = None
+    unit: Unit | None = None
+    days: tuple[date, date] | None = None
+    account: Mapping[Kind, int] = field(default_factory=dict)
+    counters: tuple[str, ...] | None = None
+    users_needed: tuple[int | None, ...] | None = None
+    users_range: tuple[tuple[int | None, int | None], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +149,9 @@ def facts_of(
         coverage=population.coverage(candidates, k),
         masked=asked.masked(candidates, k),
         lacks=population.lacks(candidates, k),
+        unit=population.unit,
+        days=population.snapshot.days(k),
+        account=population.members(k),
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -137,14 +161,14 @@ def facts_of(
     registered = registered_in_log(population, [q.question for q in listed if q.answer is None])
     level = level_of(question, registered, universe=decision.universe)
     whole = 1 if decision.confirmation is None else SEARCH_SHARE
+    is_fixed, users = decision.universe is None, decision.users
     return replace(
         facts,
         level=level.level and level.level * whole,
         registered=level.registered,
         view_weight=level.view_weight,
-        asked_before=questions_before(
-            question, listed, fixed=decision.universe is None, users=decision.users
-        ),
+        asked_before=questions_before(question, listed, fixed=is_fixed, users=users),
+        asked_on=days_asked(question, listed, fixed=is_fixed, users=users),
     )
 
 
@@ -157,34 +181,73 @@ def _as_asked(policy: Policy) -> Policy:
     return replace(policy, sample=replace(policy.sample, strata=asked))
 
 
-def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield each claim on the users of a decision, and why it is wrong; the empty string if not."""
-    for name in ("names", "coverage", "masked"):
+class Departure(NamedTuple):
+    """A claim on the users of a decision, and why it is wrong, or may be; empty if it is not."""
+
+    claim: str
+    reason: str
+    is_certain: bool = True
+
+
+def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[Departure]:
+    """Compare each claim on the users of a decision with what they are."""
+    for name in ("names", "coverage", "masked", "unit"):
         told, found = getattr(decision, name), getattr(facts, name)
-        if told is None or (name == "coverage" and not found):
+        if told is None or found is None or (name == "coverage" and not found):
             continue  # a file of before
         differing = told != found
         if name == "coverage":
             differing = told.keys() != found.keys() or not all(map(_alike, *_pairs(told, found)))
-        yield name, "not as in the data" if differing else ""
+        yield Departure(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
-        yield "evidence", "" if said == facts.lacks else "not as in the data"
-    if isinstance(decision, LevelDecision) or decision.level is None:
+        yield Departure("evidence", "" if said == facts.lacks else _OTHERWISE)
+    if isinstance(decision, LevelDecision):
         return
-    reason = ""
-    if decision.registered != facts.registered:
-        reason = "the database does not list it so"
-    yield "registered", reason
+    yield from _told_beside(decision, facts)
+    if decision.level is None:
+        return
+    listed_so = decision.registered == facts.registered
+    yield Departure("registered", "" if listed_so else "the database does not list it so")
     reason = ""
     for name in ("level", "view_weight"):
         told, most = getattr(decision, name), getattr(facts, name)
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
-    yield "level", reason
+    yield Departure("level", reason)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
-        yield "asked before", f"it was {facts.asked_before:,} other questions" if fewer else ""
+        reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
+        yield Departure("asked before", reason)
+
+
+def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:
+    """Compare what screens say of the data and the search beside the verdicts."""
+    if decision.days is not None:
+        # Later visits with the values of before leave the digest as it was, and add days.
+        (first, last), known = decision.days, facts.days
+        if known is not None and known[0] <= first <= last <= known[1]:
+            reason = "by now they are more" if decision.days != known else ""
+            yield Departure("days", reason, is_certain=False)
+        else:
+            yield Departure("days", _OTHERWISE)
+    if decision.account and facts.account:
+        known_kinds = facts.account
+        more = any(number > known_kinds.get(of, 0) for of, number in decision.account.items())
+        reason = _OTHERWISE if more else "by now it is more" * (decision.account != known_kinds)
+        yield Departure("account", reason, is_certain=more)
+    if decision.made is not None and facts.asked_on is not None:
+        first, last = facts.asked_on
+        between = first - _DAY <= decision.made <= last + _DAY
+        yield Departure("made", "" if between else "the question was asked on another day")
+    if decision.engine is not None and facts.counters is not None:
+        known_engine = decision.engine in facts.counters
+        reason = "" if known_engine else f"counted is by {' or '.join(facts.counters)}"
+        yield Departure("engine", reason)
+    for name in ("users_needed", "users_range"):
+        if getattr(decision, name) is not None and facts.users_needed is not None:
+            alike = getattr(decision, name) == getattr(facts, name)
+            yield Departure(name, "" if alike else "the users foretell another number")
 
 
 def _pairs(
@@ -217,10 +280,10 @@ def check_users(
         It is not, and the message names the member; or they are other users.
     """
     users_decided_on(population, decision)
-    for claim, reason in departures(decision, facts_of(population, decision, listed)):
-        if reason:
+    for each in departures(decision, facts_of(population, decision, listed)):
+        if each.reason and each.is_certain:
             raise InputError(
-                f"the decision file is not to be trusted: `{claim}`, {reason}",
+                f"the decision file is not to be trusted: `{each.claim}`, {each.reason}",
                 hint="decide again; `fpmonitor audit certificate` lists all that is wrong",
             )
 
@@ -231,6 +294,7 @@ def count_spectra(
     listed: Collection[ListedQuestion] = (),
     *,
     exact: bool,
+    counters: tuple[str, ...] | None = None,
 ) -> DecisionSpectra:
     """Count the groups of the listed sets of a decision on the users that it was made of.
 
@@ -240,6 +304,8 @@ def count_spectra(
         As of `facts_of`.
     exact
         Do not pool groups of fewer than k users; for the owner of the data only.
+    counters
+        As of `Facts`.
 
     Raises
     ------
@@ -257,7 +323,7 @@ def count_spectra(
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
         return SetGroups(apis=tuple(words), groups=tuple(found))
 
-    facts = facts_of(population, decision, listed)
+    facts = replace(facts_of(population, decision, listed), counters=counters)
     if isinstance(decision, LevelDecision):
         users = LevelSource(users_tested(asked, decision), decision.components)
         vectors = [*decision.allow, *decision.block, *decision.undecided]
@@ -272,6 +338,15 @@ def count_spectra(
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         chained = sorted({apis for chain in tested.chains for apis in chain})
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
+    is_foretold = not (decision.users_needed is None and decision.users_range is None)
+    if is_foretold and tested is None:
+        policy, level = decision.policy, decision.level or decision.policy.delta
+        foretold = forecast_of(source, policy, decision.universe, level, decision.undecided)
+        facts = replace(
+            facts,
+            users_needed=tuple(each.mean for each in foretold),
+            users_range=tuple((each.low, each.high) for each in foretold),
+        )
     sets = [*decision.allow, *decision.block, *decision.undecided]
     return DecisionSpectra(
         digest=decision.digest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from fpmonitor.decide.deciding import tolerance_proofs
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.decide.view_weight import most_weight
+from fpmonitor.decide.utility import weight_bound
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
@@ -26,7 +27,7 @@ from fpmonitor.safe_files import read_json
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fpmonitor.answers.spectra import Facts
     from fpmonitor.proof_check import Answer, Finding
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
 _ROUNDING = 1e-9
+_PARTS = ("policy", "view", "data")  # members of a file that hold members of their own
 
 
 def certificate(
@@ -99,7 +101,13 @@ def certificate(
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
             asked = list_questions(monitor.database) if snapshot is None else []
-            counted = count_spectra(population, decided, asked, exact=unsafe_counts or owned)
+            counted = count_spectra(
+                population,
+                decided,
+                asked,
+                exact=unsafe_counts or owned,
+                counters=("memory", monitor.counter),
+            )
     content = read_json(decision, "decision")
     findings = [*proof_check.check_proofs(content), *_of_file(decided, content)]
     groups = None
@@ -132,17 +140,54 @@ def _of_file(decided: Decision | LevelDecision, content: dict[str, Any]) -> Iter
     except TooManyStepsError:
         yield _finding("lists", "too long to compare", "cannot tell")
     else:
-        yield _finding("lists", "" if found is None else f"none settles {found}")
-    if isinstance(decided, Decision):
-        weight = decided.view_weight
-        holds = weight is None or weight <= most_weight(decided) * (1 + _ROUNDING)
-        yield _finding("weight of the view", "" if holds else "it is less by the name of the view")
+        unsettled = "" if found is None or not decided.complete else f"none settles {found}"
+        yield _finding("lists", unsettled)
+        if found is None and not decided.complete and getattr(decided, "cut", None) is None:
+            yield _finding("complete", "the lists settle every set, and may be all", "cannot tell")
+    strangers = [*_strangers(content, decided.to_json())]
+    yield _finding("members", f"{strangers[0]} is read by nobody" if strangers else "")
+    if isinstance(decided, Decision) and decided.utility is not None:
+        yield _utility(decided)
+
+
+def _strangers(content: dict[str, Any], known: dict[str, Any], of: str = "") -> Iterator[str]:
+    """Yield members that no reader of the file looks at, so that nobody proves them."""
+    for name, value in content.items():
+        if name not in known:
+            yield f"`{of}{name}`"
+        elif not of and name in _PARTS and isinstance(value, dict):
+            yield from _strangers(value, known[name], f"{name}.")
+
+
+def _utility(decided: Decision) -> Finding:
+    """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
+    utility, bound = decided.utility or 0.0, decided.utility_bound
+
+    def weight(apis: Iterable[str]) -> float:
+        return math.fsum(decided.weights.get(api, 1.0) for api in apis)
+
+    def alike(told: float, found: float) -> bool:
+        return math.isclose(told, found, rel_tol=_ROUNDING)
+
+    must, never = {*decided.must}, {*decided.never}
+    best = max((weight({*apis} - never) for apis in decided.allow if must <= {*apis}), default=0.0)
+    if not alike(utility, weight(decided.recommended)):
+        return _finding("utility", "it is not the weight of `recommended`")
+    if not (alike(utility, best) or decided.cut):
+        return _finding("utility", "a set of `allow` has more than `recommended`")
+    if decided.complete and bound is not None:
+        return _finding("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
+    if bound is None:
+        return _finding("utility", "")
+    refused = [*decided.block, *decided.undecided]
+    free = [api for api in decided.evident if api not in decided.never]
+    most = weight_bound(free, refused, weights=decided.weights, must=decided.must)
+    short = bound < most * (1 - _ROUNDING)
+    return _finding("utility", "the lists give a higher bound" * short, "cannot tell")
 
 
 def _uncovered(decided: Decision | LevelDecision) -> str | None:
-    """Return what no list settles, where they are said to be complete."""
-    if not decided.complete:
-        return None
+    """Return what no list settles."""
     if isinstance(decided, LevelDecision):
         return decided.uncovered()
     must, never = set(decided.must), {*decided.never, *decided.no_evidence}
@@ -163,8 +208,8 @@ def _of_users(decided: Decision | LevelDecision, facts: Facts | None) -> Iterato
     if facts is None:
         yield _finding("names", "the spectra file does not hold them", "cannot tell")
         return
-    for claim, reason in departures(decided, facts):
-        yield _finding(claim, reason)
+    for claim, reason, is_certain in departures(decided, facts):
+        yield _finding(claim, reason, "not proved" if is_certain else "cannot tell")
 
 
 def _finding(claim: str, reason: str, otherwise: Answer = "not proved") -> Finding:

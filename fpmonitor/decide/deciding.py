@@ -175,7 +175,7 @@ def decide(
     expected = tolerated = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
         if forecast:
-            expected = _forecast(source, policy, universe, level, undecided)
+            expected = forecast_of(source, policy, universe, level.level, undecided)
         if tolerance and not exact:
             tolerated = _bias_tolerated(source, policy, universe, level, borders.allow)
     decided = Decision(
@@ -199,6 +199,7 @@ def decide(
         recommended=best.apis,
         must=tuple(must),
         never=tuple(sorted(left_out)),
+        weights=weights,
         utility=best.weight,
         utility_bound=bound,
         utility_possible=found.possible,
@@ -433,15 +434,15 @@ def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
     return Cut(allow=allow, block=block, undecided=undecided, searched=whole.complete)
 
 
-def _forecast(
+def forecast_of(
     source: SpectrumSource,
     policy: Policy,
     universe: int | None,
-    level: Level,
+    level: float | None,
     undecided: Iterable[ApiSet],
 ) -> tuple[Forecast, ...]:
     """Users that would decide each set; nothing is undecided where nothing is estimated."""
-    if level.level is None:
+    if level is None:
         return ()
     return users_needed(
         ((source.spectrum(apis), len(apis)) for apis in undecided),
@@ -449,7 +450,7 @@ def _forecast(
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
-        delta=level.level,
+        delta=level,
         universe=universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
     )

@@ -193,6 +193,8 @@ class Decision(Result):
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
         Candidates whose volatile values the view masked; null in files of before, which do not say.
+    weights
+        Utility of each API, 1 where not named.
     utility, utility_bound
         Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
     utility_possible
@@ -259,6 +261,7 @@ class Decision(Result):
     recommended: ApiSet
     must: ApiSet = ()
     never: ApiSet = ()
+    weights: Mapping[str, _Amount] = field(default_factory=dict)
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     utility_possible: _Amount | None = None
@@ -486,7 +489,7 @@ class Decision(Result):
         ):
             if content[name] is None:
                 del content[name]
-        for name in ("account", "names", "no_evidence", "assumed", "must", "never", "asked_before"):
+        for name in _WHERE_ANY:
             if not content[name]:
                 del content[name]
         if self.unit == "user":
@@ -558,6 +561,9 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
+_WHERE_ANY = (
+    *("account", "names", "no_evidence", "assumed", "must", "never", "asked_before", "weights"),
+)
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 
 

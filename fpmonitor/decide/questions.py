@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -206,13 +207,7 @@ def questions_before(
     int or None
         Null where the question is not listed with so many users.
     """
-
-    def bound(question: AskedQuestion) -> Any:
-        """Return what must not follow from a look at the users."""
-        if fixed:
-            return untyped(replace(question, window=Window(source=question.window.source)))
-        return {**untyped(question.policy), "candidates": None}
-
+    bound = partial(_bound, fixed=fixed)
     others: list[Any] = []
     for each in listed:
         if each.answer is None:
@@ -226,6 +221,31 @@ def questions_before(
         if bound(each.question) not in (bound(asked), *others):
             others.append(bound(each.question))
     return len(others) if users is None else None
+
+
+def days_asked(
+    asked: AskedQuestion, listed: Iterable[ListedQuestion], *, fixed: bool, users: int
+) -> tuple[date, date] | None:
+    """Return the first and last day (UTC) on which a question was answered on so many users.
+
+    Arguments as of `questions_before`; null where it is not listed.
+    """
+    wanted = _bound(asked, fixed=fixed)
+    days = [
+        each.asked_at.date()
+        for each in listed
+        if each.answer is not None
+        and each.answer.users == users
+        and _bound(each.question, fixed=fixed) == wanted
+    ]
+    return (min(days), max(days)) if days else None
+
+
+def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
+    """Return what must not follow from a look at the users."""
+    if fixed:
+        return untyped(replace(question, window=Window(source=question.window.source)))
+    return {**untyped(question.policy), "candidates": None}
 
 
 class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

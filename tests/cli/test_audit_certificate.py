@@ -68,11 +68,12 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     listed = json.loads(decision.read_text(encoding="utf-8"))
     sets = [verdict for verdict in ("allow", "block", "undecided") for _ in listed[verdict]]
     assert {"allow", "block"} <= set(sets)
-    claims = ("proof of allow", "proof of block", "sentence", "lists", "weight of the view")
+    claims = ("proof of allow", "proof of block", "sentence", "lists", "members", "utility")
     proofs = [(claim, "proved") for claim in claims]
     assert audit(decision) == 3
     assert answers(capsys.readouterr().out) == [*proofs, ("verdicts", "cannot tell")]
-    of_users = ("names", "coverage", "masked", "registered", "level", "asked before")
+    of_users = ("names", "coverage", "masked", "unit", "account", "made", "engine")
+    of_users = (*of_users, "registered", "level", "asked before")
     all_proved = [(claim, "proved") for claim in (*claims, *of_users, *sets)]
     assert audit(decision, "--db", folder / "x.duckdb") == 0
     assert answers(capsys.readouterr().out) == all_proved
@@ -200,6 +201,34 @@ CHANGES += [
 ]
 
 
+CHANGES += [
+    # What no test of a set looks at, and screens say all the same.
+    lambda listed: listed.update(made="2000-01-01"),
+    lambda listed: listed.update(made="2100-01-01"),
+    lambda listed: listed["data"].update(days=["2020-01-01", "2020-01-02"]),
+    lambda listed: listed["data"].update(account={"API": 400}),
+    lambda listed: _said(listed, data=listed["data"] | {"unit": "visitor"}),
+    lambda listed: listed.update(users_needed=[1] * len(listed["undecided"])),
+    lambda listed: listed.update(users_range=[[1, 2]] * len(listed["undecided"])),
+    lambda listed: listed["proof"]["block"].update(
+        monotone=not listed["proof"]["block"]["monotone"]
+    ),
+    lambda listed: listed["proof"]["allow"].update(monotone=False),
+    lambda listed: listed.update(utility_bound=listed["utility"] + 1),
+    lambda listed: listed.update(utility=9.0, utility_bound=9.0),
+    lambda listed: listed.update(weights={listed["recommended"][0]: 7.0}),
+    lambda listed: listed.update(recommended=[], utility=0.0),
+    lambda listed: listed.update(engine="http://elsewhere"),
+    # Members of the format that stand where no reader looks for them.
+    lambda listed: listed.update(source="fingerprintjs 5"),
+    lambda listed: listed.update(masked=["canvas"]),
+    lambda listed: listed.update(days=["2026-01-01", "2026-01-02"]),
+    lambda listed: listed.update(confirmation=None),
+    lambda listed: listed["policy"].update(note="checked by a lawyer"),
+    lambda listed: listed["view"].update(certified=True),
+]
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_file_is_refused(
     change: Callable[[dict[str, Any]], None],
@@ -313,6 +342,41 @@ def test_the_sentence_counts_the_questions_that_were_asked_of_the_users_before(
     capsys.readouterr()
     assert audit(made, "--db", database) == 1
     assert ("asked before", "not proved") in answers(capsys.readouterr().out)
+
+
+def test_what_may_be_less_than_the_database_holds_is_not_believed_either(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = tmp_path / "changed.json"
+    for claim, change in (
+        ("complete", lambda listed: listed.update(complete=False)),
+        ("account", lambda listed: listed["data"].update(account={"API": 1})),
+    ):
+        listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+        change(listed)
+        listed["guarantee"] = guarantee(Decision.from_json(listed))
+        changed.write_text(json.dumps(listed), encoding="utf-8")
+        assert audit(changed, "--db", folder / "x.duckdb") == 3
+        assert (claim, "cannot tell") in answers(capsys.readouterr().out)
+
+
+def test_a_forecast_and_weights_are_proved_with_the_decision(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, weights = tmp_path / "made.json", tmp_path / "weights.toml"
+    weights.write_text("canvas = 3\nwidth = 0.5\n", encoding="utf-8")
+    asked = ["decide", "--db", str(folder / "x.duckdb"), "--k", "10", "--budget", "0.2", "-q"]
+    assert run([*asked, "--forecast", "--weights", str(weights), "-o", str(made)]) == 0
+    listed = json.loads(made.read_text(encoding="utf-8"))
+    assert listed["undecided"]
+    assert listed["weights"] == {"canvas": 3.0, "width": 0.5}
+    assert audit(made, "--db", folder / "x.duckdb") == 0
+    assert {("users_needed", "proved"), ("utility", "proved")} <= {
+        *answers(capsys.readouterr().out)
+    }
+    listed["weights"] = {"language": 5.0}
+    made.write_text(json.dumps(listed), encoding="utf-8")
+    assert audit(made, "--db", folder / "x.duckdb") == 1
 
 
 def test_a_view_has_no_more_weight_than_its_name(
