@@ -295,6 +295,7 @@ def proposition9(
 
 
 def check_support(spectrum: CountSpectrum, support: int) -> None:
+    """Refuse a declared support that is smaller than the number of values seen (InputError)."""
     if support < spectrum.support:
         raise InputError(
             f"support: {support} is smaller than the {spectrum.support} values that were seen"
