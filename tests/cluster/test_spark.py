@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import mixed, take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.snapshots import SnapshotMonitor
@@ -68,8 +71,9 @@ def database(users: Path) -> Path:
 
 
 @pytest.fixture
-def local(database: Path) -> Iterator[Monitor]:
-    with Monitor(database) as monitor:
+def local(database: Path, tmp_path: Path) -> Iterator[Monitor]:
+    """A copy: a database remembers what it was asked before, and a snapshot does not."""
+    with Monitor(shutil.copy(database, tmp_path)) as monitor:
         yield monitor
 
 
@@ -88,9 +92,11 @@ def by_query(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer_of(decision: Any) -> dict[str, Any]:
     """Decision without what tells where and how fast it was made, and of which keeper.
 
-    A snapshot was taken of columns that somebody chose: it has no account of the log.
+    A snapshot was taken of columns that somebody chose: it has no account of the log, and no list
+    of the questions that were asked of these users before.
     """
-    content: dict[str, Any] = decision.to_json()
+    alone = replace(decision, asked_before=0)
+    content: dict[str, Any] = replace(alone, guarantee=guarantee(alone)).to_json()
     content["data"].pop("digest")
     content["data"].pop("account", None)
     return {name: value for name, value in content.items() if name not in {"seconds", "engine"}}
