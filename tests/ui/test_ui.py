@@ -299,4 +299,3 @@ def test_the_command_prints_an_address_with_a_token_that_opens(
 def test_others_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--for-others", "ui", "--no-browser"]) == 2
     assert "owner" in capsys.readouterr().err
-
