@@ -9,6 +9,7 @@ import traceback
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -121,6 +122,8 @@ def _tell(text: str) -> None:
 def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
+    if arguments[0] not in tree.commands and Path(arguments[0]).is_file():
+        arguments = ["ui", *arguments]
     # In a context of its own: the patience of this command is not that of the next one.
     return context.run(
         tree.main,

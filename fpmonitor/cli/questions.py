@@ -97,8 +97,8 @@ def exposure(
         list[int] | None,
         typer.Option(
             "--support",
-            help="Number of possible values, if known before looking at the data; repeat for each "
-            "set.",
+            help="Number of possible values, if known before looking at the data: sharper limits "
+            "where they are few; repeat for each set.",
         ),
     ] = None,
     trust: Annotated[
@@ -112,6 +112,23 @@ def exposure(
     entropies: Annotated[
         bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
     ] = False,
+    forecast: Annotated[
+        bool,
+        typer.Option(
+            "--forecast",
+            help="Also show what a model expects, if it predicted the observed users from a part "
+            "of them. Not promised, and never used by a verdict.",
+        ),
+    ] = False,
+    users_for: Annotated[
+        float | None,
+        typer.Option(
+            "--users-for",
+            help="Also tell how many users are enough for all shares to be known to within this.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None,
     users: TransformedUsers,
     reader: Reader,
     shown: Shown,
@@ -133,8 +150,15 @@ def exposure(
             supports=support or (),
             trust=trust,
             entropies=entropies,
+            forecast=forecast,
+            gamma=users_for,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
+    for report in reports if users_for is not None else ():
+        note(
+            f"{', '.join(report.apis)}: {report.users_for_gamma:,} users are enough for all shares "
+            f"to be known to within {users_for:g}"
+        )
     shown.show(answers.exposures(reports))
 
 

@@ -94,7 +94,7 @@ def theorem5(
     check_threshold(k, population)
     gamma = gamma_dkw(spectrum.users, delta)
     if support is not None:
-        _check_support(spectrum, support)
+        check_support(spectrum, support)
         gamma = min(gamma, gamma_hoeffding(spectrum.users, support, delta))
     lower, upper = limits_within(exposure_curve(spectrum), gamma, [k / population], support=support)
     vacuous = lower[0] <= 0 and upper[0] >= 1
@@ -118,6 +118,41 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
     """
     check_share("delta", delta)
     return math.sqrt(math.log(2 * support / delta) / (2 * users))
+
+
+def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -> int:
+    """Users that are enough for all observed shares to be within `gamma` of their probabilities.
+
+    Parameters
+    ----------
+    gamma
+        Wanted distance, in (0, 1).
+    delta
+        Tolerated probability that one is farther away, in (0, 1).
+    support
+        Number of values that users can have, known beforehand; None when unknown.
+
+    Raises
+    ------
+    InputError
+        `support` below 1.
+    PolicyError
+        `gamma` or `delta` outside (0, 1).
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2 gamma^2)`,
+    where print has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky, Kiefer, Wolfowitz)
+    where that is less or the support unknown.
+    """
+    check_share("gamma", gamma)
+    check_share("delta", delta)
+    needed = 2 * math.log(2 / delta)
+    if support is not None:
+        if support < 1:
+            raise InputError(f"support: must be at least 1, got {support}")
+        needed = min(needed, math.log(2 * support / delta) / 2)
+    return math.ceil(needed / gamma**2)
 
 
 def theorem6_floor(support: int) -> float:
@@ -188,7 +223,7 @@ def theorem8(
     check_share("delta", delta)
     if support is None:
         return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
-    _check_support(spectrum, support)
+    check_support(spectrum, support)
     users = spectrum.users
     distance = math.sqrt(support / users) + math.sqrt(2 * math.log(1 / delta) / users)
     error = lipschitz_constant(k, population) * distance
@@ -245,7 +280,7 @@ def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -
     distributions", who have `2 ln m / m`).
     """
     check_share("delta", delta)
-    _check_support(spectrum, support)
+    check_support(spectrum, support)
     users = spectrum.users
     bias = math.log1p((support - 1) / users)
     noise = (math.log(users) + 1) * math.sqrt(math.log(1 / delta) / (2 * users))
@@ -294,7 +329,8 @@ def proposition9(
     return Interval(lower=0.0, upper=upper, reason=reason)
 
 
-def _check_support(spectrum: CountSpectrum, support: int) -> None:
+def check_support(spectrum: CountSpectrum, support: int) -> None:
+    """Refuse a declared support that is smaller than the number of values seen (InputError)."""
     if support < spectrum.support:
         raise InputError(
             f"support: {support} is smaller than the {spectrum.support} values that were seen"
