@@ -14,6 +14,7 @@ import httpx2 as httpx
 
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ class Running:
             self.process = subprocess.Popen(
                 [*command, str(path), *self._arguments], cwd=self.folder, stderr=log
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + patience(60)
         while "started" not in self.log.read_text() and time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.02)
@@ -99,7 +100,7 @@ class Running:
 
     def settled(self) -> None:
         """Wait until nothing is in the spool."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + patience(60)
         while any(self.config.spool_folder.glob("*.frames")) and time.monotonic() < end:
             time.sleep(0.05)
         assert not any(self.config.spool_folder.glob("*.frames")), "not stored in time"

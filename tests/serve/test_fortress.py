@@ -19,6 +19,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve.keys import add_key, remove_key
+from tests.patience import patience
 from tests.running import Running
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def test_names_are_counted_beyond_a_restart_and_given_back_by_forgetting(tmp_pat
             )
             == 0
         )
-        end = time.monotonic() + 20
+        end = time.monotonic() + patience(20)
         while service.post(named(["new"]), "page").status_code != 202:
             assert time.monotonic() < end, "what was forgotten is not given back"
             time.sleep(0.2)
@@ -255,7 +256,7 @@ def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running) 
     assert running.get("/v1/exposure?apis=A.a", "ann").json()["users"] == sent
     below = children(running.process.pid)
     running.stop(kill=True)
-    end = time.monotonic() + 10
+    end = time.monotonic() + patience(10)
     while any(Path(f"/proc/{one}").exists() for one in below):
         assert time.monotonic() < end, "it outlives the service"
         time.sleep(0.05)

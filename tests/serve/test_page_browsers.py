@@ -37,7 +37,8 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis, randomised_in
-from tests.firefox import SECONDS, Firefox, firefox, wait
+from tests.firefox import SECONDS, Firefox, firefox
+from tests.patience import patience, wait
 from tests.served import DashboardService, routes
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
         assert "Among the 30 observed it is at most 3.33 %" in text
         done = outcome_of(browser, f"http://127.0.0.1:{site}/")
         assert done == {"outcome": "sent", "records": 2, "unread": []}
-        records = service.beacons.get(timeout=SECONDS)
+        records = service.beacons.get(timeout=patience(SECONDS))
         assert [record["api"] for record in records] == ASKED
         assert records[0]["value"] == browser.run("navigator.userAgent")
         browser.open(dashboard)
@@ -292,7 +293,7 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
 def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Service) -> None:
     with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         here = f"http://localhost:{port}/"
         for place, consent, network, expected in (
             ("http://localhost:1/", "true", nullcontext(), ("undelivered", 0)),
@@ -310,7 +311,7 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
                 )
                 done = json.loads(wait(lambda: browser.run("document.title")))
             assert (done["outcome"], done["records"]) == expected
-        assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(2)] == [3, 1]
+        assert [len(service.beacons.get(timeout=patience(SECONDS))) for _ in range(2)] == [3, 1]
         browser.run("document.title = ''")
         browser.run(
             "void fpmonitor.collect({ endpoint: 'http://localhost:1/v1/observations?key=key', "
@@ -322,16 +323,16 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
         service.seconds_to_answer = 1
         browser.open("about:blank")
         browser.open(f"http://127.0.0.1:{site}/")
-        assert len(service.beacons.get(timeout=SECONDS)) == 3
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 3
         browser.run("void location.reload()")
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         browser.open("about:blank")
         with browser.tab() as tab:
             tab.open(f"http://127.0.0.1:{site}/")
-            assert len(service.beacons.get(timeout=SECONDS)) == 2
+            assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         service.seconds_to_answer = 0
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["records"] == 2
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         assert service.beacons.empty()
 
 
@@ -345,7 +346,7 @@ def check_nothing_happens_without_leave(
             seen = json.loads(browser.run(REPORT))
             assert set(seen["reads"]) == {"userAgent", "width", "languages", "hardwareConcurrency"}
             assert seen["sends"] == ["fetch"]
-            service.beacons.get(timeout=SECONDS)
+            service.beacons.get(timeout=patience(SECONDS))
         with serving(page_of(port, apis, consent=consent, before=before + SPY)) as site:
             done = outcome_of(browser, f"http://127.0.0.1:{site}/")
             assert done == {"outcome": outcome, "records": 0, "unread": []}
@@ -385,7 +386,7 @@ def test_an_open_dashboard_keeps_up_by_itself(
         visitor = Chromium(one_chromium.new_page())
         service.seconds_to_answer = 1
         visitor.open(f"http://127.0.0.1:{site}/")
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         visitor.page.close()
         wait(lambda: "31" in chromium.run(counts))
         assert service.beacons.empty(), "a closed tab sends nothing twice"
@@ -462,7 +463,9 @@ def test_browsers_answer_for_the_vocabulary(service: Service, either_browser: Br
         assert done["outcome"] == "sent"
         records: dict[str, Any] = {}
         while len(records) < done["records"]:
-            records |= {record["api"]: record for record in service.beacons.get(timeout=SECONDS)}
+            records |= {
+                record["api"]: record for record in service.beacons.get(timeout=patience(SECONDS))
+            }
         assert {records[api]["status"] for api in shaped} == {"value"}
         canvas = records["HTMLCanvasElement.toDataURL#fpmonitor"]["value"]
         assert re.fullmatch(r"sha256:[0-9a-f]{32}:\d+", canvas)
@@ -556,7 +559,7 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
             assert outcome_of(browser, address)["outcome"] == "sent"
             assert set(json.loads(browser.run(REPORT))["sends"]) == {"fetch"}
         assert outcome_of(browser, f"http://127.0.0.1:{plain}/")["outcome"] == "sent"
-        service.beacons.get(timeout=SECONDS)
+        service.beacons.get(timeout=patience(SECONDS))
     shuffler.close_ask(ask.id)
     for batch in shuffler.unsent():
         assert curator.take(shuffler.batch(batch)).refused == {}
@@ -606,7 +609,7 @@ def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
                 # Within a session the value stays: visits of one session come back with it.
                 assert drawn(browser, f"http://127.0.0.1:{site}/?again") == sessions[-1]
                 assert outcome_of(browser, f"http://127.0.0.1:{page}/")["outcome"] == "sent"
-            [record] = service.beacons.get(timeout=SECONDS)
+            [record] = service.beacons.get(timeout=patience(SECONDS))
             of_the_snippet.append(record["value"])
     assert randomised_in(drawing)["firefox"].since == 153
     assert len({*of_the_snippet}) == (2 if version >= 153 else 1)

@@ -50,6 +50,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -589,7 +590,7 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
             client.portal.call(service_of(client).move)
             if not number:
                 asking.start()
-            end = time.monotonic() + 30
+            end = time.monotonic() + patience(30)
             while (not answers or answers[-1][0] < len(widths)) and time.monotonic() < end:
                 time.sleep(0.01)
         over.set()
@@ -601,7 +602,7 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
 
 def lists_of_now(client: TestClient) -> dict[str, Any]:
     """Ask for the lists until they are those of the users of now."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience(30)
     while time.monotonic() < end:
         told: dict[str, Any] = client.get("/v1/decision").json()
         if told["state"]["is_now"]:
@@ -637,7 +638,7 @@ def test_lists_are_called_those_of_now_only_once_the_users_are_read(tmp_path: Pa
         page = client.get("/").text
         assert "The lists at /v1/decision are as of 200 users." in page
         assert "those of now" not in page
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while client.get("/v1/decision").json()["state"]["users_now"] != 201:
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -728,7 +729,7 @@ def test_lists_that_are_not_made_in_time_are_logged(
     with client_of(config) as client:
         lists_of_now(client)
         add_user(client)
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while "not made within" not in caplog.text and time.monotonic() < end:
             assert not client.get("/v1/decision").json()["state"]["is_now"]
             time.sleep(0.02)
@@ -881,7 +882,7 @@ def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -
     with client_of(config) as client:
         assert "decide again" not in client.get("/").text
         add_user(client)
-        end, answer = time.monotonic() + 30, {"users": 0}
+        end, answer = time.monotonic() + patience(30), {"users": 0}
         while answer["users"] != 201 and time.monotonic() < end:
             answer = client.get("/v1/gate", params={"want": "Screen.width"}).json()
         assert (answer["users"], answer["verdict"]) == (201, "allow")
@@ -916,7 +917,7 @@ def test_users_of_before_answer_until_all_are_read_again(
         monkeypatch.setattr(service, "_make_explorer", slowly)
         assert users_answered(client) == before  # at once, not after 30 seconds
         may_read.set()
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while users_answered(client) == before and time.monotonic() < end:
             time.sleep(0.02)
         assert users_answered(client) == before + 1
@@ -1025,7 +1026,7 @@ def test_a_spool_that_cannot_be_moved_now_is_moved_later(
 
         monkeypatch.setattr(service.spool, "close_segments", fails_once)
         client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while service.spool.waiting_bytes and time.monotonic() < end:
             time.sleep(0.02)
         assert failed
@@ -1360,7 +1361,7 @@ def test_health_is_not_ok_when_nobody_moves_records_any_more(
         service = service_of(client)
 
         def becomes(status: str) -> bool:
-            end = time.monotonic() + 20
+            end = time.monotonic() + patience(20)
             while time.monotonic() < end:
                 if client.get("/healthz").json()["status"] == status:
                     return True

@@ -24,6 +24,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import Patience, owner_only
 from fpmonitor.store.upkeep import compact, verify
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,7 +214,7 @@ def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -
     service = fpmonitor("serve", "--db", db, "--port", port)
     try:
         address = f"http://127.0.0.1:{port}/v1/exposure?apis=A.a&k=2"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         answers = 0
         ingest = None
         while answers < 5:

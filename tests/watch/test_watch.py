@@ -31,6 +31,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -297,7 +298,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     command = [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"]
 
     def states(number: int) -> list[str]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while time.monotonic() < deadline:
             lines = told.read_text(encoding="utf-8").splitlines()
             if len(lines) >= number:
@@ -400,7 +401,7 @@ def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) 
     with path.open("a", encoding="utf-8") as file:
         file.write('{"user": "late", "a": "x"}\n')
     watch.step()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while watch.waiting and time.monotonic() < deadline:
         time.sleep(0.1)
         watch.step()
@@ -580,7 +581,7 @@ def test_kill_at_any_moment_loses_nothing(
             stdout=output,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while not settings.database.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(moment)
