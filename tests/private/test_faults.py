@@ -258,6 +258,7 @@ def truth(apis: Sequence[str]) -> Counter[tuple[str, ...]]:
     return Counter(tuple(user(number)[api] for api in apis) for number in range(USERS))
 
 
+@pytest.mark.long
 def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     folder: Path, roles: dict[str, Serving]
 ) -> None:

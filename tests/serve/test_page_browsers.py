@@ -376,6 +376,7 @@ def test_nothing_hinders_readers_of_the_dashboard(
         assert list(found) == []
 
 
+@pytest.mark.long
 def test_an_open_dashboard_keeps_up_by_itself(
     service: Service, chromium: Chromium, one_chromium: Any
 ) -> None:
@@ -437,6 +438,7 @@ HAS = """(names) => names.filter((name) => {
 })"""
 
 
+@pytest.mark.long
 def test_browsers_answer_for_the_vocabulary(service: Service, either_browser: Browser) -> None:
     """Every API that a page can read gives a record, and the shaped ones give values.
 
@@ -592,6 +594,7 @@ def changed_between(sessions: list[dict[str, list[int]]]) -> set[str]:
     return changed
 
 
+@pytest.mark.long
 def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
     service: Service, tmp_path: Path
 ) -> None:
@@ -623,6 +626,7 @@ def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
     assert said == changed_between(sessions)
 
 
+@pytest.mark.long
 def test_page_views_of_one_session_of_firefox_take_no_mask_away(
     service: Service, tmp_path: Path
 ) -> None:
@@ -645,6 +649,7 @@ def test_page_views_of_one_session_of_firefox_take_no_mask_away(
     assert service.monitor.population().snapshot.visits == 30 + 2 * 12
 
 
+@pytest.mark.long
 def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path) -> None:
     # Not in the vocabulary: a log does not tell who did.
     preference = 'user_pref("privacy.resistFingerprinting", true);\n'
@@ -659,6 +664,7 @@ def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path)
     assert "firefox" not in randomised_in("CanvasRenderingContext2D.getImageData")
 
 
+@pytest.mark.long
 def test_chromium_draws_nothing_anew(launch_chromium: Callable[[], Any]) -> None:
     with serving(site_with("")) as site:
         sessions = []

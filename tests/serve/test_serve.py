@@ -343,6 +343,7 @@ def test_the_days_of_a_key_are_those_of_all_that_came_by_it(tmp_path: Path) -> N
         assert monitor.population().days(1) == (date(2026, 2, 1), date(2026, 2, 3))
 
 
+@pytest.mark.long
 def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
     """Nine users of a public key with a guessed value: where they count, the upper limit tells.
 
@@ -449,6 +450,7 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_beginning(
     assert waits == [False]
 
 
+@pytest.mark.long
 def test_a_free_port_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "fpmonitor", "serve", "--port", "0"]
     command += ["--db", str(tmp_path / "s.duckdb")]
@@ -645,6 +647,7 @@ def test_lists_are_called_those_of_now_only_once_the_users_are_read(tmp_path: Pa
         assert "others have come in since" in client.get("/").text
 
 
+@pytest.mark.long
 def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path) -> None:
     """As a decision of now has them, and the gate answers; nothing that was blocked is freed."""
     rng, config = np.random.default_rng(3), config_of(tmp_path, max_records=8000)
@@ -939,6 +942,7 @@ def test_a_forgotten_user_is_in_no_answer_after_that(
             assert users_answered(client) == number
 
 
+@pytest.mark.long
 def test_users_who_are_followed_are_those_of_the_file_whatever_others_did_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1222,6 +1226,7 @@ def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Pa
     assert len(acknowledged) > 20
 
 
+@pytest.mark.long
 def test_two_services_cannot_share_a_spool(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1307,6 +1312,7 @@ def test_a_temporary_folder_that_is_gone_loses_no_record(
     assert len(stored(tmp_path)) == 1
 
 
+@pytest.mark.long
 def test_health_is_not_ok_while_records_cannot_reach_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

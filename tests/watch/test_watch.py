@@ -284,6 +284,7 @@ def test_what_a_database_in_the_place_of_another_lacks_is_read_again(
     assert changes == [(None, "holds"), ("holds", "violated"), again]
 
 
+@pytest.mark.long
 def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     decision: Path, tmp_path: Path
 ) -> None:
@@ -434,6 +435,7 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     assert watch.outcome == "holds"
 
 
+@pytest.mark.long
 def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
     settings: WatchSettings, decision: Path
 ) -> None:
@@ -468,6 +470,7 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
         assert [batch.stored for batch in monitor.batches()] == [100, 20, 20]
 
 
+@pytest.mark.long
 def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
     settings: WatchSettings,
     decision: Path,
@@ -865,6 +868,7 @@ def good(folder: Path, day: int, *, users: int = 1000, **more: Callable[[int], A
     day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2, **more)
 
 
+@pytest.mark.long
 def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -906,6 +910,7 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     assert daily(7)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_each_thing_in_the_way_is_told_once(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -947,6 +952,7 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(6)[1] == []
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -961,6 +967,7 @@ def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_judges_the_days_that_it_missed(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -997,6 +1004,7 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     assert told == {"vanished": "b", "appeared": "B"}
 
 
+@pytest.mark.long
 def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1053,6 +1061,7 @@ def test_users_who_count_as_exposed_by_what_they_lack_are_a_violation_and_no_rid
     ]
 
 
+@pytest.mark.long
 def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1067,6 +1076,7 @@ def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     assert (code, notice["state"]) == (1, "violated")
 
 
+@pytest.mark.long
 def test_late_logs_that_would_be_a_violation_are_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1090,6 +1100,7 @@ def test_late_logs_that_would_be_a_violation_are_told(
     assert daily(2)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
     settings: WatchSettings, on_population: Path
 ) -> None:
@@ -1154,6 +1165,7 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
 YEAR = Path(__file__).with_name("year.json")
 
 
+@pytest.mark.long
 def test_a_year_in_small_is_told_as_recorded(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
