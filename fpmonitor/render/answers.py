@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
 from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import between, count, decimal, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -69,6 +70,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     tables = [table for report in reports for table in _detail_tables(report)]
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
+    if reports[0].forecast is not None:
+        tables.append(forecast_table(reports))
     return Output(
         tables=[_exposure_table(reports), *tables], rows=lines, document=rows, no_csv=no_csv
     )
