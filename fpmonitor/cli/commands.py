@@ -79,6 +79,7 @@ def _source(module: str) -> str:
 
 PANELS: Mapping[str, tuple[Entry, ...]] = {
     "Start": (
+        Entry("ui", "fpmonitor.cli.ui:ui"),
         Entry("quickstart", "fpmonitor.cli.start:quickstart"),
         Entry("ingest", "fpmonitor.cli.data:ingest"),
         Entry("apis", "fpmonitor.cli.data:apis"),
