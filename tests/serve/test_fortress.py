@@ -121,7 +121,7 @@ def test_names_are_counted_beyond_a_restart_and_given_back_by_forgetting(tmp_pat
             )
             == 0
         )
-        end = time.monotonic() + patience(20)
+        end = time.monotonic() + HANGS
         while service.post(named(["new"]), "page").status_code != 202:
             assert time.monotonic() < end, "what was forgotten is not given back"
             time.sleep(0.2)
