@@ -22,8 +22,7 @@ from fpmonitor.collectors.tables import MAX_DEPTH
 from fpmonitor.collectors.wrappers import WHY, Unwrapping, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import NotTaken
-from fpmonitor.logs.log_file import MAX_RECORD_BYTES
+from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import meanings
 

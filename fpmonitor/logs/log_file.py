@@ -22,7 +22,6 @@ import duckdb
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt, reason_of
-from fpmonitor.logs.contract import NotTaken
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -42,6 +41,14 @@ _ZIP, _OLD_EXCEL = b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _SIGNS_OF_SHEETS = (b"[Content_Types].xml", b"xl/", b"opendocument.spreadsheet")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A member that a collector leaves out: why, and the records that have it."""
+
+    why: str
+    records: int
 
 
 @dataclass(frozen=True)
