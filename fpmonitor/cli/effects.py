@@ -17,7 +17,7 @@ from fpmonitor.cli.users import Users
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.export.controls import Control, effect_of
+from fpmonitor.export.controls import Control, Product, effect_of
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions, ParsedList
@@ -76,8 +76,8 @@ def plan(
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     controls = exporter.controls(options)
-    found = cheapest_plan(decided, controls, exporter.absent)
-    best = found or plan_of(decided, controls, exporter.absent)
+    found = cheapest_plan(decided, controls, exporter.product)
+    best = found or plan_of(decided, controls, exporter.product)
     shown.show(decisions.plan(best))
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
@@ -116,7 +116,7 @@ def import_list(
     reading = exporter.read(read_text(source, "list"), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
-    document = _effects(reading, exporter.absent)
+    document = _effects(reading, exporter.product)
     if decision is not None:
         document |= _judged(read_decision(decision), exporter, reading, site, db)
     shown.show(decisions.imported(document))
@@ -145,8 +145,8 @@ def _states(
     states: dict[str, tuple[Sequence[str], Sequence[str]]] = {"before": (candidates, candidates)}
     for state, controls in (("after", chosen), ("best", exporter.controls(options))):
         states[state] = (
-            left_readable(candidates, controls, exporter.absent, means),
-            left_unchanged(candidates, controls, exporter.absent, means),
+            left_readable(candidates, controls, exporter.product, means),
+            left_unchanged(candidates, controls, exporter.product, means),
         )
     return states
 
@@ -175,13 +175,13 @@ def _exposures(
     ]
 
 
-def _effects(reading: ParsedList, absent: frozenset[str]) -> dict[str, Any]:
+def _effects(reading: ParsedList, product: Product) -> dict[str, Any]:
     known = {api for control in reading.controls for api in control.effects}
     return {
         "controls": [control.name for control in reading.controls],
         "problems": list(reading.problems),
         "apis": [
-            {"api": api, "effect": effect_of(api, reading.controls, absent)}
+            {"api": api, "effect": effect_of(api, reading.controls, product)}
             for api in sorted(known)
         ],
     }
@@ -195,7 +195,7 @@ def _judged(
     db: Path | None,
 ) -> dict[str, Any]:
     left = left_readable(
-        decision.policy.candidates, reading.controls, exporter.absent, decision.means
+        decision.policy.candidates, reading.controls, exporter.product, decision.means
     )
     verdict, because = decision.verdict(left)
     judged: dict[str, Any] = {"left": list(left), "verdict": verdict, "because": list(because)}

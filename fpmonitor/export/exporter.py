@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.lists import ApiAction, Outcome
 
 Enforcement = Literal[
-    "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
+    "exact", "over-blocking", "untried", "by-passable", "header-only", "impossible", "unknown"
 ]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
@@ -91,7 +91,8 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `by-passable`: hidden from scripts that do not try to get round it, and `note`
+        is changed; `untried`: said to be hidden, but nobody has looked in the product;
+        `by-passable`: hidden from scripts that do not try to get round it, and `note`
         says how others read it; `header-only`: scripts still read the value; `impossible`: still
         readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect

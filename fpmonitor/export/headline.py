@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.export.controls import effect_of
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.vocabulary import base_of, known_apis
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.export.controls import Control
+    from fpmonitor.export.controls import Control, Product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,7 @@ def headline_of(
     decision: Decision,
     withheld: Mapping[str, bool],
     controls: Collection[Control],
-    absent: frozenset[str],
+    product: Product,
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None,
 ) -> Headline:
     """Judge a list by the controls that are in force with it.
@@ -101,15 +100,15 @@ def headline_of(
     ----------
     decision, withheld
         What is carried out, and of each API that is withheld whether a control hides it.
-    controls, absent
-        All controls in force, those of the product itself included; what it does not have.
+    controls, product
+        All controls in force, those of the product itself included; what is known of the product.
     measure
         Limits of the exposure of what stays readable at most, and at least; null without users.
     """
     candidates = decision.policy.candidates
-    left = left_readable(candidates, controls, absent, decision.means)
-    least = left_unchanged(candidates, controls, absent, decision.means)
-    has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
+    left = left_readable(candidates, controls, product, decision.means)
+    least = left_unchanged(candidates, controls, product, decision.means)
+    has = {api for api in known_apis() if not product.lacks(api)}
     meant = {decision.means(api) for api in candidates}
     return Headline(
         hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
