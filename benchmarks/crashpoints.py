@@ -49,6 +49,7 @@ from fpmonitor.release.histogram import read_release
 from fpmonitor.sealing import open_file
 from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
+from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.service import Service
 from fpmonitor.store import database, encryption, ingest
 from fpmonitor.store.database import Database
@@ -72,18 +73,21 @@ from fpmonitor.private.study import Study, first_ask
 from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.frames import Observation, Observations
+from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.service import Service
 from fpmonitor.store import ingest
 
 ingest.MAX_APIS = moving.MAX_APIS = int(sys.argv[2])
 
 async def main():
-    service = Service(read_config(Path(sys.argv[1])))
+    config = read_config(Path(sys.argv[1]))
+    service = Service(config, Questions(config))
     writing = asyncio.create_task(service.spool.run())
     for number in range(3):
         name = f"A.{number if ingest.MAX_APIS < 3 else 0}"
         record = Observation(f"u{number}", name, "value", f'"v{number}"')
-        await service.spool.append("s", [Observations("s", f"{number}", [record])])
+        received = f"2026-03-01T00:00:0{number}Z"
+        await service.spool.append("s", [Observations("s", received, [record])])
         os.write(1, b"taken")
     await service.move()
 
@@ -459,7 +463,8 @@ def received(folder: Path) -> Any:
     """Let the service recover, and store what waits; what the database then holds."""
 
     async def recover() -> None:
-        service = Service(read_config(folder / "serve.toml"))
+        config = read_config(folder / "serve.toml")
+        service = Service(config, Questions(config))
         try:
             await service.move()
         finally:

@@ -28,6 +28,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.cli.options import split_names
     from fpmonitor.cli.questions import read_weights
     from fpmonitor.cli.statistics import _read_sets
+    from fpmonitor.collectors.choosing import choose_collector
     from fpmonitor.collectors.records import RecordError
     from fpmonitor.decide.files import read_decision
     from fpmonitor.errors import FpmonitorError, InputError
@@ -52,7 +53,8 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     )
     from fpmonitor.serve.requests import RefusedRequestError
     from fpmonitor.store.database import Database
-    from fpmonitor.store.ingest import canonical_json, choose_collector, ingest
+    from fpmonitor.store.ingest import ingest
+    from fpmonitor.store.staging import canonical_json
     from fpmonitor.store.transforms import Transform, read_transforms
     from fpmonitor.vocabulary import api_of, api_of_instrumented, resolve
 

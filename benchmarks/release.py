@@ -89,8 +89,7 @@ def tables(users: int, rounds: int) -> dict[str, object]:
         "audit, 1,000 runs": lambda: audit_release(
             groups,
             words,
-            weights,
-            distribution="the shares of the users",
+            {"the shares of the users": weights},
             rng=np.random.default_rng(0),
         ),
     }

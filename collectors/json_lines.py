@@ -74,13 +74,30 @@ def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
     many members that their names are data.
     """
     with in_memory() as connection:
-        columns, has_objects = _members(connection, log, nested=False)
-        if Column(ATTRIBUTES) in columns:
-            columns += _members(connection, log, nested=True)[0]
+        columns: list[Column] = []
+        has_objects = whole is not None and _has_objects(log.head)
+        if not has_objects:
+            columns, has_objects = _members(connection, log, nested=False)
+            if Column(ATTRIBUTES) in columns:
+                columns += _members(connection, log, nested=True)[0]
         if not has_objects or whole is None:
             return columns
         tree = _structure(connection, log)
-    return _unfolded(columns, tree, whole)
+    return _unfolded(columns or _columns_in(tree), tree, whole)
+
+
+def _has_objects(head: bytes) -> bool:
+    """Whether a member of the first records is nested: then names alone need not be read first."""
+    return any(isinstance(value, dict) for record in records_of(head) for value in record.values())
+
+
+def _columns_in(tree: _Member) -> list[Column]:
+    """Members of records, and of their `attributes`, in a description of all records."""
+    attributes = tree.members.get(ATTRIBUTES, _Member()).members
+    return [
+        *(Column(name) for name in sorted(tree.members)[:_MOST_MEMBERS]),
+        *(Column(name, (ATTRIBUTES, name)) for name in sorted(attributes)[:_MOST_MEMBERS]),
+    ]
 
 
 def survey_of_records(
@@ -182,12 +199,15 @@ def _members(
 ) -> tuple[list[Column], bool]:
     """Members, and whether any of them is an object."""
     path = f", '/{ATTRIBUTES}'" if nested else ""
-    # Objects are looked for by their braces, which texts may hold, too: that costs time alone.
+    # Members that are objects are looked for by their beginning, which texts may hold, too: that
+    # costs time alone.
     shapes = connection.execute(
         f"""
-        SELECT any_value(names), bool_or(has_braces)
+        SELECT any_value(names), bool_or(has_objects)
         FROM (
-            SELECT json_keys(json{path}) AS names, json LIKE '%{{%{{%' AS has_braces
+            SELECT
+                json_keys(json{path}) AS names,
+                regexp_matches(json, ':\\s*\\{{') AS has_objects
             FROM {_read("read_json_objects", [log])}
         )
         GROUP BY hash(names)
@@ -195,7 +215,7 @@ def _members(
     ).fetchall()
     names = sorted({name for shape, _ in shapes for name in shape or ()})[:_MOST_MEMBERS]
     columns = [Column(name, (ATTRIBUTES, name) if nested else ()) for name in names]
-    return columns, any(has_braces for _, has_braces in shapes)
+    return columns, any(has_objects for _, has_objects in shapes)
 
 
 def read_table(

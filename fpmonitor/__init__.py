@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from fpmonitor.population.windows import Windows
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.demand import DemandReport
     from fpmonitor.store.files import Patience
-    from fpmonitor.store.ingest import BatchReport
     from fpmonitor.store.snapshot import Window
     from fpmonitor.store.transforms import Transform
     from fpmonitor.store.windows import LeftOut
@@ -135,7 +135,7 @@ _HOMES = {
     "spectrum": ("CountSpectrum", "SpectrumSource"),
     "store.demand": ("DemandReport",),
     "store.files": ("Patience",),
-    "store.ingest": ("BatchReport",),
+    "store.batches": ("BatchReport",),
     "store.snapshot": ("Window",),
     "store.transforms": ("Transform",),
     "store.windows": ("LeftOut",),

@@ -25,6 +25,7 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
@@ -44,6 +45,7 @@ from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Missing, Question
+from fpmonitor.store.batches import BatchReport, list_batches
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
     By,
@@ -56,7 +58,7 @@ from fpmonitor.store.demand import (
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest_all, list_batches
+from fpmonitor.store.ingest import ingest_all
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows

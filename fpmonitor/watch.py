@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import ApiSet, Decision
-    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
+from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
-from fpmonitor.disclosure import smallest_told_group
+from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
+from fpmonitor.estimate.declared import PART, declared_limits
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
     entropy_bits,
@@ -104,6 +106,8 @@ class ExposureReport(Result):
     bounds, entropies, trust, cohorts
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
+    forecast
+        What a model expects, where asked for; no promise.
     suppressed
         Whether fewer than k users are exposed, and others are not told how many: `values`,
         estimates and entropies are then those of k - 1 users (see `disclosure.told_spectra`).
@@ -139,6 +143,7 @@ class ExposureReport(Result):
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
+    forecast: ExpectedExposure | None = None
     suppressed: bool = False
     masked: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
@@ -192,6 +197,8 @@ class ExposureReport(Result):
         if self.cohorts is not None:
             details["given"] = list(self.given)
             details |= self.cohorts.to_json()
+        if self.forecast is not None:
+            details |= self.forecast.to_json()
         if self.masked:
             details["masked"] = list(self.masked)
         if self.left_out is not None:
@@ -211,6 +218,7 @@ def report_exposures(
     supports: Sequence[int] = (),
     trust: Knowledge | None = None,
     entropies: bool = False,
+    forecast: bool = False,
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
@@ -234,6 +242,8 @@ def report_exposures(
         What the marginals, the pairs and the joint distribution can each promise, up to this level.
     entropies
         Every measure and estimator of the entropy.
+    forecast
+        What a model expects, if it passes a test on the users.
 
     Raises
     ------
@@ -266,6 +276,8 @@ def report_exposures(
             report = replace(report, bounds=_report_bounds(sample, report, support=support))
         if entropies:
             report = replace(report, entropies=_report_entropies(sample, report))
+        if forecast:
+            report = replace(report, forecast=forecast_exposure(sample, report.together))
         if trust is not None:
             levels = price_of_trust(sample, report.together, trust)
             report = replace(report, trust=levels)
@@ -319,7 +331,7 @@ def report_exposure(
     """
     together = sorted({*apis, *given})
     question, told = sample.question, sample.told(together)
-    lower, upper = sample.limits(together)
+    lower, upper = limits_of(sample, together, support)
     k, population = question.k, question.users
     bits = entropy_bits(told.most)
     theorems = [
@@ -352,6 +364,33 @@ def report_exposure(
         sample=question.sample,
         drawn=sample.drawn,
     )
+
+
+def limits_of(
+    sample: CertifiedSample, apis: Sequence[str], support: int | None = None
+) -> tuple[float, float]:
+    """Lower and upper limit of a set, the sharper ones where its possible values were declared.
+
+    Those of declared values are for the owner, as others are not told all groups, and of users who
+    count as they came.
+
+    Raises
+    ------
+    InputError
+        More values were seen than were declared.
+    """
+    question = sample.question
+    if support is None or sample.audience is Audience.OTHERS or not question.sample.is_plain:
+        return sample.limits(apis)
+    lower, upper = sample.limits(apis, (1 - PART) * question.delta)
+    least, most = declared_limits(
+        sample.told(apis).most,
+        support,
+        k=question.k,
+        population=question.users,
+        delta=PART * question.delta,
+    )
+    return max(lower, least), min(upper, most)
 
 
 def _report_realised(sample: CertifiedSample, report: ExposureReport) -> Interval:

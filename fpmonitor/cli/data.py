@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.account import Account
-    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.batches import BatchReport
 
 _NOTED_NAMES = 8
 _NOTED_LOGS = 4

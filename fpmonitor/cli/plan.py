@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.account import SET_ASIDE
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.errors import InputError
 from fpmonitor.judgement import LOOKS
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import choose_collector, plan
+from fpmonitor.store.ingest import plan
 from fpmonitor.vocabulary import meaning
 
 if TYPE_CHECKING:

@@ -97,8 +97,8 @@ def exposure(
         list[int] | None,
         typer.Option(
             "--support",
-            help="Number of possible values, if known before looking at the data; repeat for each "
-            "set.",
+            help="Number of possible values, if known before looking at the data: sharper limits "
+            "where they are few; repeat for each set.",
         ),
     ] = None,
     trust: Annotated[
@@ -111,6 +111,14 @@ def exposure(
     ] = None,
     entropies: Annotated[
         bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
+    ] = False,
+    forecast: Annotated[
+        bool,
+        typer.Option(
+            "--forecast",
+            help="Also show what a model expects, if it predicted the observed users from a part "
+            "of them. Not promised, and never used by a verdict.",
+        ),
     ] = False,
     users: TransformedUsers,
     reader: Reader,
@@ -133,6 +141,7 @@ def exposure(
             supports=support or (),
             trust=trust,
             entropies=entropies,
+            forecast=forecast,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     shown.show(answers.exposures(reports))

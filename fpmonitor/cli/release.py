@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
-import polars as pl
 import typer
 
+from fpmonitor.cli import singling_out
 from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
-from fpmonitor.cli.options import FORMAT, QUIET
+from fpmonitor.cli.options import FORMAT, QUIET, share
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
+from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
-from fpmonitor.errors import InputError, PolicyError, reason_of
+from fpmonitor.errors import PolicyError
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
-from fpmonitor.release.singling_out import baseline as fixed_baseline
-from fpmonitor.release.singling_out import dp_bound
+from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.stored import (
     Histogram,
-    attack_records,
-    attack_release,
     read_histogram,
     release_users,
+    several_histograms,
 )
 from fpmonitor.render import store
-from fpmonitor.safe_files import read_bytes, untyped
+from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import split_names
 
 _LARGEST_CURVE = 10_000
 
 
-USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
 RELEASE_USERS = Annotated[
     int | None,
     typer.Option(
@@ -46,14 +42,6 @@ RELEASE_USERS = Annotated[
         help="Number of users in the release.",
         show_default="the observed users",
     ),
-]
-WEIGHT = Annotated[
-    float | None,
-    typer.Option("--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"),
-]
-CONTROL = Annotated[
-    Path | None,
-    typer.Option("--control", help="Database of other users, for the weights of predicates."),
 ]
 ALPHA = Annotated[
     float,
@@ -103,7 +91,9 @@ def release(
     *,
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
+    ],
     mechanism: Annotated[
         Mechanism,
         typer.Option(
@@ -111,8 +101,35 @@ def release(
         ),
     ] = "histogram",
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest share of users that `cells` may withhold.")
+        float,
+        typer.Option(
+            "--budget",
+            help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
+            parser=share,
+            metavar="SHARE",
+        ),
     ] = 0.05,
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            "--sample",
+            help="Draw this share of the users first, in secret: differential privacy whatever an "
+            "attacker knows.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
+    ] = 1.0,
+    sensitive: Annotated[
+        str | None,
+        typer.Option(
+            "--sensitive",
+            help="One of the APIs: say in the manifest how much the table tells of it.",
+            metavar="API",
+        ),
+    ] = None,
     what_if: WHAT_IF = None,
     reader: Reader,
     users: StoredUsers,
@@ -130,22 +147,39 @@ def release(
             transforms=transforms,
             mechanism=mechanism,
             budget=budget,
+            sample=sample,
+            epsilon=epsilon,
+            sensitive=sensitive,
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         reader.ask(monitor, rows)
     where = write_release(made, output)
     manifest = untyped(made.manifest)
+    if made.manifest.sampling is not None:
+        del manifest["sampling"]["seed"]  # tells who was drawn: it stands in the file alone
     counts = {
         f"{part} {name}": value
-        for part in ("published", "suppressed")
-        for name, value in manifest[part].items()
+        for part in ("published", "suppressed", "sampling", "sensitive")
+        for name, value in (manifest[part] or {}).items()
     }
     show(store.members(manifest, counts), output_format, None)
     note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
-    if made.manifest.suppressed.users == 0:
+    _note_sampling(made, quiet=quiet)
+    if made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
             "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
+            quiet=quiet,
+        )
+
+
+def _note_sampling(made: Release, *, quiet: bool) -> None:
+    """Note on stderr what drawing users proves."""
+    sampling = made.manifest.sampling
+    if sampling is not None:
+        note(
+            f"the table is ({sampling.epsilon:g}, {sampling.delta:.2g})-differentially private for "
+            "one user more or less; publish no other table of these users beside it",
             quiet=quiet,
         )
 
@@ -158,6 +192,10 @@ def manifest_name(made: Release) -> str:
 
 audit.command("queries")(queries)
 audit.command("certificate")(certificate)
+audit.command("baseline")(singling_out.baseline)
+audit.command("examples")(singling_out.examples)
+audit.command("pseudonymous")(singling_out.pseudonymous)
+audit.command("singling-out")(singling_out.attack)
 
 
 @audit.command("histogram")
@@ -183,6 +221,48 @@ def histogram(
         "rare_up_to": found.certified.rare_up_to,
     }
     shown.show(store.members(answer))
+
+
+@audit.command("several")
+def several(
+    *,
+    apis: Annotated[
+        list[str],
+        typer.Option(
+            "--apis", help="Columns of a histogram, separated by commas; repeat for the others."
+        ),
+    ],
+    k: THRESHOLD,
+    epsilon: EPSILON,
+    known: KNOWN = 0,
+    users: StoredUsers,
+    shown: Shown,
+) -> None:
+    """Estimate the delta of several histograms of the same users, published together."""
+    with open_database(users.db) as database:
+        found = several_histograms(
+            database,
+            [split_names(names) for names in apis],
+            k=k,
+            epsilon=epsilon,
+            window=users.window,
+            known=known,
+        )
+    shown.show(store.members(untyped(found)))
+
+
+@audit.command("sensitive")
+def sensitive(
+    *,
+    release_file: Annotated[
+        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
+    ],
+    api: Annotated[str, typer.Option("--api", help="Sensitive attribute, a column of the table.")],
+    shown: Shown,
+) -> None:
+    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
+    found = sensitivity_of(read_release(release_file).table, api)
+    shown.show(store.members(asdict(found)))
 
 
 @audit.command("partial-knowledge")
@@ -269,118 +349,3 @@ def smallest_threshold(
         return
     found = asked.read(apis or "").smallest_thresholds(delta)
     shown.show(store.members(asdict(found)))
-
-
-@audit.command("baseline")
-def baseline(
-    *,
-    users: USERS,
-    weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Epsilon of a differentially private release, in nats."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
-    ] = None,
-    shown: Shown,
-) -> None:
-    """Compute the chance of singling out without a release, and its bound after a private one."""
-    if delta is not None and epsilon is None:
-        raise PolicyError("epsilon", "is missing", hint="--delta needs --epsilon")
-    bound = (
-        None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
-    )
-    answer = {"baseline": fixed_baseline(users, weight), "dp_bound": bound}
-    shown.show(store.members(answer))
-
-
-@audit.command("pseudonymous")
-def pseudonymous(
-    *,
-    apis: Annotated[str, typer.Option("--apis", help="Columns of the table, separated by commas.")],
-    weight: WEIGHT = None,
-    control: CONTROL = None,
-    what_if: WHAT_IF = None,
-    users: StoredUsers,
-    shown: Shown,
-) -> None:
-    """Attack a table of all records under pseudonyms: how many users it singles out at once."""
-    with (
-        open_database(users.db) as database,
-        nullcontext() if control is None else open_database(control) as others,
-    ):
-        found = attack_records(
-            database,
-            split_names(apis),
-            window=users.window,
-            transforms=transforms_of(what_if),
-            weight=weight,
-            control=others,
-        )
-    shown.show(store.members(asdict(found)))
-
-
-@audit.command("singling-out")
-def singling_out(
-    *,
-    release_file: Annotated[
-        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
-    ],
-    users: StoredUsers,
-    weight: WEIGHT = None,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Number of runs of the attack.", min=1)
-    ] = 1000,
-    control: CONTROL = None,
-    distribution: Annotated[
-        str | None,
-        typer.Option(
-            "--distribution",
-            help="Of a fresh record: product (independent APIs), or a CSV or Parquet file with "
-            "a column for each API and `weight`.",
-            show_default="shares of the users",
-            metavar="product|FILE",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
-    shown: Shown,
-) -> None:
-    """Attack a release, to test whether it singles out users more often than chance."""
-    made = read_release(release_file)
-    with (
-        open_database(users.db) as database,
-        nullcontext() if control is None else open_database(control) as others,
-    ):
-        outcome = attack_release(
-            database,
-            made,
-            window=users.window,
-            weight=weight,
-            trials=trials,
-            seed=seed,
-            control=others,
-            distribution=_distribution(distribution),
-        )
-    shown.show(store.attacks(outcome))
-
-
-def _distribution(name: str | None) -> Literal["product"] | pl.DataFrame | None:
-    """Distribution that an option names.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read.
-    """
-    if name is None or name == "product":
-        return "product" if name else None
-    hint = "product, or a CSV or Parquet file"
-    content = io.BytesIO(read_bytes(Path(name), "distribution", hint=hint))
-    try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(content)
-        return pl.read_csv(content, infer_schema=False)
-    except (ValueError, pl.exceptions.PolarsError) as error:
-        reason = reason_of(error)
-        raise InputError(f"distribution {name}: not readable ({reason})", hint=hint) from error

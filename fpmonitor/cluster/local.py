@@ -23,7 +23,7 @@ from fpmonitor.duckdb_connection import (
 from fpmonitor.errors import InputError, StoreError, excerpt, reason_of
 from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import quote_text, statement
-from fpmonitor.store.ingest import canonical_json
+from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ class LocalEngine(Closing):
         return dict(_fields(zip(found.columns, found.types, strict=True)))
 
     def canonical(self, text: str, condition: str) -> str:
-        """Return the expression of a text, on a condition as `store.ingest.canonical_json`."""
+        """Return the expression of a text, on a condition as `store.staging.canonical_json`."""
         if not self._has_json:
             self._connection.create_function(
                 "canonical_json", canonical_json, ["VARCHAR"], "VARCHAR"

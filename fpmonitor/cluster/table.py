@@ -15,7 +15,7 @@ from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, UnknownNameError, excerpt
 from fpmonitor.logs.contract import MAX_APIS
 from fpmonitor.sql import quote_name, statement
-from fpmonitor.store.ingest import LARGE_VALUE_BYTES, canonical_json
+from fpmonitor.store.staging import LARGE_VALUE_BYTES, canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
 
@@ -143,7 +143,9 @@ def _choice(decision: Decision | LevelDecision) -> str:
     if decision.registered:
         return f"as registered before the first user was stored, and {looks}"
     if decision.universe is None:
-        return f"{looks} {decision.fixed} were fixed before the data were seen and that"
+        # Another number of users to search among is another division of them, and another test.
+        searched = " and the number of users to search among" * bool(decision.confirmation)
+        return f"{looks} {decision.fixed}{searched} were fixed before the data were seen and that"
     # Without users who lack a candidate, these choose the users.
     chosen, fixed = "APIs and view of the users are", ""
     if decision.missing == "drop":
@@ -154,6 +156,8 @@ def _choice(decision: Decision | LevelDecision) -> str:
         *["shares"] * (sample.strata is not None),
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
+        # above so many the levels follow from the number that is recorded
+        *["the largest number of APIs"] * (decision.universe > UNIVERSE),
     ]
     return (
         f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "

@@ -94,7 +94,7 @@ def theorem5(
     check_threshold(k, population)
     gamma = gamma_dkw(spectrum.users, delta)
     if support is not None:
-        _check_support(spectrum, support)
+        check_support(spectrum, support)
         gamma = min(gamma, gamma_hoeffding(spectrum.users, support, delta))
     lower, upper = limits_within(exposure_curve(spectrum), gamma, [k / population], support=support)
     vacuous = lower[0] <= 0 and upper[0] >= 1
@@ -188,7 +188,7 @@ def theorem8(
     check_share("delta", delta)
     if support is None:
         return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
-    _check_support(spectrum, support)
+    check_support(spectrum, support)
     users = spectrum.users
     distance = math.sqrt(support / users) + math.sqrt(2 * math.log(1 / delta) / users)
     error = lipschitz_constant(k, population) * distance
@@ -245,7 +245,7 @@ def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -
     distributions", who have `2 ln m / m`).
     """
     check_share("delta", delta)
-    _check_support(spectrum, support)
+    check_support(spectrum, support)
     users = spectrum.users
     bias = math.log1p((support - 1) / users)
     noise = (math.log(users) + 1) * math.sqrt(math.log(1 / delta) / (2 * users))
@@ -294,7 +294,8 @@ def proposition9(
     return Interval(lower=0.0, upper=upper, reason=reason)
 
 
-def _check_support(spectrum: CountSpectrum, support: int) -> None:
+def check_support(spectrum: CountSpectrum, support: int) -> None:
+    """Refuse a declared support that is smaller than the number of values seen (InputError)."""
     if support < spectrum.support:
         raise InputError(
             f"support: {support} is smaller than the {spectrum.support} values that were seen"

@@ -122,12 +122,12 @@ def biased_exposure(
         return exposed(most)
     if sign > 0:  # q F(q) rises, then falls
         return np.minimum(exposed(least), exposed(most))
-    peak = _share_of_most_exposed(k, population)
+    peak = share_of_most_exposed(k, population)
     return exposed(np.clip(peak / np.maximum(shares, 1e-300), least, most))
 
 
 @lru_cache(maxsize=64)
-def _share_of_most_exposed(k: int, population: int) -> float:
+def share_of_most_exposed(k: int, population: int) -> float:
     """Share `p` of a value at which `p F(p)` is largest: its slope falls up to `k / n`."""
 
     def slope(multiple: float) -> float:

@@ -215,6 +215,15 @@ class Population:
         return keyed_digest(self.digest, self.snapshot.key)
 
     @property
+    def _stored(self) -> str:
+        """What all draws follow from: the users as they are stored, and no view of them.
+
+        A view that costs no weight, as a `--what-if` on an API that is no candidate, would be a
+        free draw more.
+        """
+        return self.snapshot.digest
+
+    @property
     def dropped(self) -> int:
         """Users that the view leaves out because they look automated."""
         return self._recoding.users_dropped if self.view.drop_automation else 0
@@ -427,20 +436,21 @@ class Population:
                 hint="all others are tested on",
             )
         self.check_names(apis)
+        secret = keyed_digest(self._stored, self.snapshot.key)
         if not self.snapshot.in_memory(len(apis)):
-            seed = seed_of("searched", self.seal)
+            seed = seed_of("searched", secret)
             return self._queries.selected(apis).searched_and_rest(users, seed)
         first, rest = self.divided(users / self.users)
         return (
             MemorySource(apis, [first.column(api) for api in apis]),
             HeldValues(
                 source=MemorySource(apis, [rest.column(api) for api in apis]),
-                secret=f"values {self.seal}",
+                secret=f"values {secret}",
             ),
         )
 
     def _generator(self, purpose: str) -> np.random.Generator:
-        return np.random.default_rng(seed_of(purpose, self.digest))
+        return np.random.default_rng(seed_of(purpose, self._stored))
 
     @cached_property
     def by_values(self) -> NDArray[np.intp]:

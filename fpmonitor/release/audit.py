@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import check_share
-from fpmonitor.release.attacks import AttackResult, attack_counts, attack_groups, hash_shares
+from fpmonitor.release.attacks import (
+    MAX_HASH_BITS,
+    AttackResult,
+    attack_counts,
+    attack_groups,
+    hash_shares,
+)
 from fpmonitor.release.histogram import group_of_users, with_absent
 from fpmonitor.release.singling_out import best_baseline
 from fpmonitor.results import Result
 from fpmonitor.store.snapshot import read_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +35,52 @@ if TYPE_CHECKING:
 WEIGHT = "weight"
 _SMALLEST = 1e-300
 _QUANTILES = (0.0, 0.5, 1.0)
+_DELTA = 0.05  # that the verdict is wrong
+_ATTEMPTS = 20
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
+
+
+Verdict = Literal["singles out", "within chance", "could not be tested"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionAudit:
+    """What the attack on a release achieves if fresh records come from one distribution.
+
+    Attributes
+    ----------
+    distribution
+        Of a fresh record, which weights of predicates are probabilities of.
+    low_weight_share
+        Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
+    predicate_weights
+        Least, median and largest weight of such predicates.
+    attack
+        Hash predicates on rows of the release.
+    """
+
+    distribution: str
+    low_weight_share: float
+    predicate_weights: tuple[float, float, float]
+    attack: AttackResult
+
+    @property
+    def verdict(self) -> Verdict:
+        """What follows: where no predicate is of low weight, nothing was tested."""
+        if self.attack.singles_out:
+            return "singles out"
+        return "within chance" if self.low_weight_share else "could not be tested"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was found as the CLI prints it."""
+        least, median, largest = self.predicate_weights
+        return {
+            "distribution": self.distribution,
+            "verdict": self.verdict,
+            "low_weight_share": self.low_weight_share,
+            "predicate_weights": {"least": least, "median": median, "largest": largest},
+            "attack": self.attack.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,60 +91,72 @@ class ReleaseAudit:
     ----------
     users
         `n`, users that the release was made of.
-    distribution
-        Of a fresh record, which weights of predicates are probabilities of.
+    k_max
+        Users whom the largest row stands for.
     weight
         Largest weight of a predicate that counts as low.
     baseline
         Success without any release at that weight.
-    low_weight_share
-        Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
-    predicate_weights
-        Least, median and largest weight of such predicates.
-    attacks
-        On the release first; then, for comparison, on exact counts of the same data.
+    distributions
+        The attack on the release by each distribution, the worst first.
+    counts
+        For comparison, attacks on exact counts of the same data.
+
+    Notes
+    -----
+    Singling out, Definition 6.3: `k_max`, the most records that a predicate of the release holds.
     """
 
     users: int
-    distribution: str
+    k_max: int
     weight: float
     baseline: float
-    low_weight_share: float
-    predicate_weights: tuple[float, float, float]
-    attacks: tuple[AttackResult, ...]
+    distributions: tuple[DistributionAudit, ...]
+    counts: tuple[AttackResult, ...]
+
+    @property
+    def worst(self) -> DistributionAudit:
+        """The distribution by which the release does worst."""
+        return self.distributions[0]
+
+    @property
+    def attacks(self) -> tuple[AttackResult, ...]:
+        """All attacks, the worst on the release first."""
+        return (*(one.attack for one in self.distributions), *self.counts)
 
     @property
     def in_plain_words(self) -> str:
         """One paragraph: what singling out means here, and what was found."""
-        release = self.attacks[0]
-        verdict = (
-            "The release makes it easier: it does let its readers single out users in this sense."
-            if release.singles_out
-            else "That is within the limits of chance: these attacks do not show that the release "
-            "lets its readers single out users. They are no proof that none can."
-        )
+        worst = self.worst
+        said = {
+            "singles out": "The release lets its readers single out users in this sense.",
+            "within chance": "That is within the limits of chance. These attacks do not show that "
+            "readers can single out users; they are no proof that none can.",
+            "could not be tested": "No row has a low weight by any of these distributions, so that "
+            "nothing could be tested. That is no sign of safety.",
+        }[worst.verdict]
         return (
             "To single somebody out is to find a description that fits exactly one of the "
             f"{self.users:,} users, without being so common that it would fit one by luck. A "
             f"description that fits one person in {1 / self.weight:,.0f} fits exactly one of these "
             f"users by luck with a probability of {100 * self.baseline:.2g} %. How common a "
-            f"description is was measured by {self.distribution}. With the release in "
-            f"hand, {100 * release.success:.3g} % of the attempts succeeded (between "
-            f"{100 * release.lower:.3g} and {100 * release.upper:.3g} %). {verdict}"
+            f"description is was measured in {len(self.distributions)} ways; the worst is by "
+            f"{worst.distribution}. With the release in "
+            f"hand, {100 * worst.attack.success:.3g} % of the attempts succeeded (between "
+            f"{100 * worst.attack.lower:.3g} and {100 * worst.attack.upper:.3g} %). {said}"
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as the CLI prints it."""
-        least, median, largest = self.predicate_weights
         return {
             "users": self.users,
-            "distribution": self.distribution,
+            "k_max": self.k_max,
             "weight": self.weight,
             "baseline": self.baseline,
-            "low_weight_share": self.low_weight_share,
-            "predicate_weights": {"least": least, "median": median, "largest": largest},
-            "attacks": [attack.to_json() for attack in self.attacks],
-            "singles_out": self.attacks[0].singles_out,
+            "verdict": self.worst.verdict,
+            "singles_out": self.worst.attack.singles_out,
+            "distributions": [one.to_json() for one in self.distributions],
+            "counts": [attack.to_json() for attack in self.counts],
             "in_plain_words": self.in_plain_words,
         }
 
@@ -101,9 +164,8 @@ class ReleaseAudit:
 def audit_release(
     groups: NDArray[np.int64],
     words: NDArray[np.uint64],
-    group_weights: NDArray[np.float64],
+    group_weights: Mapping[str, NDArray[np.float64]],
     *,
-    distribution: str,
     weight: float | None = None,
     trials: int = 1000,
     rng: np.random.Generator,
@@ -117,9 +179,8 @@ def audit_release(
     words
         uint64, same shape: a word per user that equal records share.
     group_weights
-        float64, shape (rows,): probability that a fresh record belongs to the row.
-    distribution
-        What that probability was taken from.
+        For each distribution of a fresh record, in words: float64, shape (rows,), the probability
+        that it belongs to the row.
     weight
         Limit of the weight of a predicate; `1 / (100 n)` when left out.
     trials
@@ -136,31 +197,62 @@ def audit_release(
     """
     users = len(groups)
     limit = 1 / (100 * users) if weight is None else weight
-    on_release = attack_groups(groups, words, group_weights, weight=limit, trials=trials, rng=rng)
-    bits = math.ceil(math.log2(users)) + _HEADROOM_BITS
-    on_counts = [
+    # The probability that a verdict is wrong is shared by the distributions.
+    delta = _DELTA / len(group_weights)
+    found = [
+        _by_distribution(name, groups, words, weights, limit, trials=trials, rng=rng, delta=delta)
+        for name, weights in group_weights.items()
+    ]
+    bits = min(math.ceil(math.log2(users)) + _HEADROOM_BITS, MAX_HASH_BITS)
+    counts = [
         attack_counts(
             words,
             bits=bits,
             trials=max(trials // 10, 1),
             rng=rng,
             disguised=disguised,
+            attempts=attempts,
         )
-        for disguised in (False, True)
+        for disguised, attempts in ((False, 1), (True, 1), (False, _ATTEMPTS))
     ]
-    sizes = np.bincount(groups[groups >= 0], minlength=len(group_weights))
-    filled = sizes > 0
-    predicates = (group_weights / np.maximum(sizes, 1))[filled]
-    unconstrained = hash_shares(sizes[filled], group_weights[filled], weight=limit)
-    least, median, largest = np.quantile(predicates, _QUANTILES)
     return ReleaseAudit(
         users=users,
-        distribution=distribution,
+        k_max=int(np.bincount(groups[groups >= 0]).max()),
         weight=limit,
         baseline=best_baseline(users, limit),
+        distributions=tuple(sorted(found, key=_badness, reverse=True)),
+        counts=tuple(counts),
+    )
+
+
+def _badness(one: DistributionAudit) -> tuple[bool, bool, float]:
+    return one.attack.singles_out, one.low_weight_share > 0, one.attack.success
+
+
+def _by_distribution(
+    name: str,
+    groups: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    weights: NDArray[np.float64],
+    limit: float,
+    *,
+    trials: int,
+    rng: np.random.Generator,
+    delta: float,
+) -> DistributionAudit:
+    attack = attack_groups(
+        groups, words, weights, weight=limit, trials=trials, rng=rng, delta=delta
+    )
+    sizes = np.bincount(groups[groups >= 0], minlength=len(weights))
+    filled = sizes > 0
+    predicates = (weights / np.maximum(sizes, 1))[filled]
+    unconstrained = hash_shares(sizes[filled], weights[filled], weight=limit)
+    least, median, largest = np.quantile(predicates, _QUANTILES)
+    return DistributionAudit(
+        distribution=name,
         low_weight_share=float(np.mean(unconstrained * sizes[filled] >= 1)),
         predicate_weights=(float(least), float(median), float(largest)),
-        attacks=(on_release, *on_counts),
+        attack=replace(attack, attack=f"{attack.attack}; weights by {name}"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime  # noqa: TC003 -- msgspec reads the annotation
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,9 +14,17 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.disclosure import Audience, publishable_count
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, reason_of
+from fpmonitor.errors import (
+    InputError,
+    PolicyError,
+    UndecidableError,
+    UnknownNameError,
+    reason_of,
+)
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
+from fpmonitor.release.sampling import Sampling, drawn_users
+from fpmonitor.release.sensitive import SensitiveAttribute, sensitivity_of
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
 from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 from fpmonitor.store.snapshot import read_codes
@@ -71,10 +79,14 @@ class ReleasedData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Rows of a released table, and users that they stand for."""
+    """Rows of a released table, users that they stand for, and those of the largest row.
+
+    `k_max` is null in manifests of earlier versions.
+    """
 
     rows: _Count
     users: _Count
+    k_max: _Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +132,10 @@ class Manifest:
         Sets of APIs that rows keep, in the order in which they were used.
     published, suppressed
         What the table holds and lacks.
+    sampling
+        How users were drawn beforehand, and the differential privacy of that; null where all count.
+    sensitive
+        How much the table tells of a sensitive attribute; null where none was named.
     """
 
     mechanism: Mechanism
@@ -130,6 +146,8 @@ class Manifest:
     patterns: tuple[tuple[str, ...], ...]
     published: Published
     suppressed: Suppressed
+    sampling: Sampling | None = None
+    sensitive: SensitiveAttribute | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +203,8 @@ def make_release(
     made: datetime,
     mechanism: Mechanism = "histogram",
     budget: float = 0.05,
+    sampling: Sampling | None = None,
+    sensitive: str | None = None,
 ) -> Release:
     """Make a release of the values of users.
 
@@ -203,11 +223,15 @@ def make_release(
         See `Manifest`.
     budget
         Largest share of the users with values that local suppression may withhold.
+    sampling
+        Draw users beforehand; for a histogram only, whose rows depend on their own users alone.
+    sensitive
+        One of the APIs: note in the manifest how much the table tells of it.
 
     Raises
     ------
     PolicyError
-        `k` or `budget` is out of its range.
+        `k` or `budget` is out of its range, or users are drawn for local suppression.
     InputError
         An API is called `users`, or there are too many for local suppression.
     UndecidableError
@@ -218,7 +242,10 @@ def make_release(
     check_share("budget", budget)
     if USERS in apis:
         raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
-    present = with_absent(values)
+    if sampling is not None and mechanism != "histogram":
+        raise PolicyError("sample", "is for the mechanism histogram", hint="omit --mechanism")
+    drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
+    present = with_absent(drawn)
     outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
     if not len(outcome.table):
         raise UndecidableError(
@@ -241,16 +268,21 @@ def make_release(
                 None if dropping is None else _lost_share(dropping, present, k)
             ),
         ),
+        sampling=sampling,
+        sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive),
     )
     return Release(outcome.table, manifest)
 
 
 def _published(table: pl.DataFrame) -> Published:
-    return Published(rows=len(table), users=int(table[USERS].sum()))
+    users = table[USERS].to_numpy()
+    return Published(rows=len(table), users=int(users.sum()), k_max=int(users.max(initial=0)))
 
 
 def write_release(release: Release, path: Path) -> Path:
-    """Write the table as Parquet and its manifest beside it; where the manifest is.
+    """Write the table and its manifest beside it; where the manifest is.
+
+    A file that is called `.csv` is CSV, in which a suppressed cell is empty; any other is Parquet.
 
     Raises
     ------
@@ -258,7 +290,11 @@ def write_release(release: Release, path: Path) -> Path:
         The files cannot be written.
     """
     table = io.BytesIO()
-    release.table.write_parquet(table, compression="zstd")
+    if _is_csv(path):
+        # Texts are quoted, so that an empty one is not a suppressed cell.
+        release.table.write_csv(table, quote_style="non_numeric")
+    else:
+        release.table.write_parquet(table, compression="zstd")
     manifest = json.dumps(untyped(release.manifest), indent=2, ensure_ascii=False) + "\n"
     write_bytes(manifest_path(path), [manifest.encode()])
     write_bytes(path, [table.getvalue()])
@@ -275,7 +311,7 @@ def read_release(path: Path) -> Release:
     """
     hint = "make one with `fpmonitor release --apis ... --k ... -o table.parquet`"
     try:
-        table = pl.read_parquet(path, glob=False)
+        table = _read_csv(path) if _is_csv(path) else pl.read_parquet(path, glob=False)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path}: no readable release ({reason_of(error)})", hint=hint) from error
     manifest = typed(read_json(manifest_path(path), "manifest", hint=hint), Manifest, "a manifest")
@@ -285,9 +321,20 @@ def read_release(path: Path) -> Release:
         raise InputError(f"{path}: not text in all columns but {USERS!r}", hint=hint)
     if not len(table):
         raise InputError(f"{path}: the release is empty", hint=hint)
-    if _published(table) != manifest.published:
+    found, said = _published(table), manifest.published
+    if replace(found, k_max=said.k_max and found.k_max) != said:
         raise InputError(f"{path}: not the table that its manifest describes", hint=hint)
     return Release(table, manifest)
+
+
+def _is_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
+
+
+def _read_csv(path: Path) -> pl.DataFrame:
+    """Read a table that `write_release` wrote as CSV."""
+    text = pl.read_csv(path, infer_schema=False, glob=False)
+    return text.with_columns(pl.col(USERS).cast(pl.Int64)) if USERS in text.columns else text
 
 
 def manifest_path(path: Path) -> Path:
@@ -322,6 +369,7 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> None:
         made=manifest.date,
         mechanism=manifest.mechanism,
         budget=0.5 if manifest.policy.budget is None else manifest.policy.budget,
+        sampling=manifest.sampling,
     )
     if not again.table.equals(release.table):
         raise InputError("the table differs from what its manifest describes", hint=hint)

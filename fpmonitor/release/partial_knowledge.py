@@ -56,13 +56,17 @@ class ValueGuarantee:
     delta_histogram
         Of the value against a second one of equal probability, in the whole histogram without a
         threshold; above probability 1/2, where there is no room for a second one, against absent.
+    delta_active
+        Of the value against absent, if the attacker has planted `k - 1` records of it; exact.
     delta
-        The best that is proven: of these two values, by rarity or by numbers.
+        The best that is proven without planted records: of these two values, by rarity or by
+        numbers.
     """
 
     delta_threshold: float
     delta_count: float
     delta_histogram: float
+    delta_active: float
     delta: float
 
 
@@ -174,6 +178,54 @@ def count_delta(users: int, probability: float, epsilon: float, *, known: int = 
     shares = (probability, 1 - probability)
     logs = [_log_one_way(others, p, q, epsilon)[0] for p, q in (shares, shares[::-1])]
     return _share(float(max(logs)))
+
+
+def active_delta(
+    users: int, probability: float, k: int, epsilon: float, *, planted: int, known: int = 0
+) -> float:
+    """Delta of a thresholded count for an attacker who has planted records of the value, exactly.
+
+    Of the value against absent. The others hide a user still: only where nobody else can have the
+    value do `k - 1` planted records give a delta of 1.
+
+    Parameters
+    ----------
+    users, probability, k
+        As in `threshold_delta`; planted and known records are among the `n`.
+    epsilon
+        Nats, at least 0.
+    planted
+        Records of the value that the attacker made; more than `k - 1` do not help.
+    known
+        Further records that the attacker knows, of other values.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range; the error names it.
+
+    Notes
+    -----
+    Partial knowledge, active attackers. With `X ~ Bin(n - 1 - planted - known, p)` the count passes
+    from `X >= k - 1 - planted` on with the user, and from one more on without. Both directions of
+    the divergence fall as that cut rises, because ratios of binomial probabilities and of their
+    distribution function fall: so `k - 1` records are the best choice, and give `count_delta`.
+    """
+    check_release(users, k=k, known=known)
+    check_probability("probability", probability)
+    check_epsilon(epsilon)
+    _check_whole("planted", planted, 0, users - 1 - known)
+    cut = k - 1 - planted
+    if cut <= 0:
+        return count_delta(users, probability, epsilon, known=planted + known)
+    others = users - 1 - planted - known
+    low, high = _likely_crowd(others, probability)
+    numbers = np.arange(low, high + 2, dtype=np.float64)
+    law = np.exp(log_pmf(numbers, others, probability, 1 - probability))
+    present = np.append(law[numbers < cut].sum(), np.where(numbers >= cut, law, 0))
+    moved = np.append(law[numbers <= cut].sum(), np.where(numbers > cut, law, 0)[1:])
+    missing = np.append(moved, 0.0)
+    return max(_hockey_stick(present, missing, epsilon), _hockey_stick(missing, present, epsilon))
 
 
 def pair_delta(
@@ -431,6 +483,14 @@ def value_guarantee(
         delta_threshold=by_rarity,
         delta_count=count_delta(users, probability, epsilon, known=known),
         delta_histogram=by_numbers,
+        delta_active=active_delta(
+            users,
+            probability,
+            k,
+            epsilon,
+            planted=min(k - 1, users - 1 - known),
+            known=known,
+        ),
         delta=min(2 * by_rarity, by_numbers, 1.0),
     )
 
@@ -512,9 +572,11 @@ def pitfalls(users: int, probability: float, *, k: int, epsilon: float) -> list[
         "the number of users without a value must stay unknown: where everybody has one, a single "
         f"suppressed count follows from the others; delta is {bare:.3g} then, not {threshold:.3g}"
     )
+    planted = min(k - 1, users - 1)
+    active = active_delta(users, probability, k, epsilon, planted=planted)
     active_attacker = (
-        f"records must not be planted: after {k - 1} fake users of the same value the next real "
-        "one shows, and delta is 1"
+        f"records must not be planted: after {planted} fake users of the same value only the "
+        f"other real ones hide a user, and delta against absence is {active:.3g}"
     )
     return [no_absent_value, active_attacker]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -33,6 +34,8 @@ from fpmonitor.release.histogram import (
 )
 from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
+from fpmonitor.release.sampling import sampling_of
+from fpmonitor.release.several import several_guarantee
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import add_answered, read_answered
 from fpmonitor.store.digests import data_key, keyed_digest, refuse_digests
@@ -55,6 +58,9 @@ def release_users(
     transforms: Mapping[str, Transform] | None = None,
     mechanism: Mechanism = "histogram",
     budget: float = 0.05,
+    sample: float | None = None,
+    epsilon: float = 1.0,
+    sensitive: str | None = None,
     made: datetime | None = None,
 ) -> Release:
     """Make a k-anonymous table of the values of some APIs, and its manifest.
@@ -71,6 +77,10 @@ def release_users(
         API -> what it returns instead.
     k, mechanism, budget
         As in `release.histogram.make_release`.
+    sample, epsilon
+        Draw each user with this probability, in secret, for differential privacy at epsilon nats.
+    sensitive
+        One of the APIs, of which the manifest says how much the table tells.
     made
         Date of the manifest; now by default.
 
@@ -82,6 +92,7 @@ def release_users(
     """
     refuse_digests(database, "release")
     wanted, transforms = _columns(database, apis, window, transforms)
+    named = None if sensitive is None else stored_names(database, [sensitive], window)[0]
     snapshot = take_snapshot(database, window)
     return make_release(
         read_values(database, snapshot, wanted, transforms),
@@ -91,6 +102,10 @@ def release_users(
         made=made or datetime.now(UTC),
         mechanism=mechanism,
         budget=budget,
+        sampling=None
+        if sample is None
+        else sampling_of(sample, k, epsilon, seed=secrets.token_bytes(16)),
+        sensitive=named,
     )
 
 
@@ -103,7 +118,7 @@ def attack_release(
     trials: int = 1000,
     seed: int = 0,
     control: Database | None = None,
-    distribution: Literal["product"] | pl.DataFrame | None = None,
+    distribution: pl.DataFrame | None = None,
 ) -> ReleaseAudit:
     """Attack a release of the users of a database, to see whether it singles them out.
 
@@ -120,9 +135,9 @@ def attack_release(
     control
         Other users, to estimate the weights of predicates from; these users by default.
     distribution
-        Of a fresh record: `product` of the shares of the values of each API among the users that
-        weights are estimated from, or a table for `audit.weights_by_table`; the shares of whole
-        records by default, which are never below 1 in their number.
+        Of a fresh record, as a table for `audit.weights_by_table`: one more beside the shares of
+        whole records, which are never below 1 in their number, and the products of the shares of
+        the values of each API.
 
     Raises
     ------
@@ -139,19 +154,18 @@ def attack_release(
             control, take_snapshot(control), manifest.policy.apis, manifest.transforms
         )
     source = "the users of the release" if control is None else "other users"
-    if isinstance(distribution, pl.DataFrame):
-        weights, source = weights_by_table(release, distribution), "the given distribution"
-    elif distribution == "product":
-        weights = product_weights(release.table, others)
-        source = f"the values of {source}, taken as independent"
-    else:
-        weights = weights_of_rows(group_of_users(release, others), len(release.table))
-        source = f"the shares of {source}"
+    weights = {
+        f"the shares of {source}": weights_of_rows(
+            group_of_users(release, others), len(release.table)
+        ),
+        f"the values of {source}, taken as independent": product_weights(release.table, others),
+    }
+    if distribution is not None:
+        weights["the given distribution"] = weights_by_table(release, distribution)
     return audit_release(
         group_of_users(release, values),
         record_words(database, snapshot),
         weights,
-        distribution=source,
         weight=weight,
         trials=trials,
         rng=np.random.default_rng(seed),
@@ -303,6 +317,100 @@ def read_histogram(
         known=known,
         alpha=alpha,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeveralHistograms:
+    """Deltas of histograms of the same users, for the shares of the users.
+
+    Attributes
+    ----------
+    epsilon
+        Nats.
+    delta_each
+        Of each histogram alone, if the others are not published.
+    delta_together
+        Of all of them.
+    common_from, rare_up_to
+        The split of the joint values that proves it, as of `HistogramGuarantee`.
+    """
+
+    epsilon: float
+    delta_each: tuple[float, ...]
+    delta_together: float
+    common_from: float | None
+    rare_up_to: float | None
+
+
+def several_histograms(
+    database: Database,
+    sets: Sequence[Sequence[str]],
+    *,
+    k: int,
+    epsilon: float,
+    window: Window | None = None,
+    known: int = 0,
+) -> SeveralHistograms:
+    """Estimate the privacy of several histograms of the users of a database, published together.
+
+    Parameters
+    ----------
+    database, window
+        The users.
+    sets
+        Columns of each histogram.
+    k
+        Counts below it are withheld, in all of them.
+    epsilon, known
+        As of `several.several_guarantee`.
+
+    Raises
+    ------
+    InputError, PolicyError, UnknownNameError, UndecidableError
+        No API, one never observed, a number out of range, nobody with a value.
+    """
+    columns = [_columns(database, apis, window, None)[0] for apis in sets]
+    wanted = tuple(sorted({api for apis in columns for api in apis}))
+    if not wanted:
+        raise InputError("apis: name at least one")
+    values = read_values(database, take_snapshot(database, window), wanted, {})
+    present = values.filter(~pl.all_horizontal(pl.all().is_null()))
+    if not len(present):
+        raise UndecidableError("no user has a value of these APIs")
+    joint = present.group_by(wanted).len(name=_USERS_OF)
+    projected = [
+        joint.select(
+            pl.when(pl.any_horizontal(pl.col(apis).is_not_null()))
+            .then(pl.col(_USERS_OF).sum().over(list(apis)))
+            .otherwise(0)
+        ).to_series()
+        for apis in columns
+    ]
+    users = len(values)
+    together = several_guarantee(
+        users,
+        joint[_USERS_OF].to_numpy() / users,
+        np.array([rows.to_numpy() for rows in projected]) / users,
+        ks=[k] * len(columns),
+        epsilon=epsilon,
+        known=known,
+    )
+    each = [
+        read_histogram(database, apis, epsilon=epsilon, window=window, known=known)
+        .guarantee(k)
+        .estimated.delta
+        for apis in columns
+    ]
+    return SeveralHistograms(
+        epsilon=epsilon,
+        delta_each=tuple(each),
+        delta_together=together.delta,
+        common_from=together.common_from,
+        rare_up_to=together.rare_up_to,
+    )
+
+
+_USERS_OF = "users of the joint value"
 
 
 @dataclass(frozen=True, slots=True)

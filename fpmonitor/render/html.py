@@ -162,7 +162,7 @@ def _data(findings: Findings) -> str:
         users=findings.users,
         visits=findings.visits,
         days=findings.days,
-        account=findings.decision.account,
+        account=findings.decision.account if findings.is_current else {},
     )
     if findings.is_current:
         return line

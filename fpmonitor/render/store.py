@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.snapshot import Taken
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
-    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.transfer import Manifest
     from fpmonitor.store.upkeep import Verification
 

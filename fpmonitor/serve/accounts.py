@@ -70,10 +70,14 @@ class Accounts:
 
     @property
     def _room(self) -> float:
-        """Bytes that may wait: the database needs as much on the disk again to take them."""
+        """Bytes that may wait.
+
+        The database needs as much again twice to take them: in its log of changes, which goes only
+        when they are in the file itself. With room for one copy a full disk stayed full for ever.
+        """
         config, spool = self._config, self._spool
         free = spool.free_bytes - config.min_free_bytes
-        return min(config.max_spool_bytes - spool.refused_bytes, free)
+        return min(config.max_spool_bytes - spool.refused_bytes, free / 2)
 
     def seconds_to_wait(self, source: str, records: int) -> int:
         """Return the seconds until a source may send this many records; 0: now."""

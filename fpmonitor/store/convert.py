@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.store.ingest import ingest
 from fpmonitor.store.names import said_names, say_names
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from fpmonitor.store.batches import BatchReport
 
 # Columns of a converted log beside those of the APIs.
 FIELDS = ("user", "time", "source", "batch", "visit")

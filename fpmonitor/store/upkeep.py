@@ -13,6 +13,7 @@ from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError, UnknownNameError, reason_of
 from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
+from fpmonitor.store.batches import list_batches
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
 from fpmonitor.store.checks import doubt_lists
 from fpmonitor.store.content import read_content
@@ -25,7 +26,6 @@ from fpmonitor.store.files import (
     refuse_programs,
     spill_folder,
 )
-from fpmonitor.store.ingest import list_batches
 from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,8 +71,9 @@ def database(users: Path) -> Path:
 
 
 @pytest.fixture
-def local(database: Path) -> Iterator[Monitor]:
-    with Monitor(database) as monitor:
+def local(database: Path, tmp_path: Path) -> Iterator[Monitor]:
+    """A copy: a database remembers what it was asked before, and a snapshot does not."""
+    with Monitor(shutil.copy(database, tmp_path)) as monitor:
         yield monitor
 
 

@@ -20,14 +20,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.store.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from fpmonitor.store.batches import BatchReport
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "logs.json").read_text(encoding="utf-8"))["files"]
@@ -589,7 +592,8 @@ def test_standard_input(tmp_path: Path) -> None:
         "from fpmonitor.logs.column_map import ColumnMap; "
         "from fpmonitor.logs.finding import log_files\n"
         "from fpmonitor.store.database import Database\n"
-        "from fpmonitor.store.ingest import choose_collector, ingest\n"
+        "from fpmonitor.collectors.choosing import choose_collector\n"
+        "from fpmonitor.store.ingest import ingest\n"
         "with Database(Path(sys.argv[1]), create=True) as database, log_files(['-']) as logs:\n"
         "    report = ingest(database, logs[0], choose_collector(logs[0], ColumnMap()))\n"
         "print(report.source, report.read, report.stored)\n"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fpmonitor.cli import run
 from fpmonitor.collectors import records
 from fpmonitor.collectors.accesslog import log_line
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
 from fpmonitor.collectors.records import text_of
 from fpmonitor.errors import InputError
@@ -24,11 +25,13 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import load_plugin
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.store.ingest import ingest
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fpmonitor.store.batches import BatchReport
 
 RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
 EXPECTED: dict[str, Any] = json.loads((RECORDS / "expected.json").read_text(encoding="utf-8"))

@@ -92,3 +92,60 @@ def test_the_same_users_in_other_rows_are_drawn_alike(
     cut.write_text(json.dumps(decision | lists | {"recommended": recommended, "complete": False}))
     assert run(["gate", str(cut), "--want", "m=1,a=1", "--db", "d.duckdb"]) == 2
     assert "drawn by the order of their rows" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    "what_if",
+    [("memory", "constant = '1'"), ("memory", "round = 2"), ("unheard", "constant = '0'")],
+)
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        ("--cluster", "household", "--candidates", "agent"),
+        ("--strata", "shares.toml", "--candidates", "other"),
+        ("--search-users", "300", "--candidates", "agent,other"),
+    ],
+)
+def test_a_view_that_costs_nothing_draws_nobody_anew(
+    tmp_path: Path,
+    drawn: tuple[str, ...],
+    what_if: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A draw is one of those that the theorem is about only if nobody can have another for free."""
+    draw = random.Random(4)
+    rows = [
+        {
+            "memory": int(draw.expovariate(0.2)),
+            "agent": f"v{int(draw.expovariate(0.3))}",
+            "other": f"o{int(draw.expovariate(0.2))}",
+            "household": f"h{draw.randrange(500)}",
+        }
+        | ({"unheard": draw.randrange(3)} if draw.random() < 0.5 else {})
+        for _ in range(800)
+    ]
+    db = stored(tmp_path, rows)
+    shares = tmp_path / "shares.toml"
+    shares.write_text('by = "agent"\n[shares]\nv0 = 0.1\nother = 0.9\n')
+    asked = [str(shares) if each == "shares.toml" else each for each in drawn]
+    less = tmp_path / "less.toml"
+    less.write_text("[{}]\n{}\n".format(*what_if))
+    found = []
+    for view in ([], ["--what-if", str(less)]):
+        path = tmp_path / f"{len(found)}.json"
+        command = ["decide", "--db", db, "--budget", "30%", "--k", "5", *asked, *view]
+        assert run([*command, "-q", "-o", str(path)]) == 0
+        content = json.loads(path.read_text())
+        found.append({name: content.get(name) for name in ("allow", "block", "undecided")})
+        confirmed = content.get("confirmation") or {}
+        found[-1] |= {"chains": confirmed.get("chains"), "searched": confirmed.get("searched")}
+        if "--search-users" in drawn:
+            assert "and the number of users to search among were fixed" in content["guarantee"]
+        spectra = ["exposure", "--db", db, "--k", "5", *[e for e in asked if e != "--candidates"]]
+        if "--search-users" not in drawn:
+            spectra[-1:] = ["--apis", drawn[-1]]
+            capsys.readouterr()
+            assert run([*spectra, *view, "--format", "json"]) == 0
+            [told] = json.loads(capsys.readouterr().out)
+            found[-1] |= {name: told[name] for name in ("users", "empirical", "values")}
+    assert found[0] == found[1]

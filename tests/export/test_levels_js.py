@@ -20,7 +20,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Component, LevelMap
-from fpmonitor.store.ingest import LARGE_VALUE_BYTES
+from fpmonitor.store.staging import LARGE_VALUE_BYTES
 from tests.firefox import firefox, wait
 from tests.stored import stored
 

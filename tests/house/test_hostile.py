@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.batches import BatchReport
 
 # Small files: decisions, settings, maps, weights, tables
 
@@ -475,7 +475,6 @@ def test_a_log_that_grows_while_it_is_read_loses_nothing(
 
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monkeypatch.setattr(ingest_module, "_stage", stage_and_grow)
-        monkeypatch.setattr(ingest_module, "_BLOCK", 1)
         monitor.ingest([str(path)])
         monkeypatch.undo()
         [again] = monitor.ingest([str(path)])

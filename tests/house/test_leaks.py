@@ -345,8 +345,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "audit baseline": [["-n", "100", "-w", "0.01"]],
     "audit singling-out": [
         ["--release", "{out}/release.parquet", "--trials", "10"],
-        ["--release", "{out}/release.parquet", "--trials", "10", "--distribution", "product"],
+        ["--release", "{out}/release.parquet", "--trials", "10", "--distribution", "{garbage}"],
     ],
+    "audit examples": [["--trials", "2"]],
+    "audit several": [[*SET, "--k", "10", "--epsilon", "1"]],
+    "audit sensitive": [["--release", "{out}/release.parquet", "--api", "Screen.width"]],
     "keys add": [["read", "somebody"]],
     "keys remove": [["read", "somebody"], ["read", "nobody"]],
     "keys list": [["--format", form] for form in TEXTS],

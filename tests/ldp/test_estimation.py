@@ -35,7 +35,7 @@ from fpmonitor.ldp.mechanisms import (
     StochasticMatrix,
     optimised_unary_encoding,
 )
-from fpmonitor.ldp.planner import PROTOCOLS, compare, local_hash, plan_api
+from fpmonitor.ldp.planner import PROTOCOLS, compare, plan_api
 from fpmonitor.ldp.posterior import exact_posterior, sample_posterior
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.spectrum import CountSpectrum
@@ -283,7 +283,7 @@ def test_a_plan_reaches_its_accuracy_in_simulation() -> None:
     assert plan.epsilon is not None
     assert plan.accuracy is not None
     assert plan.accuracy <= accuracy
-    protocols = {**PROTOCOLS, "lh": local_hash}
+    protocols = {**PROTOCOLS, "lh": LocalHash}
     mechanism = protocols[plan.mechanism](plan.values, plan.epsilon)
     law = np.repeat(spectrum.counts, spectrum.values) / spectrum.users
     rng = np.random.default_rng(15)

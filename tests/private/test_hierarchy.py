@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from scipy import stats
 
 from fpmonitor.cli import run
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.logs.column_map import ColumnMap
@@ -27,7 +28,7 @@ from fpmonitor.private.study import Study, check_ask, first_ask
 from fpmonitor.private.table import count_reports, read_tokens, redact
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import choose_collector, ingest
+from fpmonitor.store.ingest import ingest
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from fpmonitor.errors import PolicyError
 from fpmonitor.release import partial_knowledge
 from fpmonitor.release.partial_knowledge import (
+    active_delta,
     blanket_delta,
     count_delta,
     delta_curve,
@@ -38,6 +39,9 @@ REFERENCE = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "reference" / "partial_knowledge.json").read_text(
         "utf-8"
     )
+)
+PAPERS = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "reference" / "papers.json").read_text("utf-8")
 )
 LAW = REFERENCE["laws"]["truncated"]
 BILLION = 10**9
@@ -303,6 +307,17 @@ def test_pitfalls_carry_the_numbers() -> None:
     assert "0.942" in absent  # with none absent the suppressed count shows: P(nobody else) = 0.942
     assert "5.1e-07" in absent
     assert "4 fake users" in active
+    assert "0.942" in active, "the others hide a user still"
+
+
+def test_planted_records_give_the_delta_of_all_counts_of_the_others() -> None:
+    for figure in PAPERS["active"]:
+        asked = {name: value for name, value in figure.items() if name != "delta"}
+        assert active_delta(**asked) == pytest.approx(figure["delta"], rel=1e-9), figure
+    deltas = [active_delta(500, 0.02, 9, 0.7, planted=planted) for planted in range(12)]
+    assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(deltas[:9]))
+    told = value_guarantee(20_000, 1e-4, k=20, epsilon=1)
+    assert told.delta_active == pytest.approx(PAPERS["active"][-1]["delta"], rel=1e-9)
 
 
 def test_the_smallest_threshold_is_where_the_guarantee_begins() -> None:

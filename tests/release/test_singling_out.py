@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.release.attacks import (
     attack_counts,
     attack_groups,
-    keyed_hash,
+    draw_hash,
+    hash_bits,
     read_by_counts,
     success_limits,
 )
-from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, isolation_within_reach
-from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound, first_cut
-from tests.release.singling_out_paper import (
+from fpmonitor.release.paper_releases import (
     bit_suppression_success,
     composition_attack,
     composition_success,
-    count_attack_success,
-    count_bound,
-    dp_epsilon,
     expected_group_success,
     hash_attack_on_bits,
     hash_attack_success,
@@ -38,6 +35,22 @@ from tests.release.singling_out_paper import (
     positional_attack_on_bits,
     suppress_bits,
 )
+from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, isolation_within_reach
+from fpmonitor.release.singling_out import (
+    average_min_entropy,
+    average_min_entropy_floor,
+    baseline,
+    best_baseline,
+    best_baseline_above,
+    count_attack_success,
+    count_bound,
+    dp_bound,
+    dp_bound_above,
+    first_cut,
+    leftover_distance,
+    reached_baseline,
+    repeated_attack_success,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +58,14 @@ if TYPE_CHECKING:
 REFERENCE = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "reference" / "singling_out.json").read_text("utf-8")
 )
+PAPERS = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "reference" / "papers.json").read_text("utf-8")
+)
 BILLION = 10**9
+
+
+def random_words(users: int, seed: int) -> Any:
+    return np.random.default_rng(seed).integers(2**64, size=users, dtype=np.uint64)
 
 
 def holds(value: float, figure: dict[str, Any]) -> bool:
@@ -74,7 +94,7 @@ def test_composed_counts_have_the_reference_success() -> None:
 def test_private_releases_have_the_reference_epsilon() -> None:
     for figure in REFERENCE["dp_epsilon"]:
         users, weight, epsilon = figure["users"], figure["weight"], figure["epsilon"]
-        raised = dp_epsilon(users, weight, epsilon=epsilon)
+        raised = epsilon - (users - 1) * math.log1p(-weight)
         assert holds(raised, figure), figure
         bound = dp_bound(users, weight, epsilon=epsilon, delta=1e-12)
         expected = math.exp(raised) * baseline(users, weight) + users * 1e-12
@@ -232,7 +252,7 @@ def test_baselines_hold_for_a_billion_users_and_weights_near_nothing() -> None:
     ("factor", "disguised"), [(1, False), (1, True), (2, True)], ids=["4.6", "4.7", "4.7 doubled"]
 )
 def test_composed_counts_single_out_as_often_as_computed(factor: int, disguised: bool) -> None:
-    words = np.arange(100, dtype=np.uint64)
+    words = random_words(100, 5)
     result = attack_counts(
         words,
         bits=20,
@@ -248,7 +268,8 @@ def test_composed_counts_single_out_as_often_as_computed(factor: int, disguised:
 
 
 def test_disguised_counts_are_never_small() -> None:
-    numbers = keyed_hash(np.arange(500, dtype=np.uint64), 1) >> np.uint64(44)
+    numbers = random_words(500, 2) >> np.uint64(44)
+    numbers[0] = 2  # else the first count might end it
     answers: list[int] = []
 
     def count(predicate: Any) -> int:
@@ -313,7 +334,7 @@ def test_a_sixteenth_of_the_users_is_a_key_that_hardly_ever_fails() -> None:
 def test_groups_of_low_weight_are_singled_out_and_others_are_not() -> None:
     users, k, weight = 3000, 10, 1e-6
     groups = np.repeat(np.arange(users // k), k)
-    words = keyed_hash(np.arange(users, dtype=np.uint64), 3)
+    words = random_words(users, 3)
     low = np.arange(users // k) % 2 == 0
     weights = np.where(low, 1e-8, k / users)
     exact = expected_group_success(groups, words, weights, weight=weight)
@@ -395,3 +416,113 @@ def test_a_release_without_users_is_refused() -> None:
             trials=1,
             rng=np.random.default_rng(0),
         )
+
+
+# ---- What the paper states beyond its attacks ---------------------------------------------------
+
+
+def test_high_weights_isolate_as_rarely_as_their_baseline() -> None:
+    for figure in PAPERS["baseline_above"]:
+        found = best_baseline_above(figure["users"], figure["weight"])
+        assert found == pytest.approx(figure["value"], rel=1e-9), figure
+
+
+def test_hash_functions_are_2_universal() -> None:
+    """Over all functions on few bits, two hashes are uniform and independent, exactly."""
+    for figure in PAPERS["two_universal"]:
+        assert figure["largest_deviation"] == 0, figure
+    rng = np.random.default_rng(1)
+    words = np.array([0, 1, 2**32, 2**32 + 1, 2**64 - 1], dtype=np.uint64)
+    hashes = np.array([hash_bits(words, draw_hash(rng), 2) for _ in range(40_000)])
+    for one, other in itertools.combinations(range(len(words)), 2):
+        pairs = np.bincount((hashes[:, one] * 4 + hashes[:, other]).astype(np.int64), minlength=16)
+        assert np.abs(pairs - 2500).max() < 5 * math.sqrt(2500 * 15 / 16)
+
+
+def test_predicates_of_low_weight_exist_where_records_have_entropy() -> None:
+    """No predicate of the family is worse on average than what is promised of it."""
+    for figure in PAPERS["reached"]:
+        promised = reached_baseline(figure["users"], figure["weight"], figure["min_entropy"])
+        assert promised <= figure["mean_success"] * (1 + 1e-9), figure
+    enough = reached_baseline(1000, 1e-4, 60.0)
+    assert enough == pytest.approx(best_baseline(1000, 1e-4), rel=1e-3)
+    assert reached_baseline(1000, 1e-4, 5.0) == 0, "32 records have no predicate of weight 1e-4"
+
+
+def test_the_leftover_hash_lemma_holds_for_all_functions_of_a_small_family() -> None:
+    for figure in PAPERS["leftover"]:
+        bound = leftover_distance(figure["min_entropy"], figure["bits"])
+        assert figure["distance"] <= bound + 1e-12, figure
+
+
+def test_repeated_attacks_succeed_nearly_always() -> None:
+    for figure in PAPERS["repeated"]:
+        found = repeated_attack_success(figure["users"], figure["bits"], figure["attempts"])
+        assert found == pytest.approx(figure["value"], rel=1e-9), figure
+    words = random_words(100, 8)
+    result = attack_counts(words, bits=20, trials=400, rng=np.random.default_rng(3), attempts=20)
+    assert result.success >= 0.985
+    assert repeated_attack_success(100, 20, 20) > 0.9999
+
+
+def test_private_releases_cannot_isolate_by_high_weights() -> None:
+    """The best attacker on randomised response, over all data sets of a tiny law."""
+    for figure in PAPERS["private_high"]:
+        users, weight = figure["users"], Fraction(figure["weight"])
+        ratio = figure["ratio"]
+        values = figure["values"]
+
+        def answers(data: tuple[int, ...], ratio: int = ratio, values: int = values) -> Any:
+            outputs = itertools.product(range(values), repeat=len(data))
+            return {
+                output: math.prod(
+                    (
+                        Fraction(ratio if y == x else 1, ratio + values - 1)
+                        for y, x in zip(output, data, strict=True)
+                    ),
+                    start=Fraction(1),
+                )
+                for output in outputs
+            }
+
+        law = [Fraction(1, values)] * values
+        best = best_attacker(law, users, answers, lambda w, least=weight: w >= least)
+        assert best == Fraction(figure["best"]), figure
+        bound = dp_bound_above(users, float(weight), epsilon=math.log(ratio))
+        assert float(best) <= bound + 1e-12, figure
+    assert dp_bound_above(100_000, 0.9, epsilon=1.0) < 1e-9
+    assert dp_bound_above(100_000, 0.9, epsilon=1.0, delta=1e-9) < 1e-4
+    assert dp_bound_above(1000, 0.3, epsilon=0.1) < 1e-20
+
+
+def test_average_min_entropy_has_the_reference_figures() -> None:
+    for figure in PAPERS["average_min_entropy"]:
+        joint = np.array([[float(Fraction(cell)) for cell in row] for row in figure["joint"]])
+        assert average_min_entropy(joint) == pytest.approx(figure["bits"], abs=1e-12)
+    for figure in REFERENCE["nearest_pair"]:
+        floor = average_min_entropy_floor(math.log2(figure["values"]), figure["users"], 2)
+        assert floor <= figure["value"]
+
+
+def test_examples_of_the_paper_succeed_as_computed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "examples", "--trials", "300", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["source"] for row in rows} == {
+        *("Theorem 4.6", "Remark 4.7", "Corollary B.2", "Theorem 4.9", "Theorem 6.1"),
+        "section 6.2",
+    }
+    for row in rows:
+        assert row["lower"] <= row["exact"] <= row["upper"], row
+        assert row["lower"] > row["by_luck"], row
+
+
+def test_the_command_bounds_what_a_reader_can_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["audit", "baseline", "-n", "365", "-w", "0.05", "--counts", "2"]
+    arguments += ["--epsilon", "0.01", "--min-entropy", "40", "--format", "json"]
+    assert run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["largest_from_weight_on"] == pytest.approx(baseline(365, 0.05))
+    assert found["largest_up_to_weight"] == pytest.approx(baseline(365, 1 / 365))
+    assert found["count_bound"] == 1
+    assert found["dp_bound_from_weight_on"] < 1e-3
+    assert found["reached"] == pytest.approx(baseline(365, 1 / 365), rel=1e-3)

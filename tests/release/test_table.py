@@ -30,6 +30,7 @@ from fpmonitor.release.histogram import (
     read_values,
     write_release,
 )
+from fpmonitor.release.paper_releases import expected_group_success
 from fpmonitor.release.partial_knowledge import value_guarantee
 from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound
 from fpmonitor.release.stored import attack_records, attack_release, release_users
@@ -37,7 +38,6 @@ from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.store.transforms import Transform
-from tests.release.singling_out_paper import expected_group_success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -283,12 +283,15 @@ def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> Non
         again = attack_release(monitor.database, release, trials=300, seed=1)
         assert audit == again, "same seed, same answer"
     assert audit.baseline == best_baseline(20_000, audit.weight)
-    assert audit.low_weight_share == 0
-    assert not audit.attacks[0].singles_out
-    assert audit.attacks[1].singles_out, "exact counts compose"
-    assert audit.attacks[2].singles_out, "disguised ones too"
+    by_name = {one.distribution: one for one in audit.distributions}
+    shares = by_name["the shares of the users of the release"]
+    assert shares.verdict == "could not be tested"
+    assert not shares.attack.singles_out
+    assert all(attack.singles_out for attack in audit.counts), "exact counts compose"
+    assert audit.counts[2].success > 0.95, "and nearly always when begun anew"
+    assert audit.k_max == release.table["users"].max()
     assert "20,000 users" in audit.in_plain_words
-    assert audit.predicate_weights == pytest.approx((1 / 20_000,) * 3, rel=0.05)
+    assert shares.predicate_weights == pytest.approx((1 / 20_000,) * 3, rel=0.05)
 
 
 def test_the_failure_of_k_anonymity_shows_on_a_release_of_independent_values(
@@ -297,16 +300,15 @@ def test_the_failure_of_k_anonymity_shows_on_a_release_of_independent_values(
     """Shares of whole records are never below 1/n; of a product or a given law, rows can be."""
     release = released(database, WIDE, k=2, mechanism="cells")
     with Monitor(database) as monitor:
-        shares, product = (
-            attack_release(monitor.database, release, trials=1000, seed=1, distribution=law)
-            for law in (None, "product")
-        )
+        audit = attack_release(monitor.database, release, trials=1000, seed=1)
+    product, shares = audit.distributions
     assert shares.low_weight_share == 0
-    assert not shares.attacks[0].singles_out
+    assert shares.verdict == "could not be tested"
     assert product.low_weight_share > 0.5
-    assert product.attacks[0].success == pytest.approx(product.low_weight_share / math.e, rel=0.5)
-    assert product.attacks[0].singles_out
-    assert "taken as independent" in product.in_plain_words
+    assert product.attack.success == pytest.approx(product.low_weight_share / math.e, rel=0.5)
+    assert product.verdict == "singles out"
+    assert audit.worst is product, "the worst is the verdict"
+    assert "taken as independent" in audit.in_plain_words
     table = population_under(fixture_law, WIDE).with_columns(fixture_law.rows["weight"])
     by_table = weights_by_table(release, table)
     assert by_table == pytest.approx(np.maximum(weights_under(fixture_law, release), 1e-300))
@@ -343,8 +345,12 @@ def test_audits_take_apis_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixt
     assert answer(capsys, "audit", "pseudonymous", *apis, "--weight", "0.5")["isolated"] == 0.05
     table = str(tmp_path / "table.parquet")
     answer(capsys, "release", *apis, "--k", "2", "-o", table)
-    attack = ("audit", "singling-out", "--release", table, "--distribution", "product")
-    assert answer(capsys, *attack, "--trials", "5", *apis[2:])["users"] == 400
+    attack = ("audit", "singling-out", "--release", table, "--trials", "200")
+    assert run([*attack, *apis[2:], "--format", "json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["users"], found["verdict"]) == (400, "could not be tested")
+    assert run([*attack, *apis[2:], "--distribution", "product"]) == 2
+    assert "always among the distributions" in capsys.readouterr().err
 
 
 def test_other_users_may_weigh_the_predicates(database: Path) -> None:
@@ -352,7 +358,8 @@ def test_other_users_may_weigh_the_predicates(database: Path) -> None:
         others.ingest([str(ROOT / "fixtures" / "logs" / "browsers-1.jsonl.gz")])
         release = release_users(monitor.database, APIS, k=50, made=MADE)
         audit = attack_release(monitor.database, release, trials=20, control=others.database)
-    assert audit.predicate_weights[0] < 0.8 / 20_000
+    shares = next(one for one in audit.distributions if "the shares of" in one.distribution)
+    assert shares.predicate_weights[0] < 0.8 / 20_000
     assert np.all(weights_of_rows(np.array([-1, 0]), 3) > 0)
 
 
@@ -411,13 +418,16 @@ def test_the_command_line_keeps_its_contract(
 ) -> None:
     question = ["--users", "1000", "--probability", "0.001", "--k", "10", "--epsilon", "0.5"]
     deltas = answer(capsys, "audit", "partial-knowledge", *question, "--format", "json")
-    assert list(deltas) == ["delta_threshold", "delta_count", "delta_histogram", "delta"]
+    assert list(deltas) == [
+        *("delta_threshold", "delta_count", "delta_histogram", "delta_active", "delta")
+    ]
     expected = value_guarantee(1000, 0.001, k=10, epsilon=0.5)
     assert deltas["delta"] == expected.delta == 2 * deltas["delta_threshold"]
     known = answer(capsys, "audit", "partial-knowledge", *question, "--known", "500")
     assert known["delta_count"] > 0.6 > deltas["delta_count"]
     without = answer(capsys, "audit", "baseline", "--users", "1000", "--weight", "0.001")
-    assert without == {"baseline": pytest.approx(0.36806348825922), "dp_bound": None}
+    assert without["baseline"] == pytest.approx(0.36806348825922)
+    assert without["dp_bound"] is None
     private = answer(
         capsys,
         *("audit", "baseline", "--users", "1000", "--weight", "1e-6"),
@@ -438,9 +448,13 @@ def test_the_command_line_keeps_its_contract(
     assert manifest == json.loads(manifest_path(Path(table)).read_text())
     assert {"policy", "date", "suppressed"} <= set(manifest)
     assert pl.read_parquet(table).columns == [*APIS, "users"]
-    audit = answer(capsys, "audit", "singling-out", "--release", table, "--trials", "50", *common)
-    assert {"baseline", "attacks", "predicate_weights", "in_plain_words"} <= set(audit)
-    assert run(["audit", "singling-out", "--release", table, "--format", "table", *common]) == 0
+    attack = ["audit", "singling-out", "--release", table, "--trials", "50", *common]
+    code = run([*attack, "--format", "json"])
+    audit = json.loads(capsys.readouterr().out)
+    assert {"baseline", "distributions", "counts", "k_max", "in_plain_words"} <= set(audit)
+    verdicts = {"within chance": 0, "singles out": 1, "could not be tested": 3}
+    assert code == verdicts[audit["verdict"]]
+    assert run([*attack, "--format", "table"]) == code
     capsys.readouterr()
     for name in ("http://127.0.0.1:9/x.csv", str(tmp_path), table):
         attack = ["audit", "singling-out", "--release", table, "--distribution", name, *common]
@@ -481,5 +495,6 @@ def test_settings_reach_the_commands_of_the_audit(
     Path("fpmonitor.toml").write_text(
         f'db = "{database.as_posix()}"\n[audit.singling-out]\ntrials = 7\n', encoding="utf-8"
     )
-    found = answer(capsys, "audit", "singling-out", "--release", "table.parquet")
-    assert found["attacks"][0]["trials"] == 7
+    run(["audit", "singling-out", "--release", "table.parquet", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["distributions"][0]["attack"]["trials"] == 7

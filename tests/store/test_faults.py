@@ -38,7 +38,8 @@ from pathlib import Path
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import choose_collector, ingest
+from fpmonitor.collectors.choosing import choose_collector
+from fpmonitor.store.ingest import ingest
 
 with Database(Path(sys.argv[1]), create=True) as database, log_files(sys.argv[2:]) as (log,):
     print("ready", flush=True)

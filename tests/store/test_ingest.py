@@ -12,15 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import BatchReport, canonical_json, choose_collector, ingest
+from fpmonitor.store.ingest import ingest
+from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from fpmonitor.store.batches import BatchReport
 
 Row = tuple[int, datetime | None, str | None, str, str, str | None]
 

@@ -12,7 +12,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.store import ingest
+from fpmonitor.store import ingest, small_logs
 from fpmonitor.store.upkeep import forget_user
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def test_small_logs_share_what_a_transaction_costs(
     assert len(statements) < 100  # 36 for each
 
 
-@pytest.mark.parametrize("moment", ["_is_small", "_marks_of_head"])
+@pytest.mark.parametrize("moment", ["is_small", "_marks_of_head"])
 def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_before_it_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_bef
     files = [folder / f"{number}.jsonl" for number in range(5)]
     for number, file in enumerate(files):
         file.write_text(visits(number), encoding="utf-8")
-    function, calls = getattr(ingest, moment), []
+    function, calls = getattr(small_logs, moment), []
 
     def called(*given: Any, **named: Any) -> Any:
         calls.append(given)
@@ -220,7 +220,8 @@ def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_bef
             files[2].unlink()
         return function(*given, **named)
 
-    monkeypatch.setattr(ingest, moment, called)
+    for module in (ingest, small_logs):
+        monkeypatch.setattr(module, moment, called, raising=False)
     stored: list[str] = []
     with Monitor(tmp_path / "db", create=True) as monitor:
         found = ingest.ingest_files(monitor.database, map(str, files), column_map=ColumnMap())

@@ -1,5 +1,7 @@
-"""What Cohen and Nissim (2020) compute: success of their attacks, and those that run on toy data.
+"""The example releases of "singling out": how they are attacked, and how often that succeeds.
 
+Records are bits or whole numbers drawn evenly. Each attack has its exact success beside it, so that
+`fpmonitor audit examples` and the tests can compare the two. Source: Cohen and Nissim (2020),
 "Towards formalizing the GDPR's notion of singling out"; the functions say where print is wrong.
 """
 
@@ -11,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.release.attacks import Words, hash_shares, keyed_hash, members_of_groups
+from fpmonitor.release.attacks import (
+    Words,
+    accepts,
+    draw_hash,
+    hash_shares,
+    members_of_groups,
+)
 from fpmonitor.release.binomial import log_pmf, log_tail
-from fpmonitor.release.singling_out import baseline, best_baseline, first_cut
+from fpmonitor.release.singling_out import baseline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,46 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def count_bound(users: int, weight: float, *, counts: int = 1) -> float:
-    """Bound after exact counts of fixed predicates (Proposition 4.2), or of their bits (4.4).
-
-    A count has `n + 1` answers, and guessing it costs that factor; for several they multiply.
-    """
-    base = best_baseline(users, weight)
-    return math.exp(min(math.log(base) + counts * math.log(users + 1), 0.0))
-
-
-def dp_epsilon(users: int, weight: float, *, epsilon: float) -> float:
-    """Theorem 5.4: by which factor, as its log, a private release may raise the baseline."""
-    return epsilon - (users - 1) * math.log1p(-weight)
-
-
-def count_attack_success(
-    users: int, bits: int, *, factor: int = 1, disguised: bool = False
-) -> float:
-    """Theorem 4.6, with the case that all but one of the records below the cut are 0.
-
-    Remark 4.7 when disguised. There print has the condition `q*(x) = q0*(x) + 1` for
-    `#q0* = #q* + 1`, and half the baseline for its value at half the weight, 0.303; with
-    `factor = 2` all of the baseline is back.
-    """
-    values = first_cut(users, bits, factor=factor)
-    values = (values + 1) // 2 if disguised else values
-    weight = values / 2**bits
-    success = baseline(users, weight)
-    if 0 < weight < 1:
-        for below in range(2, min(users, 200) + 1):
-            others_zero = below * (1 - 1 / values) * math.exp(-(below - 1) * math.log(values))
-            success += math.exp(float(log_pmf(below, users, weight, 1 - weight))) * others_zero
-    return success
-
-
 def bit_suppression_success(k: int) -> float:
-    """Section 6.2: is the fraction of the suppressed bits of a group below 1/k?
+    """Section 6.2: success of "the suppressed bits, read as a fraction, are below 1/k".
 
     Print has "> 2^(n/2) / k" for "<", and success about `(1 - 1/k)^(k - 1)`: suppressed columns
     are not constant, which pushes the records apart, so that it is 1, 3/5, 25/49, 0.45, ... for
-    k = 2, 3, 4, 5.
+    k = 2, 3, 4, 5. Of all columns a share of `2^(1 - k)` is kept, where print has `2^-k`.
     """
     distribution: Mapping[tuple[int, int], float] = {(0, k): 1.0}
     rest = 1
@@ -73,7 +47,7 @@ def bit_suppression_success(k: int) -> float:
 def _compare_digit(
     distribution: Mapping[tuple[int, int], float], digit: int, k: int
 ) -> Mapping[tuple[int, int], float]:
-    """Records below 1/k, and records that agree so far, after one more binary digit.
+    """Count records below 1/k, and those that agree so far, after one more binary digit.
 
     The column of the `k` records is uniform over those that are not constant.
     """
@@ -92,7 +66,10 @@ def _compare_digit(
 def hash_attack_success(users: int, k: int, *, columns: int, weight: float) -> float:
     """Theorem 6.1 on bit suppression of uniform bits, groups of a larger weight passed by.
 
-    Print of section 6.2 has the probability 2^-k for k bits to agree, for 2^(1-k).
+    Print of section 6.2 has the probability 2^-k for k bits to agree, for 2^(1-k). In the proof
+    (Claim 6.2) conditioning on a low weight of the group changes the min-entropy of its records:
+    the event is one more bit that is known, so that the bound is
+    `eta (1/e - n 2^-m) - k_max alpha^2`, with one more bit of entropy asked for.
     """
     agree = 2.0 ** (1 - k)
     common = np.arange(max(math.ceil(-math.log2(weight)), 0), columns + 1)
@@ -106,7 +83,7 @@ def hash_attack_success(users: int, k: int, *, columns: int, weight: float) -> f
 
 
 def interval_bucket_success(users: int, bits: int) -> float:
-    """Section 6, buckets that publish their smallest record: about `1 - n 2^-bits / 2`, not 1."""
+    """Section 6.2, buckets that publish their least record: about `1 - n 2^-bits / 2`, not 1."""
     above = 1 - np.arange(1, 2**bits + 1) / 2**bits
     return float(users * 2.0**-bits * np.sum(above ** (users - 1)))
 
@@ -125,7 +102,7 @@ def composition_success(users: int, bits: int) -> float:
 def expected_group_success(
     groups: NDArray[np.int64], words: Words, group_weights: NDArray[np.float64], *, weight: float
 ) -> NDArray[np.float64]:
-    """Success of `attack_groups` on each group, over all hash functions.
+    """Theorem 6.1: success of `attacks.attack_groups` on each group, over all functions.
 
     Members with equal records are accepted together, and never isolated.
     """
@@ -160,8 +137,9 @@ def hash_attack_on_bits(
         return False
     fits = np.flatnonzero((records[:, kept] == records[rows[0], kept]).all(axis=1))
     _, numbers = np.unique(records[fits], axis=0, return_inverse=True)
-    words = numbers.ravel().astype(np.uint64)  # equal records have equal words
-    accepted = keyed_hash(words, int(rng.integers(2**63))) < np.uint64(2**64 // len(rows))
+    drawn = rng.integers(2**64, size=int(numbers.max()) + 1, dtype=np.uint64)
+    words = drawn[numbers.ravel()]  # equal records have equal words
+    accepted = accepts(words, share=1 / len(rows), function=draw_hash(rng))
     return int(accepted.sum()) == 1
 
 

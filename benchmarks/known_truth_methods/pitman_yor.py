@@ -1,0 +1,43 @@
+"""A Pitman-Yor process fitted to how many users are told apart, by its authors' package.
+
+Rocher, Hendrickx and de Montjoye 2025, "A scaling law to model the effectiveness of identification
+techniques" (Nature Communications); `pydataless` 1.1.0 of PyPI. It runs in an environment and a
+process of its own, as it needs versions of libraries that fpmonitor does not.
+"""
+
+import atexit
+import json
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+NAME = "Pitman-Yor"
+PROMISES = False
+PACKAGE = "pydataless==1.1.0"
+
+
+def answer(sample):
+    worker = _worker(sample.cache)
+    asked = {
+        "counts": sample.spectrum.counts.tolist(),
+        "values": sample.spectrum.values.tolist(),
+        "k": sample.k,
+        "population": sample.population,
+    }
+    worker.stdin.write(json.dumps(asked) + "\n")
+    worker.stdin.flush()
+    return None, json.loads(worker.stdout.readline()), None
+
+
+@lru_cache
+def _worker(cache):
+    folder = Path(cache) / "pydataless"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", PACKAGE], check=True)
+    program = [python, Path(__file__).with_name("_pitman_yor_worker.py")]
+    worker = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(worker.kill)
+    return worker

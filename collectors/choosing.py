@@ -1,0 +1,100 @@
+"""Finds the collector of a log, or says what was seen of one that none recognises."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError, describe_names, excerpt
+from fpmonitor.masking import masked_text
+from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.unit import holds_requests, refuse_requests
+
+if TYPE_CHECKING:
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.logs.contract import (
+        Collector,
+    )
+    from fpmonitor.logs.log_file import LogFile
+
+_GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
+_NAME_OF_USERS = re.compile(
+    r"(?i)(?:^|columns |, )"
+    r"((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid|visitor|client)(?=,|$)"
+)
+_NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
+
+
+def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = None) -> Collector:
+    """Load the collector of a name, or the one that recognises the log.
+
+    Raises
+    ------
+    InputError
+        None recognises it, and the message says what was seen; or its rows are requests.
+    """
+    if name is not None:
+        return _checked(load_plugin(COLLECTORS, name)(), log, column_map)
+    for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):
+        candidate: Collector = load_plugin(COLLECTORS, known)()
+        if candidate.recognises(log, column_map):
+            return _checked(candidate, log, column_map)
+    seen = _seen(log)
+    likely = _NAME_OF_USERS.search(seen)
+    if holds_requests(_names(log)):
+        raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
+    raise InputError(
+        f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
+        hint=(
+            f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
+            f"--user {quote(likely[1]) if likely else 'NAME'} "
+            "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
+            "--user row where rows are to be counted, --weight NAME where it tells how many"
+        ),
+    )
+
+
+def _checked(collector: Collector, log: LogFile, column_map: ColumnMap) -> Collector:
+    """Return the collector; refuse requests of which nobody said who a row is, before any log."""
+    if hasattr(collector, "unit_of"):
+        collector.unit_of(log, column_map)
+    return collector
+
+
+def _seen(log: LogFile) -> str:
+    if log.format == "jsonl":
+        for line in log.head.splitlines():
+            with suppress(ValueError, RecursionError):
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    return describe_names([excerpt(name) for name in record])
+        return "no line that is a JSON object"
+    if log.format == "csv":
+        header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
+        names = list(filter(None, _cells(header)))
+        values = {cell for record in records for cell in _cells(record)}
+        # A first record in place of a header would show values.
+        if all(map(_NAME.fullmatch, names)) and values.isdisjoint(names):
+            return f"columns {describe_names(names)}"
+        return f"header {masked_text(excerpt(header))!r}"
+    return describe_names([name for name, _ in log.parquet_columns])
+
+
+def _names(log: LogFile) -> list[str]:
+    """Names of columns, or of members of the first object, as far as the beginning shows."""
+    if log.format == "parquet":
+        return [name for name, _ in log.parquet_columns]
+    first = next(iter(log.head.splitlines()), b"")
+    if log.format == "csv":
+        return _cells(first.decode("utf-8-sig", "replace"))
+    with suppress(ValueError, RecursionError):
+        record = json.loads(first)
+        return list(record) if isinstance(record, dict) else []
+    return []
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(' "') for cell in re.split(r"[,;\t|]", line)]

@@ -1,0 +1,77 @@
+"""What a model expects beside what limits promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.forecast import BackTest, back_test, expected_exposure, fit_power_law
+from fpmonitor.estimate.unseen import Unseen, unseen_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.population.sample import CertifiedSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedExposure:
+    """A model's exposure of one API set, which no verdict uses.
+
+    Attributes
+    ----------
+    exposure
+        As the model expects it, a share; null where there is no forecast.
+    test
+        How the model did on those observed; null where they are too few for a test.
+    unseen
+        Share of the next users who show a value not seen yet, and its limits.
+    """
+
+    exposure: float | None
+    test: BackTest | None
+    unseen: Unseen
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the members of an exposure in JSON."""
+        test = self.test
+        return {
+            "forecast": self.exposure,
+            "forecast_fitted": None if test is None else test.fitted,
+            "forecast_predicted": None if test is None else test.predicted,
+            "forecast_observed": None if test is None else test.observed,
+            "unseen": self.unseen.estimate,
+            "unseen_lower": self.unseen.lower,
+            "unseen_upper": self.unseen.upper,
+        }
+
+
+def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedExposure:
+    """ExpectedExposure the exposure of a set, if the model was right about those observed.
+
+    Raises
+    ------
+    InputError
+        For others, as a forecast reveals how many values one user has; or of users who do not
+        count as they came.
+    """
+    question = sample.question
+    if sample.audience is Audience.OTHERS:
+        raise InputError("--forecast: is for the owner of the data", hint="omit --for-others")
+    assumed = [f"--{name}" for name in question.sample.options if name != "rows-are-users"]
+    if question.missing == "exposed":
+        assumed.append("--missing exposed")
+    if assumed:
+        raise InputError(f"--forecast: not with {assumed[0]}", hint=f"omit {assumed[0]}")
+    spectrum, k, population = sample.told(apis).most, question.k, question.users
+    test = back_test(spectrum, k=k, population=population, rng=sample.rng("forecast", sorted(apis)))
+    trusted = test is not None and test.passed
+    return ExpectedExposure(
+        exposure=expected_exposure(spectrum, fit_power_law(spectrum), k=k, population=population)
+        if trusted
+        else None,
+        test=test,
+        unseen=unseen_share(spectrum, question.delta),
+    )

@@ -1,0 +1,153 @@
+"""Stages the records of logs and their different values, in one form."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+from fpmonitor.logs.contract import (
+    MAX_APIS,
+    ROW,
+    Scan,
+)
+from fpmonitor.sql import statement
+from fpmonitor.store.accounts import (
+    Staged,
+)
+from fpmonitor.store.digests import digest_staged_values
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.logs.log_file import LogFile
+    from fpmonitor.store.database import Database
+
+LARGE_VALUE_BYTES = 256
+
+
+def stage_all(database: Database, scan: Scan) -> None:
+    """Stage the records of a log in a transaction of their own; those of forgotten users go."""
+    _forget_refused(database)
+    with database.transaction():
+        _stage(database, scan)
+        if database.rows("ingest/any_forgotten")[0][0]:
+            database.run("ingest/mark_forgotten")
+
+
+def _forget_refused(database: Database) -> None:
+    """Forget which records of an earlier log, stored or not, the reader refused."""
+    if database.has_table("reject_errors"):
+        database.run("ingest/forget_refused")
+
+
+def _stage(database: Database, scan: Scan) -> None:
+    columns: Sequence[str] = ["api", "status", "value"]
+    if scan.apis is not None:
+        columns = value_columns(scan)
+    columns = [*columns, *(f"s{place}" for place in range(len(scan.spare)))]
+    if scan.by_column:
+        columns = [ROW]
+    named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"
+    fragments = {"scan": statement(named, scan=scan.select), "columns": ", ".join(columns)}
+    database.run("ingest/stage", key=database.meta("user_key"), fragments=fragments)
+
+
+def values_of_column(scan: Scan, column: str, *, together: bool = False) -> dict[str, str]:
+    """Fragments of statements on one column: its values in records that can be stored, by place.
+
+    A view of all columns would be bound anew for each of them, in seconds where they are many.
+    """
+    log = "log" if together else "0"
+    staged = f"SELECT rowid AS log_row, {log} AS log, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
+    return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
+
+
+def value_columns(scan: Scan) -> Sequence[str]:
+    """Columns of a staged wide log that hold the values of its APIs."""
+    return [f"v{i}" for i in range(len(scan.apis or ()))]
+
+
+def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]:
+    most = MAX_APIS + len(known_apis())
+    names = (
+        list(scan.apis)
+        if scan.apis is not None
+        else [row[0] for row in database.rows("ingest/staged_api_names", most=most + 1)]
+    )
+    database.run("ingest/add_apis", names=names)
+    if database.rows("ingest/count_apis", vocabulary=list(known_apis()))[0][0] > MAX_APIS:
+        raise InputError(
+            f"{log.label}: more than {MAX_APIS:,} APIs in one database",
+            hint="nothing of this file was stored; does it name APIs where values should be?",
+        )
+    return dict(database.rows("ingest/api_ids", names=names))
+
+
+def with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
+    """Stage the different values of logs whose records are staged."""
+    known = frozenset(name for _, name in database.rows("snapshot/apis"))
+    apis = _number_apis(database, logs[0], scan)
+    stage_users(database)
+    together = len(logs) > 1
+    database.run("ingest/create_raw_value")
+    numbers = [apis[name] for name in scan.apis or ()]
+    if scan.by_column:
+        database.run("ingest/find_unusable")
+        database.run("ingest/view_values", fragments={"values": scan.select})
+    if scan.apis is None:
+        database.run("ingest/add_raw_values_long", json=scan.values_are_json)
+    else:
+        _add_raw_values(database, scan, numbers, together=together)
+    database.run("ingest/read_values")
+    nested = [row[0] for row in database.rows("ingest/nested_values")]
+    database.run(
+        "ingest/canonical_values",
+        large=LARGE_VALUE_BYTES,
+        texts=nested,
+        canonical=[canonical_json(text) for text in nested],
+    )
+    return Staged(
+        labels=[log.label for log in logs],
+        scan=scan,
+        apis=apis,
+        known=known,
+        values_of=partial(values_of_column, scan),
+    )
+
+
+def stage_users(database: Database) -> None:
+    """Stage the visits and the users of the records that can be stored."""
+    database.run("ingest/stage_visits")
+    database.run("ingest/stage_users")
+
+
+def code_values(database: Database) -> None:
+    """Give numbers to the values that are to be stored."""
+    digest_staged_values(database)
+    database.run("ingest/add_values")
+    database.run("ingest/code_values")
+
+
+def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int], *, together: bool) -> None:
+    for api, column in zip(apis, value_columns(scan), strict=True):
+        database.run(
+            "ingest/add_raw_values_wide",
+            fragments=values_of_column(scan, column, together=together),
+            api=api,
+            json=scan.values_are_json,
+        )
+
+
+def canonical_json(text: str) -> str:
+    """Return a JSON object or array with sorted members and no white space; other text as it is."""
+    try:
+        canonical = json.dumps(
+            json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        canonical.encode()  # half of a character, escaped in the text, cannot be stored
+    except (ValueError, RecursionError):
+        return text
+    return canonical
