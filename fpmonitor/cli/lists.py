@@ -168,7 +168,7 @@ def export(
     with _measured(db, decided) as measure:
         result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
-    scope = scope_of(decided, frozenset())
+    scope = scope_of(decided)
     note(_verdict_text(to, result, scope), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.export.controls import BELIEVED
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.vocabulary import base_of, known_apis
 
@@ -91,7 +92,7 @@ def _scope(about: int, readable: int) -> str:
     )
 
 
-def scope_of(decision: Decision, product: Product) -> str:
+def scope_of(decision: Decision, product: Product = BELIEVED) -> str:
     """Say how much of all that pages can read in a product a list of a decision is about."""
     return _scope(*_counts(decision, product))
 
