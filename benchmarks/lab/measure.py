@@ -22,7 +22,7 @@ from benchmarks.lab.products import (
     scriptlet_extension,
     ublock_policies,
 )
-from benchmarks.lab.site import Site
+from benchmarks.lab.site import PAGES, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control
     from tests.firefox import Firefox
 
+Tried = dict[str, tuple["Product", tuple["Control", ...]]]  # host -> the list in force there
 BARE = "bare.localhost"
 UNKNOWN = {"late", "nothing"}
 _SET = """(() => {
@@ -177,6 +178,32 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
                 _note(found, product, controls, reads)
     seconds = f"{time.monotonic() - start:.0f} s"
     log(f"  {len(found.told)} told again, {len(found.closed)} lists ({seconds})")
+    return found
+
+
+def breakage(
+    bench: Bench, browser: str, log: Callable[[str], None] = print
+) -> dict[str, dict[str, list[str]]]:
+    """Product -> control -> ordinary pages that stop beside it alone: seen twice in one session."""
+    products = [p for p in PRODUCTS if p.browser == browser and p.how != "policies"]
+    lists: Tried = {
+        f"b{number}x{place}.localhost": (product, (control,))
+        for number, product in enumerate(products)
+        for place, control in enumerate(product.controls)
+    }
+    reads = _with_lists(bench, browser, Environment(), lists, PAGES)
+    usual = {name for name in PAGES if reads[BARE].get(name) == "works"}
+    usual &= {name for name in PAGES if reads[f"{BARE} again"].get(name) == "works"}
+    log(f"  {len(usual)} of {len(PAGES)} pages work without a list")
+    stopped = {host: {n for n in usual if reads[host].get(n) != "works"} for host in lists}
+    again = {host: lists[host] for host in lists if stopped[host]}
+    if again:
+        reads = _with_lists(bench, browser, Environment(), again, PAGES)
+    found: dict[str, dict[str, list[str]]] = {product.name: {} for product in products}
+    for host, (product, [control]) in again.items():
+        both = {name for name in stopped[host] if reads[host].get(name) != "works"}
+        if both:
+            found[product.name][control.name] = sorted(name.partition("@")[0] for name in both)
     return found
 
 

@@ -81,6 +81,9 @@ const others = {
   "an audio worklet": worklet,
 };
 const readAll = async () => {
+  if (only && asked("an ordinary page"))
+    for (const [name, run] of Object.entries(pages))
+      await note(`${name}@an ordinary page`, async () => { await run(self); return "works"; }, 3000);
   await readWindow(() => frame().contentWindow, "a frame that is made");
   await noteAll({ ...readers, ...windowReaders, ...mediaReaders }, "the page", self, direct);
   await noteEach(canvasReaders(self, () => sized(document.createElement("canvas"))), "the page");

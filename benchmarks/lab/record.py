@@ -72,6 +72,15 @@ def write(when: Mapping[str, str], secret: str, found: Found, of: Mapping[str, s
     FILE.write_text(laid_out(content), encoding="utf-8")
 
 
+def write_breakage(found: Mapping[str, Mapping[str, list[str]]]) -> None:
+    """Write which ordinary pages stop beside each control of the products of a browser."""
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    for run in content["runs"]:
+        if run["product"] in found:
+            run["breaks"] = found[run["product"]]
+    FILE.write_text(laid_out(content), encoding="utf-8")
+
+
 def laid_out(content: Mapping[str, Any]) -> str:
     """Return the file as JSON, a line for each list and each secret of a browser."""
 

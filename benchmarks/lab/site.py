@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import queue
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,17 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_FOLDER = Path(__file__).parent
 Reading = dict[str, str]
 Headers = tuple[tuple[str, str], ...]
 SECONDS = 150  # a browser that has not reported by then never will
 SEED = 44
+PAGES = frozenset(
+    f"{name}@an ordinary page"
+    for name in re.findall(
+        r'^  "([^"]+)": ', (_FOLDER / "pages.js").read_text("utf-8"), re.MULTILINE
+    )
+)
 HINTS = (
     "Sec-CH-UA-Arch, Sec-CH-UA-Bitness, Sec-CH-UA-Form-Factors, Sec-CH-UA-Full-Version, "
     "Sec-CH-UA-Full-Version-List, Sec-CH-UA-Model, Sec-CH-UA-Platform-Version, Sec-CH-UA-WoW64, "
@@ -31,8 +39,9 @@ _OF_THE_SITE = {
     "sec-fetch-site", "sec-fetch-user", "priority", "te", "cache-control", "pragma", "accept",
     "upgrade-insecure-requests", "purpose",
 }  # fmt: skip
-_FOLDER = Path(__file__).parent
-_SCRIPT = (_FOLDER / "readers.js").read_text("utf-8") + (_FOLDER / "places.js").read_text("utf-8")
+_SCRIPT = "".join(
+    (_FOLDER / f"{name}.js").read_text("utf-8") for name in ("readers", "pages", "places")
+)
 _PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>
 <script src="/readers.js?%d"></script><script>
 (async () => {

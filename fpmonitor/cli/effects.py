@@ -11,7 +11,14 @@ import typer
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.deployed import text_of
-from fpmonitor.cli.lists import BY_INFORMATION, DECISION, REPLACE_PROTECTION, SITE, TARGETS
+from fpmonitor.cli.lists import (
+    ALLOW_BREAKAGE,
+    BY_INFORMATION,
+    DECISION,
+    REPLACE_PROTECTION,
+    SITE,
+    TARGETS,
+)
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
@@ -42,6 +49,7 @@ def preview(
     table: TARGETS = "153",
     by_information: BY_INFORMATION = False,
     replace_protection: REPLACE_PROTECTION = False,
+    allow_breakage: ALLOW_BREAKAGE = False,
     users: Users,
     shown: Shown,
 ) -> None:
@@ -52,6 +60,7 @@ def preview(
         targets=table,
         by_information=by_information,
         replace_protection=replace_protection,
+        allow_breakage=allow_breakage,
     )
     chosen = exporter.export(decided, options).controls
     states = _states(decided, exporter, options, chosen)

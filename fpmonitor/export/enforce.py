@@ -149,7 +149,13 @@ class ControlExporter:
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
         actions = api_actions(decision, by_information=options.by_information)
-        chosen = choose(actions, self.controls(options), self.product)
+        blocked = _divided(actions)[0]
+        usable = [
+            control
+            for control in self.controls(options)
+            if options.allow_breakage or is_worth_it(control, blocked, self.product)
+        ]
+        chosen = choose(actions, usable, self.product)
         return self.export_plan(decision, chosen, options)
 
     def export_plan(
@@ -182,7 +188,12 @@ class ControlExporter:
         text = self.write(replace(spec, comments=comments))
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
-        notes = (*filter(None, [replaced]), *self.notes, *self._told(decision, in_force))
+        notes = (
+            *filter(None, [replaced]),
+            *self.notes,
+            *self._left_out(actions, in_force, options),
+            *self._told(decision, in_force),
+        )
         return ExportResult(
             text=text,
             verdicts=verdicts,
@@ -191,6 +202,20 @@ class ControlExporter:
             headline=headline,
             files=self.unpack(text) if self.unpack else {},
         )
+
+    def _left_out(
+        self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
+    ) -> list[str]:
+        """Say which controls stop more pages than they hide APIs, so that the list lacks them."""
+        blocked, product = _divided(actions)[0], self.product
+        return [
+            f"left out, as it stops {', '.join(_stops([control], product))}: {control.name}"
+            " (--allow-breakage sets it)"
+            for control in self.controls(options)
+            if control not in chosen
+            and any(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+            and not is_worth_it(control, blocked, product)
+        ]
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
@@ -234,6 +259,16 @@ def choose(
             chosen.append(controls[min(costs)[-1]])
     needed = _without_redundant(list(dict.fromkeys(chosen)), blocked, product)
     return sorted(needed, key=controls.index)
+
+
+def is_worth_it(control: Control, blocked: Sequence[str], product: Product) -> bool:
+    """Whether a control hides at least as many of some APIs as it stops ordinary pages."""
+    hidden = sum(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+    return len(_stops([control], product)) <= hidden
+
+
+def _stops(controls: Iterable[Control], product: Product) -> tuple[str, ...]:
+    return product.evidence.breaks(names(controls)) if product.evidence else ()
 
 
 def _divided(actions: Sequence[ApiAction]) -> tuple[list[str], list[str]]:
@@ -322,6 +357,7 @@ def judge(
             effect=effect,
             controls=names(acting),
             collateral=collateral(acting, *_divided(actions), product) if ways else (),
+            breaks=_stops(acting, product),
             note=_way_round(api, ways, product)
             or _notes_of(acting)
             or _REASONS.get(effect, "this format has no control for it"),
@@ -337,6 +373,7 @@ def judge(
         effect=effect,
         controls=names(hiding),
         collateral=others,
+        breaks=_stops(hiding, product),
         note=_notes_of(hiding) if hiding else "the product does not have it",
     )
 

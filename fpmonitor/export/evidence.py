@@ -38,6 +38,8 @@ class Run:
         Names of controls -> the ways of `told` that tell nothing beside them.
     read
         APIs that were read, whether they told a secret or not.
+    breaks
+        Control -> ordinary pages that stop beside it.
     is_whole
         Whether all readers were called; otherwise only those of the API itself.
     """
@@ -46,6 +48,7 @@ class Run:
     told: Mapping[str, frozenset[Way]]
     closed: Mapping[frozenset[str], frozenset[Way]]
     read: frozenset[str]
+    breaks: Mapping[str, frozenset[str]]
     is_whole: bool
 
 
@@ -90,6 +93,15 @@ class Evidence:
         closed = self.closed(controls)
         found = {reader for _, _, reader, _ in closed if is_known(reader)}
         return frozenset(reader for reader in found if self._by_reader[reader] <= closed)
+
+    def breaks(self, controls: Iterable[str]) -> tuple[str, ...]:
+        """Ordinary pages that stop beside some controls, sorted."""
+        names = tuple(controls)
+        return tuple(
+            sorted(
+                {page for run in self.runs for name in names for page in run.breaks.get(name, ())}
+            )
+        )
 
     def was_asked(self, api: str, name: str) -> bool:
         """Whether a name was read wherever an API told a secret: its ways say what it tells."""
@@ -169,6 +181,7 @@ def _run(number: int, entry: Mapping[str, Any], content: Mapping[str, Any]) -> R
         told={secret: ways(secret, browser["secrets"][secret]) for secret in entry["closed"]},
         closed=closed,
         read=frozenset(browser["read"]),
+        breaks={name: frozenset(pages) for name, pages in entry.get("breaks", {}).items()},
         is_whole=browser["whole"],
     )
 
