@@ -350,6 +350,7 @@ def test_export_prints_the_list_alone_and_verdicts_elsewhere(
         "effect": None,
         "controls": [],
         "collateral": [],
+        "breaks": [],
         "note": "",
         "means": "",
     }
