@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.firefox import Firefox, read_if_there, wait
+from tests.firefox import Firefox, read_if_there
+from tests.patience import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
