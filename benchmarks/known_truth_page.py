@@ -22,7 +22,7 @@ DRAWN = {"names": ("name, sex, year", 100_000), "places": ("name, state", 1_000_
 COUNTS = ("asked", "answered", "misses_above", "misses_below", "below_by_a_fifth")
 METHODS = (
     *("fpmonitor", "plug-in", "entropy, n / 2^H", "Good-Turing", "Chao", "Pitman-Yor"),
-    "copula average",
+    *("copula average", "fpmonitor --forecast"),
 )
 
 
