@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fpmonitor.collectors.tables import MAX_MEMBERS
 from fpmonitor.errors import InputError
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = MAX_MEMBERS  # of an object with more, none is an API
 _LONGEST = 100  # characters of a name
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def with_elements(log: LogFile, columns: Collection[str]) -> Iterator[bytes]:
@@ -33,57 +36,56 @@ def with_elements(log: LogFile, columns: Collection[str]) -> Iterator[bytes]:
         A column without a list, or with too many elements.
     """
     known: dict[str, set[str]] = {column: set() for column in columns}
-    for record in _records(log):
+    for members in _records(log):
         for column, seen in known.items():
-            seen.update(_listed(record, column) or ())
+            seen.update(_listed(members, column) or ())
+            if len(seen) > MOST_ELEMENTS:
+                raise InputError(
+                    f"elements: {column!r} lists more than {MOST_ELEMENTS} different ones",
+                    hint="they are no APIs, but names that are data",
+                )
     for column, seen in known.items():
         if not seen:
             raise InputError(
                 f"elements: {column!r} holds no list", hint="a JSON list of texts, such as fonts"
             )
-        if len(seen) > MOST_ELEMENTS:
-            raise InputError(
-                f"elements: {column!r} lists {len(seen):,} different ones, at most "
-                f"{MOST_ELEMENTS:,} can be told apart"
-            )
     order = {column: sorted(seen) for column, seen in known.items()}
     with log.open() as file:
         for line in file:
-            found = _record(line)
+            found = _members(line)
             if found is None:
                 yield line
                 continue
             for column, names in order.items():
                 shown = _listed(found, column)
                 if shown is not None:
-                    found[column] = {name: name in shown for name in names}
-            yield json.dumps(found, ensure_ascii=False).encode() + b"\n"
+                    told = {name: name in shown for name in names}
+                    found[column] = msgspec.Raw(msgspec.json.encode(told))
+            yield msgspec.json.encode(found) + b"\n"
 
 
-def _records(log: LogFile) -> Iterator[dict[str, Any]]:
+def _records(log: LogFile) -> Iterator[dict[str, msgspec.Raw]]:
     with log.open() as file:
-        yield from (record for record in map(_record, file) if record is not None)
+        yield from (members for members in map(_members, file) if members is not None)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _members(line: bytes) -> dict[str, msgspec.Raw] | None:
+    """Members of a record as they are written; null where it is none."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        return _MEMBERS.decode(line)
+    except (msgspec.DecodeError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
 
 
-def _listed(record: dict[str, Any], column: str) -> set[str] | None:
+def _listed(members: dict[str, msgspec.Raw], column: str) -> set[str] | None:
     """Elements of a list, which may be text; null where there is none."""
-    value = record.get(column)
-    if isinstance(value, str) and value.lstrip()[:1] == "[":
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(value, list):
+    try:
+        value = msgspec.json.decode(members.get(column, b"null"))
+        if isinstance(value, str) and value.lstrip()[:1] == "[":
+            value = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
         return None
-    return {_name(element) for element in value}
+    return {_name(element) for element in value} if isinstance(value, list) else None
 
 
 def _name(element: Any) -> str:
