@@ -26,7 +26,6 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.plan import plan_logs, write_map
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
@@ -34,6 +33,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
+from fpmonitor.planning import plan_logs, write_map
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output

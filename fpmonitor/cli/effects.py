@@ -10,6 +10,7 @@ import typer
 
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.deployed import text_of
 from fpmonitor.cli.lists import BY_INFORMATION, DECISION, REPLACE_PROTECTION, SITE, TARGETS
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
@@ -25,7 +26,6 @@ from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
-from fpmonitor.safe_files import read_text
 
 EXIT_VIOLATED = 1
 EXIT_UNDECIDED = 3
@@ -113,7 +113,7 @@ def import_list(
             "import: --db needs --decision", hint="name the decision whose candidates are measured"
         )
     exporter = _product(product)
-    reading = exporter.read(read_text(source, "list"), site)
+    reading = exporter.read(text_of(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
     document = _effects(reading, exporter.absent)

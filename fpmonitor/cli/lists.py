@@ -28,6 +28,7 @@ from fpmonitor.export.exporter import (
     PlainExporter,
 )
 from fpmonitor.export.firefox_targets import installed_targets
+from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
@@ -167,7 +168,8 @@ def export(
     with _measured(db, decided) as measure:
         result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
-    note(_verdict_text(to, result), quiet=quiet)
+    scope = scope_of(decided, frozenset())
+    note(_verdict_text(to, result, scope), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
     whole = result.headline is None or result.headline.is_whole
@@ -232,10 +234,10 @@ def _check_names(result: ExportResult) -> None:
         )
 
 
-def _verdict_text(to: str, result: ExportResult) -> str:
+def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     withheld = [verdict for verdict in result.verdicts if verdict.action == "block"]
     if result.headline is None:
-        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list"]
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())

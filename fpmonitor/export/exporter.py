@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.export.controls import Control, Effect
     from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction, Outcome
@@ -147,6 +147,25 @@ class ParsedList:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainList:
+    """What a list for programs says.
+
+    Attributes
+    ----------
+    together
+        What a site may read together, one for each combination that it may choose.
+    named
+        All APIs that the list has a word on; nothing is known of what becomes of others.
+    problems
+        Where it contradicts itself.
+    """
+
+    together: tuple[ApiSet, ...]
+    named: frozenset[str]
+    problems: tuple[str, ...] = ()
+
+
 class Exporter(Protocol):
     """Writes decisions as lists of one product; registered in `fpmonitor.exporters`."""
 
@@ -171,13 +190,15 @@ class Exporter(Protocol):
 class PlainExporter:
     """Exporter of a list that programs read: whatever they enforce is up to them.
 
-    `write` makes the text from a decision; `check` finds the problems of a text.
+    `write` makes the text from a decision; `check` finds the problems of a text. `read` tells what
+    a text says, and raises `InputError` where it is no such list; null where nobody can tell.
     """
 
     name: str
     summary: str
     write: Callable[[Decision], str]
     check: Callable[[str], list[str]]
+    read: Callable[[str], PlainList] | None = None
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
@@ -242,6 +263,11 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def may_match(site: str | None, domain: str) -> bool:
+    """Whether an exception for `domain` may be in force on a site (null: on any of all sites)."""
+    return site is None or site_matches(site, domain)
 
 
 def site_matches(site: str | None, domain: str) -> bool:

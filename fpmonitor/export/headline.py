@@ -82,10 +82,26 @@ class Headline:
     @property
     def scope(self) -> str:
         """Say how much of all that pages can read the list is about."""
-        return (
-            f"This list is about {self.about:,} of the {self.readable:,} APIs of the vocabulary "
-            "that this product lets pages read."
-        )
+        return _scope(self.about, self.readable)
+
+
+def _scope(about: int, readable: int) -> str:
+    return (
+        f"This list is about {about:,} of the {readable:,} APIs of the vocabulary "
+        "that this product lets pages read."
+    )
+
+
+def scope_of(decision: Decision, absent: frozenset[str]) -> str:
+    """Say how much of all that pages can read in a product a list of a decision is about."""
+    return _scope(*_counts(decision, absent))
+
+
+def _counts(decision: Decision, absent: frozenset[str]) -> tuple[int, int]:
+    """Count the APIs that a list is about, and those that the product lets pages read."""
+    has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
+    meant = {decision.means(api) for api in decision.policy.candidates}
+    return len({api if api in has else base_of(api) for api in meant} & has), len(has)
 
 
 def headline_of(
@@ -109,8 +125,7 @@ def headline_of(
     candidates = decision.policy.candidates
     left = left_readable(candidates, controls, absent, decision.means)
     least = left_unchanged(candidates, controls, absent, decision.means)
-    has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
-    meant = {decision.means(api) for api in candidates}
+    about, has = _counts(decision, absent)
     return Headline(
         hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
         withheld=len(withheld),
@@ -118,6 +133,6 @@ def headline_of(
         verdict=decision.verdict(left)[0],
         budget=decision.policy.budget,
         limits=None if measure is None else measure(left, least),
-        about=len({api if api in has else base_of(api) for api in meant} & has),
-        readable=len(has),
+        about=about,
+        readable=has,
     )

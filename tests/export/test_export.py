@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.exporter import Exporter
 
+pytestmark = pytest.mark.each  # a format each, in milliseconds
 EXPORTER_NAMES = plugin_names(EXPORTERS)
 FAMILIES = (
     "permissions-policy", "firefox", "firefox-preferences", "chromium", "scriptlet", "ublock",
@@ -563,6 +564,7 @@ def test_adguard_rules_use_its_own_words_for_constants() -> None:
     ]
 
 
+@pytest.mark.long
 def test_no_rule_of_ours_needs_trust() -> None:
     everything = decision_of([], KNOWN_APIS)
     for name in ("ublock", "adguard"):

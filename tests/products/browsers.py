@@ -13,11 +13,12 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from tests.patience import patience, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ Read = TypeVar("Read")
 Headers = tuple[tuple[str, str], ...]
 CHROMIUM = shutil.which("chromium")
 FIREFOX = Path("/usr/lib/firefox-esr")
-SECONDS = 45  # a browser that has not reported by then never will
+SECONDS = 45  # a browser that has not reported by then, on an idle machine, never will
 HINTS = (
     "Sec-CH-UA-Arch, Sec-CH-UA-Bitness, Sec-CH-UA-Form-Factors, Sec-CH-UA-Full-Version, "
     "Sec-CH-UA-Full-Version-List, Sec-CH-UA-Model, Sec-CH-UA-Platform-Version, Sec-CH-UA-WoW64, "
@@ -170,13 +171,7 @@ def displaying() -> Iterator[str]:
     number = 70 + os.getpid() % 900
     socket = Path(f"/tmp/.X11-unix/X{number}")
     with running(["Xvfb", f":{number}", "-screen", "0", "1366x768x24", "-nolisten", "tcp"], {}):
-        for _ in range(100):
-            if socket.exists():
-                break
-            time.sleep(0.1)
-        else:
-            message = "Xvfb did not start"
-            raise RuntimeError(message)
+        wait(socket.exists, 10)
         yield f":{number}"
 
 
@@ -212,7 +207,7 @@ def _chromium_reads(
         command = ["unshare", "--mount", "sh", "-c", mount, str(managed), *command]
     environment = {"HOME": str(profile), "TZ": "America/New_York"}
     with sites(stages) as (address, done), running([*command, address], environment):
-        return [done.get(timeout=SECONDS) for _ in stages]
+        return [done.get(timeout=patience(SECONDS)) for _ in stages]
 
 
 def chromium_command(profile: Path, extension: Path | None) -> list[str]:
@@ -263,7 +258,7 @@ def _firefox_reads(folder: Path, *, display: str, userjs: str, policies: str) ->
     else:
         command.append("--headless")
     with sites([Stage()]) as (address, done), running([*command, address], environment):
-        return done.get(timeout=SECONDS)
+        return done.get(timeout=patience(SECONDS))
 
 
 def prefs(values: Mapping[str, str]) -> str:

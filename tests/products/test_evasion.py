@@ -122,6 +122,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
     return dict(zip(stages, readings, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @needs_chromium
 def test_headers_leave_open_what_the_table_says(chromium: dict[str, Reading]) -> None:
@@ -132,6 +133,7 @@ def test_headers_leave_open_what_the_table_says(chromium: dict[str, Reading]) ->
     assert after["NavigatorUAData.brands"] == before["NavigatorUAData.brands"]
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @needs_chromium
 @pytest.mark.node
@@ -143,6 +145,7 @@ def test_scriptlets_leave_open_what_the_table_says(chromium: dict[str, Reading])
     assert after["Screen.width"]["getter"] == chromium["plain"]["Screen.width"]["getter"]
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @needs_chromium
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount")
@@ -155,6 +158,7 @@ def test_managed_policies_leave_open_what_the_table_says(
     assert set(after[RENDERER]) == {"offscreen", "transfer", *workers}
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @needs_firefox
 @needs_display
@@ -175,6 +179,7 @@ def test_targets_of_firefox_leave_open_what_the_table_says(tmp_path: Path, displ
     assert "RTCPeerConnection.createOffer" in before.keys() - after.keys()
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @needs_firefox
 def test_a_space_in_overrides_voids_them_as_our_reader_says(tmp_path: Path) -> None:
