@@ -555,7 +555,8 @@ NO_USERS = {
     ),
     *("scripts", "sites", "support", "bits", "naive_group_size", "duplicates", "utility", "value"),
     *("utility_bound", "p_value", "weight", "trials", "entropy_upper_bits", "read", "stored"),
-    *("conditional_entropy_bits", "cells_share_by_dropping_apis", "delta_estimated", "seed"),
+    *("conditional_entropy_bits", "average_min_entropy_bits", "cells_share_by_dropping_apis"),
+    *("delta_estimated", "seed"),
     *("delta_certified", "confidence", "epsilon", "rare_up_to", "common_from"),
     *KINDS,  # numbers of columns
     *("lower", "upper", "width"),  # limits, and of theorems: both are wider than any count
