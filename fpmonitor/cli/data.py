@@ -114,6 +114,15 @@ class Reading:
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
     ] = None
+    elements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--elements",
+            help="A column of lists, such as fonts, each element of which is an API; repeat for "
+            "further ones.",
+            metavar="COLUMN",
+        ),
+    ] = None
     null: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,6 +148,7 @@ class Reading:
             columns={**column_map.columns, **named},
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
+            elements=column_map.elements | set(self.elements or ()),
             flatten=column_map.flatten and self.flatten,
             absent=column_map.absent | set(self.null or ()),
             visitor=column_map.visitor or self.visitor,

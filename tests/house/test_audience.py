@@ -141,6 +141,7 @@ def test_a_comparison_for_others(
     same(told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PLOTS)
 def test_plots(
     kind: str,

@@ -115,6 +115,7 @@ def test_projection_gives_the_nearest_law(wanted: list[float]) -> None:
     assert slope.min() >= slope @ law - 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_frequency_limits_hold_together_as_often_as_promised(mechanism: PureMechanism) -> None:
     rng, users, delta, missed = np.random.default_rng(11), 300, 0.1, 0

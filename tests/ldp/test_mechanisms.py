@@ -62,6 +62,7 @@ def test_reports_support_values_as_often_as_promised(mechanism: PureMechanism) -
         assert np.abs(counts - expected).max() < spread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", PURE, ids=str)
 def test_support_counts_of_aggregate_and_single_reports_have_one_law(
     mechanism: PureMechanism,
