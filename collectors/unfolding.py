@@ -14,6 +14,7 @@ import duckdb
 import msgspec
 
 from fpmonitor.collectors.documents import unfolded
+from fpmonitor.collectors.elements import with_elements
 from fpmonitor.collectors.har import is_har
 from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
@@ -60,8 +61,12 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         if rows is not None:
             lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
             log = _copy(log, lines)
-    elif start != b"{" and (columns := _columns_of_json(log, others)):
-        log = _from_table(log, columns)
+    elif start != b"{":
+        columns = _columns_of_json(log, others)
+        if columns or column_map.elements:
+            log = _from_table(log, columns)
+    if column_map.elements and log.format == "jsonl":
+        log = _copy(log, with_elements(log, column_map.elements))
     if log.format == "jsonl":
         for _ in range(_MOST_TIMES):
             texts = _texts_of_json(records_of(log.head), others)
@@ -136,7 +141,7 @@ def _from_table(log: LogFile, columns: set[str]) -> LogFile:
             problems.append(f"json_type(CASE WHEN json_valid({text}) THEN {text} ELSE '0' END)")
             cell = f"TRY_CAST({text} AS JSON)"
         cells.append(f"{quote_text(column.name)}: {cell}")
-    broken = " OR ".join(f"{problem} NOT IN ('OBJECT', 'NULL')" for problem in problems)
+    broken = " OR ".join(f"{problem} NOT IN ('OBJECT', 'NULL')" for problem in problems) or "false"
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
     line += f"ELSE to_json({{{', '.join(cells)}}})::VARCHAR END"
     copy = _copy(log, ())

@@ -16,8 +16,10 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+HANGS = 300.0  # seconds after which nothing comes any more, also where ten tests share a core
 COMMAND = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
 
 
@@ -46,17 +48,14 @@ class Running:
             self.process = subprocess.Popen(
                 [*command, str(path), *self._arguments], cwd=self.folder, stderr=log
             )
-        end = time.monotonic() + 60
-        while "started" not in self.log.read_text() and time.monotonic() < end:
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
+        self.until(lambda: "started" in self.log.read_text(), "it does not start")
         told = self.log.read_text().split("/ (Ctrl")[0]
         self.port = int(told.rpartition(":")[2])
 
     def stop(self, *, kill: bool = False) -> None:
         self._connections.close()
         (self.process.kill if kill else self.process.terminate)()
-        self.process.wait(90)
+        self.process.wait(HANGS)
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +69,7 @@ class Running:
         return f"http://localhost:{self.port}"
 
     def request(
-        self, method: str, path: str, *, key: str = "", timeout: float = 60, **more: Any
+        self, method: str, path: str, *, key: str = "", timeout: float = HANGS, **more: Any
     ) -> httpx.Response:
         headers = dict(more.pop("headers", {}))
         if key:
@@ -93,13 +92,18 @@ class Running:
 
     def connect(self, sent: bytes) -> socket.socket:
         address = ("127.0.0.1", self.port)
-        made = self._connections.enter_context(socket.create_connection(address, timeout=20))
+        made = self._connections.enter_context(socket.create_connection(address, timeout=HANGS))
         made.sendall(sent)
         return made
 
     def settled(self) -> None:
         """Wait until nothing is in the spool."""
-        end = time.monotonic() + 60
-        while any(self.config.spool_folder.glob("*.frames")) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert not any(self.config.spool_folder.glob("*.frames")), "not stored in time"
+        self.until(lambda: not any(self.config.spool_folder.glob("*.frames")), "nothing is stored")
+
+    def until(self, happened: Callable[[], bool], otherwise: str) -> None:
+        """Wait for what the service does; only one that ends or hangs fails, however slow it is."""
+        end = time.monotonic() + HANGS
+        while not happened():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < end, otherwise
+            time.sleep(0.02)

@@ -150,6 +150,8 @@ class CheckReport(Result):
         Begin of the first calendar window that the list was checked on; null where none is known.
     renewal
         Whether to decide again; null where that was not asked.
+    of_list
+        Whether the sets are those that a list in use leaves readable.
     """
 
     decision: Decision
@@ -171,6 +173,7 @@ class CheckReport(Result):
     others: Mapping[ApiSet, Verdict] = field(default_factory=dict)
     origin: datetime | None = None
     renewal: Renewal | None = None
+    of_list: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -313,11 +316,6 @@ def report_check(
         Which of the checks it is that share the decision's delta; None for a check alone.
     beside
         Test the `other_sets` as well.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The current data lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()

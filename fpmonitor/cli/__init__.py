@@ -8,6 +8,7 @@ import sys
 import traceback
 from contextvars import Context, copy_context
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -115,6 +116,8 @@ def run(arguments: Sequence[str]) -> int:
 def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
+    if arguments[0] not in tree.commands and Path(arguments[0]).is_file():
+        arguments = ["ui", *arguments]
     # In a context of its own: the patience of this command is not that of the next one.
     return context.run(
         tree.main,

@@ -26,7 +26,6 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.plan import plan_logs, write_map
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
@@ -34,6 +33,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
+from fpmonitor.planning import plan_logs, write_map
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -114,6 +114,15 @@ class Reading:
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
     ] = None
+    elements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--elements",
+            help="A column of lists, such as fonts, each element of which is an API; repeat for "
+            "further ones.",
+            metavar="COLUMN",
+        ),
+    ] = None
     null: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,6 +148,7 @@ class Reading:
             columns={**column_map.columns, **named},
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
+            elements=column_map.elements | set(self.elements or ()),
             flatten=column_map.flatten and self.flatten,
             absent=column_map.absent | set(self.null or ()),
             visitor=column_map.visitor or self.visitor,

@@ -28,6 +28,7 @@ from fpmonitor.export.exporter import (
     PlainExporter,
 )
 from fpmonitor.export.firefox_targets import installed_targets
+from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
@@ -60,6 +61,13 @@ REPLACE_PROTECTION = Annotated[
     typer.Option(
         "--replace-protection",
         help="Let the list lower the product's own protection, for what sites may read.",
+    ),
+]
+ALLOW_BREAKAGE = Annotated[
+    bool,
+    typer.Option(
+        "--allow-breakage",
+        help="Also use controls that stop more ordinary pages than they hide APIs.",
     ),
 ]
 BY_INFORMATION = Annotated[
@@ -116,6 +124,7 @@ def export(
         ),
     ] = False,
     replace_protection: REPLACE_PROTECTION = False,
+    allow_breakage: ALLOW_BREAKAGE = False,
     db: Annotated[
         Path | None,
         typer.Option(
@@ -161,13 +170,15 @@ def export(
         by_information=by_information,
         report_to=report_to,
         replace_protection=replace_protection,
+        allow_breakage=allow_breakage,
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     with _measured(db, decided) as measure:
         result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
-    note(_verdict_text(to, result), quiet=quiet)
+    scope = scope_of(decided)
+    note(_verdict_text(to, result, scope), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
     whole = result.headline is None or result.headline.is_whole
@@ -232,10 +243,10 @@ def _check_names(result: ExportResult) -> None:
         )
 
 
-def _verdict_text(to: str, result: ExportResult) -> str:
+def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     withheld = [verdict for verdict in result.verdicts if verdict.action == "block"]
     if result.headline is None:
-        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list"]
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())
@@ -249,7 +260,8 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     collateral = f"; also changes {', '.join(verdict.collateral)}" if verdict.collateral else ""
     why = f" ({verdict.note})" if verdict.note else ""
     name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
-    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}"
+    breaks = f"; stops {', '.join(verdict.breaks)}" if verdict.breaks else ""
+    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}{breaks}"
 
 
 def product_exporters() -> dict[str, Exporter]:

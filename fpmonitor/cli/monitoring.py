@@ -14,6 +14,7 @@ from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import Storing
+from fpmonitor.cli.deployed import Deployed
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -179,14 +180,21 @@ def check(
     horizon: HORIZON = "open",
     new_users: NEW_USERS = False,
     users: Users,
+    deployed: Deployed,
     output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Re-test the allow list of a decision on current data.
+    """Re-test the allow list of a decision on current data, or a list that is in use.
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
+    if deployed.file is not None:
+        given: dict[str, object] = {"by": by, "horizon": horizon != "open", "new-users": new_users}
+        given |= {"since": users.since, "until": users.until}
+        report = deployed.check(read_decision(decision), users, given, quiet=quiet)
+        return emit_check(report, decision, output_format, output)
+    deployed.refuse_alone()
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.exporter import ParsedList, may_match, site_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,14 +53,18 @@ def read(text: str, site: str | None) -> ParsedList:
 
 
 def _is_on(control: Control, policies: Mapping[str, Any], site: str | None) -> bool:
+    def listed(name: str) -> list[str]:
+        patterns = policies.get(name, []) if name else []
+        hosts = map(str, patterns if isinstance(patterns, list) else [])
+        return [host.rpartition("://")[2].removeprefix("[*.]") for host in hosts]
+
+    allowed = control.site_name.replace("Blocked", "Allowed")
+    if allowed != control.site_name and any(may_match(site, host) for host in listed(allowed)):
+        return False
     value = policies.get(control.name)
     if type(value) is type(control.value) and value == control.value:
         return True
-    patterns = policies.get(control.site_name, []) if control.site_name else []
-    return isinstance(patterns, list) and any(
-        site_matches(site, str(pattern).rpartition("://")[2].removeprefix("[*.]"))
-        for pattern in patterns
-    )
+    return any(site_matches(site, host) for host in listed(control.site_name))
 
 
 CHROMIUM = ControlExporter(

@@ -7,7 +7,8 @@ import io
 import re
 from typing import TYPE_CHECKING, get_args
 
-from fpmonitor.export.exporter import PlainExporter, printable
+from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import PlainExporter, PlainList, printable
 from fpmonitor.export.lists import Outcome, api_actions
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _LINES_OF_COMMANDS = re.compile(r"(?m)^([^\S\n]*)(::|##\[)")
 _MARK = "'"
 _HEADER = ["api", "outcome", "reason"]
 _OUTCOMES = get_args(Outcome)
+_OLD_HEADER = ["api", "action", "reason"]
+_OLD_WORDS = {"allow": "exposed", "block": "withheld"}
 
 
 def csv_rows(rows: Iterable[Iterable[object]], *, escaped: bool = False) -> str:
@@ -80,9 +83,42 @@ def check(text: str) -> list[str]:
     return problems
 
 
+def read(text: str) -> PlainList:
+    """Read a list, also one of before, which had `action` for `outcome`.
+
+    Raises
+    ------
+    InputError
+        It is not such a list.
+    """
+    try:
+        header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise InputError(f"not CSV: {error}") from error
+    if header not in (_HEADER, _OLD_HEADER):
+        raise InputError(f"not a list in CSV: columns are not {', '.join(_HEADER)}")
+    said: dict[str, set[str]] = {}
+    for number, row in enumerate(rows, start=2):
+        outcome = _OLD_WORDS.get(row[1], row[1]) if len(row) == len(_HEADER) else ""
+        if outcome not in _OUTCOMES:
+            raise InputError(f"not a list in CSV: row {number} is no API, outcome and reason")
+        said.setdefault(row[0].removeprefix(_MARK), set()).add(outcome)
+    exposed = sorted(api for api, outcomes in said.items() if "exposed" in outcomes)
+    return PlainList(
+        together=(tuple(exposed),),
+        named=frozenset(said),
+        problems=tuple(
+            f"{api}: in several rows, {' and '.join(sorted(outcomes))}"
+            for api, outcomes in said.items()
+            if len(outcomes) > 1
+        ),
+    )
+
+
 CSV = PlainExporter(
     name="csv",
     summary="one action per API, for spreadsheets and scripts",
     write=write,
     check=check,
+    read=read,
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.exporter import ParsedList, may_match, site_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def read(text: str, site: str | None) -> ParsedList:
             name: feature.get("settings", {})
             for name, feature in features.items()
             if feature["state"] == "enabled"
-            and not any(site_matches(site, entry["domain"]) for entry in feature["exceptions"])
+            and not any(may_match(site, entry["domain"]) for entry in feature["exceptions"])
         }
         changes = _changes(on.get(_MANIPULATION, {}), site)
         problems = tuple(
@@ -88,10 +88,14 @@ def _settings(changes: Mapping[str, Any], site: str | None) -> dict[str, Any]:
 def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
     changes = dict(settings.get("apiChanges", {}))
     for conditional in settings.get("conditionalChanges", ()):
-        if site_matches(site, conditional["condition"].get("domain", "")):
-            for patch in conditional["patchSettings"]:
-                if patch["op"] in {"add", "replace"}:
-                    changes[patch["path"].removeprefix("/apiChanges/")] = patch["value"]
+        domain = conditional["condition"].get("domain", "")
+        for patch in conditional["patchSettings"]:
+            path = patch["path"].removeprefix("/apiChanges/")
+            if patch["op"] in {"add", "replace"} and _is_change(patch["value"]):
+                if site_matches(site, domain):
+                    changes[path] = patch["value"]
+            elif may_match(site, domain):
+                changes.pop(path, None)
     return changes
 
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.export.controls import Control, Effect
     from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction, Outcome
 
 Enforcement = Literal[
-    "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
+    "exact", "over-blocking", "untried", "by-passable", "header-only", "impossible", "unknown"
 ]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
@@ -45,6 +45,8 @@ class ExportOptions:
         Permissions-Policy, report only: the https address that reports go to.
     replace_protection
         Whether the list may lower the product's own protection, for what sites may read.
+    allow_breakage
+        Whether the list may hold controls that stop more ordinary pages than they hide APIs.
     measure
         Tells the limits of the exposure of what stays readable: at most, and at least; null without
         users.
@@ -65,6 +67,7 @@ class ExportOptions:
     by_information: bool = False
     report_to: str = ""
     replace_protection: bool = False
+    allow_breakage: bool = False
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -91,7 +94,8 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `by-passable`: hidden from scripts that do not try to get round it, and `note`
+        is changed; `untried`: said to be hidden, but nobody has looked in the product;
+        `by-passable`: hidden from scripts that do not try to get round it, and `note`
         says how others read it; `header-only`: scripts still read the value; `impossible`: still
         readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect
@@ -100,6 +104,8 @@ class ApiVerdict:
         Names of the controls that act on it.
     collateral
         APIs that these controls change though they were not to be blocked.
+    breaks
+        Ordinary pages that stop beside these controls, as they were tried in the product.
     note
         What to know, or the empty string.
     means
@@ -113,6 +119,7 @@ class ApiVerdict:
     effect: Effect | None = None
     controls: tuple[str, ...] = ()
     collateral: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
     note: str = ""
     means: str = ""
 
@@ -147,6 +154,25 @@ class ParsedList:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainList:
+    """What a list for programs says.
+
+    Attributes
+    ----------
+    together
+        What a site may read together, one for each combination that it may choose.
+    named
+        All APIs that the list has a word on; nothing is known of what becomes of others.
+    problems
+        Where it contradicts itself.
+    """
+
+    together: tuple[ApiSet, ...]
+    named: frozenset[str]
+    problems: tuple[str, ...] = ()
+
+
 class Exporter(Protocol):
     """Writes decisions as lists of one product; registered in `fpmonitor.exporters`."""
 
@@ -171,13 +197,15 @@ class Exporter(Protocol):
 class PlainExporter:
     """Exporter of a list that programs read: whatever they enforce is up to them.
 
-    `write` makes the text from a decision; `check` finds the problems of a text.
+    `write` makes the text from a decision; `check` finds the problems of a text. `read` tells what
+    a text says, and raises `InputError` where it is no such list; null where nobody can tell.
     """
 
     name: str
     summary: str
     write: Callable[[Decision], str]
     check: Callable[[str], list[str]]
+    read: Callable[[str], PlainList] | None = None
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
@@ -242,6 +270,11 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def may_match(site: str | None, domain: str) -> bool:
+    """Whether an exception for `domain` may be in force on a site (null: on any of all sites)."""
+    return site is None or site_matches(site, domain)
 
 
 def site_matches(site: str | None, domain: str) -> bool:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.exporter import ParsedList, may_match, site_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from fpmonitor.export.enforce import ListSpec
 
@@ -43,6 +43,12 @@ _ADGUARD_SCRIPTLET = re.compile(
 )
 _HEADER_RULE = re.compile(r"(?P<pattern>[^$\s]*)\$(?P<options>\S*(?:permissions|removeheader)=\S+)")
 
+_LONGEST = 10_000  # characters of a rule; a longer line is no rule of ours
+# Options that take nothing from a rule for pages; `badfilter` takes the rule itself.
+_WIDE_OPTIONS = frozenset(
+    {"permissions", "removeheader", "doc", "document", "subdocument", "frame", "important", "all"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
@@ -52,13 +58,18 @@ class _Rule:
     exception: bool
     control: Control | None
     problem: str = ""
+    lifts_all: bool = False  # an exception from all scriptlets
 
     def holds_on(self, site: str | None) -> bool:
-        """Whether the rule is in force on a site (null: on all sites)."""
+        """Whether the rule is in force on a site (null: on all sites; an exception: on any)."""
         wanted = [domain for domain in self.domains if not domain.startswith("~")]
-        if any(site_matches(site, domain[1:]) for domain in self.domains if domain[0] == "~"):
+        spared = [domain[1:] for domain in self.domains if domain.startswith("~")]
+        spares, meets = may_match, site_matches
+        if self.exception:  # what lifts another rule counts wherever it may
+            spares, meets = site_matches, may_match
+        if any(spares(site, domain) for domain in spared):
             return False
-        return not wanted or "*" in wanted or any(site_matches(site, domain) for domain in wanted)
+        return not wanted or "*" in wanted or any(meets(site, domain) for domain in wanted)
 
 
 def write_ublock(order: ListSpec) -> str:
@@ -136,15 +147,19 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
     on: dict[str, Control] = {}
     off: set[str] = set()
     problems = []
-    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
-        if not line or line.startswith("!"):
-            continue
+    for number, line, is_sure in _lines(text):
         for rule in rules_of(line):
             if rule.problem:
                 problems.append(f"line {number}: {rule.problem}")
-            if rule.control is None or not rule.holds_on(site):
+            if not rule.holds_on(site):
                 continue
-            if rule.exception:
+            if rule.lifts_all:
+                off |= {control.name for control in _scriptlets().values()}
+            if rule.control is None:
+                continue
+            if not (is_sure or rule.exception):
+                problems.append(f"line {number}: under a condition, so it counts as off")
+            elif rule.exception:
                 off.add(rule.control.name)
             else:
                 on[rule.control.name] = rule.control
@@ -152,20 +167,30 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
     return ParsedList(controls=controls, problems=tuple(problems))
 
 
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number and text of each rule, and whether it holds without a condition."""
+    depth, hinted = 0, False
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if line.startswith(("!#if", "!#endif")):
+            depth += 1 if line.startswith("!#if") else -1
+        elif line.startswith("!"):
+            hinted = line.startswith("!+")
+        elif line and len(line) <= _LONGEST:
+            yield number, line, depth <= 0 and not hinted
+            hinted = False
+
+
 def _ublock_rules(line: str) -> Iterable[_Rule]:
     if match := _UBLOCK_SCRIPTLET.match(line):
         arguments = _arguments(match["call"], quotes=False)
         yield _scriptlet_rule(match, arguments)
     elif match := _HEADER_RULE.fullmatch(line):
-        domains = _domains(match["pattern"])
+        named: list[str] = []
         for option in match["options"].split(","):
             if option.startswith("permissions="):
                 for directive in option.removeprefix("permissions=").split("|"):
-                    yield _Rule(
-                        domains,
-                        line.startswith("@@"),
-                        _header_control("ublock", f"permissions={directive}"),
-                    )
+                    named.append(f"permissions={directive}")
+        yield from _header_rules(match, "ublock", named)
 
 
 def _adguard_rules(line: str) -> Iterable[_Rule]:
@@ -173,10 +198,23 @@ def _adguard_rules(line: str) -> Iterable[_Rule]:
         arguments = _arguments(match["call"], quotes=True)
         yield _scriptlet_rule(match, None if arguments is None else _ublock_call(arguments))
     elif match := _HEADER_RULE.fullmatch(line):
-        for option in match["options"].split(","):
-            control = _header_control("adguard", option)
-            if option.startswith("removeheader=") and control:
-                yield _Rule(_domains(match["pattern"]), line.startswith("@@"), control)
+        options = match["options"].split(",")
+        named = [option for option in options if option.startswith("removeheader=")]
+        yield from _header_rules(match, "adguard", named)
+
+
+def _header_rules(match: re.Match[str], family: str, named: Iterable[str]) -> Iterator[_Rule]:
+    """Read a rule on headers: with options that narrow it, it counts as off."""
+    options = {option.partition("=")[0] for option in match["options"].split(",")}
+    exception = match["pattern"].startswith("@@") or "badfilter" in options
+    narrowing = sorted(options - _WIDE_OPTIONS)
+    if narrowing and not exception:
+        yield _Rule((), exception, None, f"{narrowing[0]}: narrows the rule, so it counts as off")
+        return
+    known = {control.name: control for control in controls_of([family])}
+    for name in dict.fromkeys(named):
+        if name in known:
+            yield _Rule(_domains(match["pattern"]), exception, known[name])
 
 
 def _scriptlet_rule(match: re.Match[str], arguments: list[str] | None) -> _Rule:
@@ -185,7 +223,7 @@ def _scriptlet_rule(match: re.Match[str], arguments: list[str] | None) -> _Rule:
     if arguments is None:
         return _Rule(domains, exception, None, "the closing bracket is missing; the rule is void")
     if not arguments or not arguments[0]:
-        return _Rule(domains, exception, None)
+        return _Rule(domains, exception, None, lifts_all=exception)
     name = arguments[0].removesuffix(".js").removeprefix("ubo-")
     call = [_ALIASES.get(name, name), *arguments[1:]]
     if problem := _problem(call):
@@ -234,10 +272,6 @@ def _key(call: Sequence[str]) -> Sequence[str]:
     if call[0] == "prevent-canvas" and len(call) == 1:
         return ("prevent-canvas", "/webgl/")  # without an argument no canvas has any context
     return call[:2]
-
-
-def _header_control(family: str, name: str) -> Control | None:
-    return next((control for control in controls_of([family]) if control.name == name), None)
 
 
 def _domains(pattern: str) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ _IN_POLICIES = (
     "privacy.globalprivacycontrol.enabled", "security.", "signon.", "ui.", "webgl.disabled",
     "webgl.force-enabled", "widget.",
 )  # fmt: skip
-_USER_PREF = re.compile(r'\s*user_pref\(\s*("(?:[^"\\]|\\.)*")\s*,\s*(.+?)\s*\)\s*;\s*(?://.*)?$')
+_USER_PREF = re.compile(r'\s*user_pref\(\s*("(?:[^"\\]|\\.)*")\s*,\s*')
+_END_OF_PREF = re.compile(r"\s*\)\s*;\s*(?://.*)?$")
 
 
 def supports(control: Control, options: ExportOptions) -> bool:
@@ -111,7 +112,9 @@ def read_policies(text: str, site: str | None) -> ParsedList:
         if not name.startswith(_IN_POLICIES)
     ]
     accepted = {
-        name: entry.get("Value") for name, entry in found.items() if name.startswith(_IN_POLICIES)
+        name: entry.get("Value")
+        for name, entry in found.items()
+        if name.startswith(_IN_POLICIES) and str(entry.get("Status", "user")) in _STATUS - {"clear"}
     }
     return _read_preferences(accepted, site, problems)
 
@@ -120,18 +123,28 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
     """Read `user.js`."""
     found: dict[str, Any] = {}
     problems: list[str] = []
-    without_comments = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    without_comments = re.sub(r"/\*(?:.*?\*/|.*)", "", text, flags=re.DOTALL)
     for number, line in enumerate(without_comments.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(("//", "#")):
             continue
-        match = _USER_PREF.match(line)
         try:
-            if not match:
-                raise ValueError(line)  # noqa: TRY301 -- both kinds of slip end in one message
-            found[json.loads(match[1])] = json.loads(match[2])
+            name, value = _user_pref(line)
+            found[name] = value
         except (ValueError, RecursionError):
             problems.append(f"line {number} is not a user_pref; Firefox stops or skips there")
     return _read_preferences(found, site, problems)
+
+
+def _user_pref(line: str) -> tuple[str, Any]:
+    """Read the name and the value of a preference; raises ValueError where it is none."""
+    match = _USER_PREF.match(line)
+    if not match:
+        raise ValueError("no user_pref")
+    value, end = json.JSONDecoder().raw_decode(line, match.end())
+    if not _END_OF_PREF.match(line, end):
+        raise ValueError("no end of a user_pref")
+    name: str = json.loads(match[1])
+    return name, value
 
 
 def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]]:
@@ -218,6 +231,8 @@ def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) ->
         problems += slips
         if domain == "*" or site_matches(site, domain):
             result = targets
+        elif site is None:
+            result = result & targets  # what holds on all sites
     return result
 
 

@@ -6,7 +6,11 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.export.exporter import PlainExporter
+import msgspec
+
+from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import PlainExporter, PlainList
+from fpmonitor.safe_files import typed
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -42,6 +46,32 @@ def check(text: str) -> list[str]:
     return [f"no list {name!r}" for name in _LISTS if not isinstance(content.get(name), list)]
 
 
+class _Lists(msgspec.Struct):
+    """What is read of a module."""
+
+    policy: dict[str, list[str]]
+    allow: list[list[str]]
+
+
+def read(text: str) -> PlainList:
+    """Read a module: a site may read any allowed set, and a gate refuses all else.
+
+    Raises
+    ------
+    InputError
+        The code is not ours, so that nobody can tell what it answers.
+    """
+    if problems := check(text):
+        raise InputError(f"not a gate in JavaScript: {problems[0]}")
+    before, after = _code().split(_PLACE)
+    content = json.loads(text[len(before) : -len(after)])
+    found = typed(content, _Lists, "a gate in JavaScript")
+    return PlainList(
+        together=tuple(dict.fromkeys(tuple(sorted({*apis})) for apis in found.allow or [[]])),
+        named=frozenset(found.policy.get("candidates", ())),
+    )
+
+
 def _code() -> str:
     return (resources.files("fpmonitor.export") / "gate.js").read_text(encoding="utf-8")
 
@@ -56,4 +86,5 @@ GATE_JS = PlainExporter(
     summary="JavaScript module that answers what a site may read next",
     write=write,
     check=check,
+    read=read,
 )

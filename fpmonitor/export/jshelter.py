@@ -14,6 +14,7 @@ from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
+    from fpmonitor.export.controls import Control
     from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "jshelter"
@@ -50,20 +51,21 @@ def read(text: str, site: str | None) -> ParsedList:
     try:
         content = json.loads(text)
         levels = content["custom_levels"]
-        level_id = content.get("__default__")
+        level_ids = [content.get("__default__")]
         for domain, entry in content.get("domains", {}).items():
             if site_matches(site, domain):
-                level_id = entry["level_id"]
+                level_ids = [entry["level_id"]]
+            elif site is None:
+                level_ids.append(entry["level_id"])  # what holds on all sites
         problems = [slip for name, level in levels.items() for slip in _slips(name, level)]
         if content.get("version") != _VERSION:
             problems.append(f"version is not {_VERSION}; JShelter may convert or reset it")
-        level = levels.get(level_id, {})
+        chosen = [levels.get(level_id, {}) for level_id in level_ids]
         controls = tuple(
             control
             for control in controls_of([FAMILY])
             if isinstance(control.value, int)
-            and _in_range(control.name, level.get(control.name))
-            and level[control.name] >= control.value
+            and all(_reaches(level.get(control.name), control) for level in chosen)
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return ParsedList(controls=(), problems=(f"not a configuration of JShelter: {error}",))
@@ -76,6 +78,10 @@ def _slips(name: str, level: dict[str, Any]) -> list[str]:
         for key, value in level.items()
         if key not in _TEXTS and not _in_range(key, value)
     ]
+
+
+def _reaches(value: Any, control: Control) -> bool:
+    return _in_range(control.name, value) and value >= control.value
 
 
 def _in_range(key: str, value: Any) -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fpmonitor.export.exporter import PlainExporter
+import msgspec
+
+from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import PlainExporter, PlainList
+from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
-from fpmonitor.safe_files import untyped
+from fpmonitor.safe_files import typed, untyped
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -20,6 +24,7 @@ def write(decision: Decision) -> str:
     actions = api_actions(decision)
     content = {
         "guarantee": decision.guarantee,
+        "scope": scope_of(decision),
         "policy": untyped(decision.policy),
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
@@ -41,9 +46,41 @@ def check(text: str) -> list[str]:
     return [f"no member {name!r}" for name in _MEMBERS if name not in content]
 
 
+class _Members(msgspec.Struct):
+    """What is read of a list."""
+
+    allow: list[str]
+    block: list[str]
+    no_evidence: dict[str, str] = {}
+    allowed_sets: list[list[str]] = []
+
+
+def read(text: str) -> PlainList:
+    """Read a list: programs may carry out `allow`, or any of the sets that it says are allowed.
+
+    Raises
+    ------
+    InputError
+        It is not such a list.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}") from error
+    found = typed(content, _Members, "a list in JSON")
+    together = dict.fromkeys(tuple(sorted({*apis})) for apis in (found.allow, *found.allowed_sets))
+    both = sorted({*found.allow} & {*found.block, *found.no_evidence})
+    return PlainList(
+        together=tuple(together),
+        named=frozenset({*found.allow, *found.block, *found.no_evidence}),
+        problems=tuple(f"{api}: in `allow` and in `block`" for api in both),
+    )
+
+
 JSON = PlainExporter(
     name="json",
     summary="one action per API and all combinations, for programs",
     write=write,
     check=check,
+    read=read,
 )

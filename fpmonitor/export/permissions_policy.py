@@ -31,12 +31,12 @@ _SENT_ANYWAY = "Sec-CH-UA-Mobile"  # a list that asks for nothing; some servers 
 _SENT_UNASKED = {"http:sec-ch-ua", "http:sec-ch-ua-mobile", "http:sec-ch-ua-platform"}
 _UPPER_CASE = {"ch": "CH", "ua": "UA", "dpr": "DPR", "rtt": "RTT", "ect": "ECT", "wow64": "WoW64"}
 _LINE = re.compile(
-    r"^\s*(?:add_header|header(?:\s+always)?(?:\s+set)?)?\s*\+?"
-    r"(?P<name>permissions-policy(?:-report-only)?)(?P<separator>\s*:\s*|\s+)(?P<value>.*?)\s*$",
+    r"(?:(?:add_header|header(?:\s+always)?(?:\s+set)?)\s+)?\+?"
+    r"(?P<name>permissions-policy(?:-report-only)?)(?P<separator>\s*:\s*|\s+)(?P<value>.*)$",
     re.IGNORECASE,
 )
 _HEADERS = re.compile(
-    r"^\s*[\w-]+:\s|^\s*(?:#|(?:add_header|header)\b)", re.IGNORECASE | re.MULTILINE
+    r"^[ \t]*(?:[\w-]+:\s|#|(?:add_header|header)\b)", re.IGNORECASE | re.MULTILINE
 )
 _KEYWORDS = {"*", "self", "src"}
 
@@ -74,7 +74,7 @@ def read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers 
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
-        for found in map(_LINE.match, text.splitlines())
+        for found in map(_LINE.match, map(str.strip, text.splitlines()))
         if found and found["name"].lower() == FAMILY
     ]
     if not values and text.strip() and not _HEADERS.search(text):
@@ -111,7 +111,9 @@ def _unquoted(value: str, *, quoted: bool) -> str:
     """Value of a header without the quotes and the end of a configuration line."""
     if not quoted:
         return value
-    value = re.sub(r"(\s+always)?\s*;?$", "", value)
+    value = value.rstrip().removesuffix(";").rstrip()
+    if value.endswith((" always", "\talways")):
+        value = value.removesuffix("always").rstrip()
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 

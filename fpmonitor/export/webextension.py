@@ -69,22 +69,30 @@ def read(text: str, site: str | None) -> ParsedList:
     """Read the files of an extension: the controls whose APIs it withholds on a site."""
     try:
         files = unpack(text)
-        [where] = json.loads(files[_MANIFEST])["content_scripts"]
-        here = where["matches"][0].removeprefix("*://").removesuffix("/*")
+        manifest, rules = json.loads(files[_MANIFEST]), json.loads(files[_RULES])
+        where = manifest["host_permissions"]
+        here = where[0].removeprefix("*://").removesuffix("/*")
+        restricted = None if here == _EVERYWHERE else here
         before, after = _code().split(_PLACE)
         script = files[_SCRIPT]
         if not (script.startswith(before) and script.endswith(after)):
             return ParsedList(controls=(), problems=("the code is not the one of this version",))
         withheld = json.loads(script[len(before) : -len(after)])
         headers = {
-            f"http:{header['header']}"
-            for rule in json.loads(files[_RULES])
+            f"http:{header['header']}": header.get("value")
+            for rule in rules
             for header in rule["action"]["requestHeaders"]
         }
+        ours = _manifest(restricted, script)
+        edited = [name for name, value in ours.items() if manifest.get(name) != value]
+        edited += sorted(manifest.keys() - ours.keys())
+        if edited or rules != _rules(headers, restricted):
+            what = edited[0] if edited else _RULES
+            return ParsedList(controls=(), problems=(f"{what}: not as this version writes it",))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return ParsedList(controls=(), problems=(f"not an extension: {error}",))
     found = {*withheld, *headers}
-    if here != _EVERYWHERE and site is not None and not site_matches(site, here):
+    if restricted is not None and not site_matches(site, restricted):
         found = set()
     return ParsedList(
         controls=tuple(one for one in controls_of([FAMILY]) if found.issuperset(one.effects))

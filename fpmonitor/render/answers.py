@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
 from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.render.check_files import named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import between, count, decimal, percent
 from fpmonitor.render.output import Output
@@ -692,7 +693,7 @@ def check(report: CheckReport) -> Output:
         ),
         columns=[
             Column("now", "check"),
-            Column("set on the allow list"),
+            Column("left readable by the list" if report.of_list else "set on the allow list"),
             *columns("share", "at least", "at most"),
         ],
         rows=_first_to_look_at(report),
@@ -703,7 +704,7 @@ def check(report: CheckReport) -> Output:
 def _first_to_look_at(report: CheckReport) -> list[Sequence[Cell]]:
     """Rows of a check, those that do not hold first: all of these, and some that do."""
     rows: list[Sequence[Cell]] = [
-        (verdict, ", ".join(apis), *report.limits[apis])
+        (verdict, named_set(apis), *report.limits[apis])
         for apis, verdict in sorted(
             report.verdicts.items(), key=lambda found: _URGENT_FIRST.index(found[1])
         )

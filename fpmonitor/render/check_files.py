@@ -42,7 +42,7 @@ def to_junit(report: CheckReport, file: str) -> str:
     root = ET.Element("testsuites", {"name": "fpmonitor check", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": _xml(file), **counts})
     for apis, verdict, sentence in cases:
-        case = ET.SubElement(suite, "testcase", classname=_RULE, name=_xml(", ".join(apis)))
+        case = ET.SubElement(suite, "testcase", classname=_RULE, name=_xml(named_set(apis)))
         if verdict != "allow":
             kind = "failure" if verdict == "block" else "skipped"
             problem = ET.SubElement(case, kind, message=_xml(sentence))
@@ -124,7 +124,12 @@ def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
         elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
         said = spoken(f"{says[verdict]} {limits}{more}", report.decision.unit)
-        yield apis, verdict, f"{', '.join(apis)} {said}"
+        yield apis, verdict, f"{named_set(apis)} {said}"
+
+
+def named_set(apis: ApiSet) -> str:
+    """Name the APIs of a set in words."""
+    return ", ".join(apis) or "no API of the decision"
 
 
 def _open(report: CheckReport, upper: float) -> str:

@@ -70,6 +70,7 @@ def test_an_end_before_the_search_leaves_a_file_that_can_be_resumed(
     assert read_decision(file).allow == read_decision(whole).allow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     "moment",
@@ -91,6 +92,7 @@ def test_an_end_after_the_search_loses_nothing_of_it(
     assert found.allow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moment", [(deciding, "_tests"), (searching, "_run"), (HeldValues, "kept_spectra")]
 )

@@ -31,6 +31,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -283,6 +284,7 @@ def test_what_a_database_in_the_place_of_another_lacks_is_read_again(
     assert changes == [(None, "holds"), ("holds", "violated"), again]
 
 
+@pytest.mark.long
 def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     decision: Path, tmp_path: Path
 ) -> None:
@@ -297,7 +299,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     command = [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"]
 
     def states(number: int) -> list[str]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while time.monotonic() < deadline:
             lines = told.read_text(encoding="utf-8").splitlines()
             if len(lines) >= number:
@@ -400,7 +402,7 @@ def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) 
     with path.open("a", encoding="utf-8") as file:
         file.write('{"user": "late", "a": "x"}\n')
     watch.step()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while watch.waiting and time.monotonic() < deadline:
         time.sleep(0.1)
         watch.step()
@@ -433,6 +435,7 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     assert watch.outcome == "holds"
 
 
+@pytest.mark.long
 def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
     settings: WatchSettings, decision: Path
 ) -> None:
@@ -467,6 +470,7 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
         assert [batch.stored for batch in monitor.batches()] == [100, 20, 20]
 
 
+@pytest.mark.long
 def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
     settings: WatchSettings,
     decision: Path,
@@ -580,7 +584,7 @@ def test_kill_at_any_moment_loses_nothing(
             stdout=output,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while not settings.database.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(moment)
@@ -864,6 +868,7 @@ def good(folder: Path, day: int, *, users: int = 1000, **more: Callable[[int], A
     day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2, **more)
 
 
+@pytest.mark.long
 def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -905,6 +910,7 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     assert daily(7)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_each_thing_in_the_way_is_told_once(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -946,6 +952,7 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(6)[1] == []
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -960,6 +967,7 @@ def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_judges_the_days_that_it_missed(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -996,6 +1004,7 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     assert told == {"vanished": "b", "appeared": "B"}
 
 
+@pytest.mark.long
 def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1052,6 +1061,7 @@ def test_users_who_count_as_exposed_by_what_they_lack_are_a_violation_and_no_rid
     ]
 
 
+@pytest.mark.long
 def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1066,6 +1076,7 @@ def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     assert (code, notice["state"]) == (1, "violated")
 
 
+@pytest.mark.long
 def test_late_logs_that_would_be_a_violation_are_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1089,6 +1100,7 @@ def test_late_logs_that_would_be_a_violation_are_told(
     assert daily(2)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
     settings: WatchSettings, on_population: Path
 ) -> None:
@@ -1153,6 +1165,7 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
 YEAR = Path(__file__).with_name("year.json")
 
 
+@pytest.mark.long
 def test_a_year_in_small_is_told_as_recorded(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:

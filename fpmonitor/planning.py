@@ -106,6 +106,8 @@ def _settings(column_map: ColumnMap) -> Iterator[str]:
         yield f"null = [{', '.join(map(_toml, sorted(column_map.absent)))}]"
     elif column_map.null == "value":
         yield 'null = "value"'
+    if column_map.elements:
+        yield f"elements = [{', '.join(map(_toml, sorted(column_map.elements)))}]"
     if not column_map.flatten:
         yield "flatten = false"
     if column_map.visitor:

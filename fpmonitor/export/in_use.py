@@ -1,0 +1,111 @@
+"""What a list that is in use leaves readable of a decision's candidates, by its text alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.export.effect import left_readable, left_unchanged
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import PlainExporter
+from fpmonitor.export.headline import scope_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.export.exporter import Exporter
+
+
+class Left(NamedTuple):
+    """Candidates that a site reads together, at most and at least: a list may coarsen some."""
+
+    most: ApiSet
+    least: ApiSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListInUse:
+    """What a list leaves readable.
+
+    Attributes
+    ----------
+    left
+        One for each combination that the list lets a site read.
+    strangers
+        APIs that it lets sites read and that are no candidates, so that nothing is known of them.
+    notes
+        Slips of the list, and what it is about.
+    """
+
+    left: tuple[Left, ...]
+    strangers: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_in_use(
+    name: str, exporter: Exporter, text: str, decision: Decision, site: str | None
+) -> ListInUse:
+    """Read a list as whatever carries it out does, and tell what it leaves of a decision.
+
+    Parameters
+    ----------
+    name, exporter
+        The format of the list.
+    text
+        The list, whoever wrote it.
+    decision
+        Whose candidates are told.
+    site
+        The domain that is asked about; null for what holds on all sites.
+
+    Raises
+    ------
+    InputError
+        The text is no list of this format, or the format cannot be read back.
+    """
+    if isinstance(exporter, ControlExporter):
+        reading = exporter.read(text, site)
+        candidates, means = decision.policy.candidates, decision.means
+        at_most, at_least = (
+            find(candidates, reading.controls, exporter.product, means)
+            for find in (left_readable, left_unchanged)
+        )
+        scope = scope_of(decision, exporter.product)
+        return ListInUse(
+            left=(Left(at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
+        )
+    if not isinstance(exporter, PlainExporter) or exporter.read is None:
+        raise InputError(f"{name}: lists of this format cannot be read back")
+    if site is not None:
+        raise InputError(f"{name} is not for single sites", hint="omit --site")
+    plain = exporter.read(text)
+    known, strangers = _as_candidates(decision, chain(plain.named, *plain.together))
+    unnamed = sorted({*decision.policy.candidates} - {*chain(*known.values())})
+    left = []
+    for apis in plain.together:
+        most = tuple(sorted({*chain(*(known.get(api, ()) for api in apis)), *unnamed}))
+        left.append(Left(most, most))
+    notes = [f"{api}: not in the list, so it counts as readable" for api in unnamed]
+    exposed = {*chain(*plain.together)}
+    return ListInUse(
+        left=tuple(dict.fromkeys(left)),
+        strangers=tuple(api for api in strangers if api in exposed),
+        notes=(*plain.problems, *notes),
+    )
+
+
+def _as_candidates(
+    decision: Decision, apis: Iterable[str]
+) -> tuple[dict[str, set[str]], list[str]]:
+    """Return name -> the candidates that it means, and names that mean none."""
+    known: dict[str, set[str]] = {}
+    strangers = []
+    for api in dict.fromkeys(apis):
+        try:
+            known[api] = decision.named([api])
+        except (InputError, UnknownNameError):
+            strangers.append(api)
+    return known, sorted(strangers)

@@ -1,0 +1,359 @@
+"""A list that is in use is judged by what it leaves readable, whoever edited it since."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.files import read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.in_use import read_in_use
+from fpmonitor.monitor import Monitor
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+USERS = 6_000
+# Two that tell apart together, one that does by itself, one that hardly does.
+SHOWN = {
+    "Navigator.hardwareConcurrency": 30,
+    "Screen.width": 30,
+    "HTMLCanvasElement.toDataURL": 4_000,
+    "Navigator.maxTouchPoints": 3,
+}
+PLAIN = ("json", "csv", "gate-js")
+PRODUCTS = sorted(
+    name
+    for name in plugin_names(EXPORTERS)
+    if isinstance(load_plugin(EXPORTERS, name), ControlExporter)
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lists")
+    rng = np.random.default_rng(7)
+    columns = {api: rng.integers(0, values, USERS) for api, values in SHOWN.items()}
+    with Monitor(folder / "x.duckdb", create=True) as monitor:
+        monitor.ingest(pl.DataFrame({"user": [f"u{i}" for i in range(USERS)], **columns}))
+    asked = ["--k", "10", "--budget", "0.1", "-q", "-o", str(folder / "decision.json")]
+    assert run(["decide", "--db", str(folder / "x.duckdb"), *asked]) == 0
+    for name in (*PLAIN, *PRODUCTS):
+        output = folder / name
+        written = ["--to", name, "--partial", "-q", "-o", str(output)]
+        assert run(["export", str(folder / "decision.json"), *written]) == 0
+    return folder
+
+
+def check(folder: Path, listed: Path, form: str, *more: str) -> int:
+    decision, database = str(folder / "decision.json"), str(folder / "x.duckdb")
+    return run(["check", decision, "--db", database, "--list", str(listed), "--from", form, *more])
+
+
+def told(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def text_of(path: Path) -> str:
+    """Text of a list; of an extension the one that its folder was unpacked from."""
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    return json.dumps({file.name: file.read_text(encoding="utf-8") for file in path.iterdir()})
+
+
+@pytest.mark.parametrize("form", PLAIN)
+def test_a_list_for_programs_holds_as_it_was_written(
+    form: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(folder, folder / form, form) == 0
+    rows = told(capsys.readouterr().out)
+    decided = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    assert decided["recommended"] in [row["apis"] for row in rows]
+    assert {row["verdict"] for row in rows} == {"allow"}
+    assert all(0 <= row["lower"] <= row["upper"] <= 0.2 for row in rows)
+
+
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_a_list_of_a_product_is_judged_by_what_stays_readable(
+    form: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else `check` says of a list that hides nothing that the decision holds."""
+    code = check(folder, folder / form, form)
+    [row] = told(capsys.readouterr().out)
+    if "HTMLCanvasElement.toDataURL" in row["apis"]:
+        assert code != 0
+        assert row["upper"] > 0.1
+    assert code == {"allow": 0, "block": 1, "undecided": 3}[row["verdict"]]
+    if form in {"chromium-policies", "permissions-policy"}:  # these reach none of the candidates
+        assert sorted(row["apis"]) == sorted(SHOWN)
+        assert code == 1
+        assert row["lower"] > 0.1
+
+
+def _json_exposes(text: str) -> str:
+    content = json.loads(text)
+    content["allow"].append("HTMLCanvasElement.toDataURL")
+    return json.dumps(content)
+
+
+def _json_forgets(text: str) -> str:
+    content = json.loads(text)
+    content["block"] = []
+    return json.dumps(content)
+
+
+def _json_combines(text: str) -> str:
+    content = json.loads(text)
+    content["allowed_sets"].append(content["blocked_sets"][0])
+    return json.dumps(content)
+
+
+def _gate_allows(text: str) -> str:
+    start = text.index("{", text.index('"policy"') - 2)
+    content, length = json.JSONDecoder().raw_decode(text[start:])
+    content["allow"].append(["HTMLCanvasElement.toDataURL"])
+    return text[:start] + json.dumps(content) + text[start + length :]
+
+
+WIDER: list[tuple[str, Callable[[str], str]]] = [
+    ("json", _json_exposes),
+    ("json", _json_forgets),
+    ("json", _json_combines),
+    ("csv", lambda text: text.replace(",withheld,", ",exposed,")),
+    ("csv", lambda text: "\n".join(line for line in text.splitlines() if "withheld" not in line)),
+    ("csv", lambda text: text + "HTMLCanvasElement.toDataURL,exposed,again\n"),
+    ("gate-js", _gate_allows),
+]
+
+
+@pytest.mark.parametrize(("form", "edit"), WIDER)
+def test_a_list_that_was_widened_is_violated(
+    form: str,
+    edit: Callable[[str], str],
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = tmp_path / "list"
+    listed.write_text(edit(text_of(folder / form)), encoding="utf-8")
+    assert check(folder, listed, form) == 1
+    assert "block" in [row["verdict"] for row in told(capsys.readouterr().out)]
+
+
+def test_a_list_of_before_is_read(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*csv.reader(io.StringIO(text_of(folder / "csv")))]
+    old = {"exposed": "allow", "withheld": "block"}
+    lines = [",".join([row[0], old[row[1]], "why"]) for row in rows[1:]]
+    listed = tmp_path / "old.csv"
+    listed.write_text("api,action,reason\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    assert check(folder, folder / "csv", "csv") == check(folder, listed, "csv") == 0
+    now, before = capsys.readouterr().out.split("]\n[")
+    assert told(now + "]") == told("[" + before)
+
+
+def test_what_is_no_candidate_passes_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(text_of(folder / "json"))
+    content["allow"].append("AudioBuffer.getChannelData")
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps(content), encoding="utf-8")
+    assert check(folder, listed, "json") == 3
+    printed = capsys.readouterr()
+    assert "AudioBuffer.getChannelData: exposed, and no candidate" in printed.err
+    assert {row["upper"] for row in told(printed.out)} == {1.0}
+
+
+@pytest.mark.parametrize("output", ["junit", "sarif", "github", "csv", "table"])
+def test_every_output_tells_of_a_list_of_nothing(
+    output: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = tmp_path / "list.csv"
+    rows = "".join(f"{api},withheld,all\n" for api in SHOWN)
+    listed.write_text(f"api,outcome,reason\n{rows}", encoding="utf-8")
+    assert check(folder, listed, "csv", "--format", output) == 0
+    out = capsys.readouterr().out
+    if output in {"junit", "sarif", "table"}:
+        assert "no API of the decision" in out
+
+
+def test_options_of_other_checks_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in (["--horizon", "9"], ["--by", "day"], ["--new-users"], ["--since", "2026-01-01"]):
+        assert check(folder, folder / "json", "json", *more) == 2
+        assert more[0] in capsys.readouterr().err
+    decision, database = str(folder / "decision.json"), str(folder / "x.duckdb")
+    assert run(["check", decision, "--db", database, "--from", "json"]) == 2
+    assert run(["check", decision, "--db", database, "--list", "x"]) == 2
+    assert check(folder, folder / "json", "json", "--site", "example.com") == 2
+
+
+# --- exceptions ---
+
+
+def _spared(text: str) -> str:
+    """Add for each rule an exception for a site."""
+    calls = [line.partition("##")[2] for line in text.splitlines() if "##" in line]
+    return text + "".join(f"evil.example#@#{call}\n" for call in calls)
+
+
+def _with(text: str, change: Callable[[Any], None]) -> str:
+    content = json.loads(text)
+    change(content)
+    return json.dumps(content)
+
+
+def _jshelter(content: Any) -> None:
+    content["custom_levels"]["none"] = {"level_id": "none"}
+    content["domains"]["evil.example"] = {"level_id": "none"}
+
+
+def _duckduckgo(content: Any) -> None:
+    for feature in content.values():
+        feature["exceptions"].append({"domain": "evil.example"})
+
+
+def _firefox(text: str) -> str:
+    scope = [{"firstPartyDomain": "evil.example", "overrides": "-AllTargets"}]
+    value = json.dumps(json.dumps(scope))
+    return text + f'user_pref("privacy.fingerprintingProtection.granularOverrides", {value});\n'
+
+
+SPARED: list[tuple[str, Callable[[str], str]]] = [
+    ("ublock", lambda text: text + "evil.example#@#+js()\n"),
+    ("ublock", _spared),
+    ("ublock", lambda text: text.replace("*##", "~evil.example##").replace("*$", "-")),
+    ("adguard", lambda text: text + "evil.example#@%#//scriptlet()\n"),
+    ("jshelter", lambda text: _with(text, _jshelter)),
+    ("duckduckgo", lambda text: _with(text, _duckduckgo)),
+    ("firefox-userjs", _firefox),
+]
+
+
+@pytest.mark.parametrize(("form", "edit"), SPARED)
+def test_an_exception_for_one_site_is_no_list_for_all_sites(
+    form: str, edit: Callable[[str], str], folder: Path
+) -> None:
+    """Else a list that spares one site is said to hold everywhere."""
+    exporter = load_plugin(EXPORTERS, form)
+    text = text_of(folder / form)
+    everywhere = {control.name for control in exporter.read(text, None).controls}
+    assert everywhere
+    edited = edit(text)
+    on_evil, elsewhere, on_all = (
+        {control.name for control in exporter.read(edited, site).controls}
+        for site in ("evil.example", "other.example", None)
+    )
+    assert on_evil < everywhere
+    assert on_all <= on_evil
+    assert on_evil <= elsewhere <= everywhere
+
+
+VOID: list[tuple[str, Callable[[str], str]]] = [
+    ("ublock", lambda text: "!#if env_mobile\n" + text + "!#endif\n"),
+    ("adguard", lambda text: "!#if (adguard_app_ios)\n" + text + "!#endif\n"),
+    ("adguard", lambda text: text.replace("\n", "\n!+ PLATFORM(ios)\n")),
+    ("ublock", lambda text: text + "#@#+js()\n"),
+    ("firefox-policies", lambda text: text.replace("locked", "clear")),
+    ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
+    ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),
+    ("webextension", lambda text: text.replace("document_start", "document_idle")),
+    (
+        "webextension",
+        lambda text: text.replace('\\"run_at', '\\"exclude_globs\\": [\\"*\\"], \\"run_at'),
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "edit"), VOID)
+def test_a_list_that_was_made_void_hides_nothing(
+    form: str, edit: Callable[[str], str], folder: Path
+) -> None:
+    exporter = load_plugin(EXPORTERS, form)
+    text = text_of(folder / form)
+    edited = edit(text)
+    assert edited != text
+    whole, left = (exporter.read(each, None) for each in (text, edited))
+    hidden = [control for control in left.controls if control in exporter_own(form, folder)]
+    assert whole.controls
+    assert not hidden
+
+
+def exporter_own(form: str, folder: Path) -> list[Any]:
+    """Controls that the list itself sets: not those that are on without it."""
+    exporter = load_plugin(EXPORTERS, form)
+    own = exporter.read('{"policies": {}}' if "policies" in form else "", None).controls
+    decision = read_decision(folder / "decision.json")
+    chosen = exporter.export(decision, ExportOptions()).controls
+    return [control for control in chosen if control not in own]
+
+
+# --- hostile files ---
+
+LONG = 200_000
+HOSTILE = [
+    b"",
+    b"\x00\x01\xff\xfe" * 100,
+    b"[" * LONG,
+    b'{"allow": ' * 5_000,
+    b"null",
+    b'{"allow": [1], "block": {}}',
+    b'{"allow": ["\\u001b[31mred\\u0000"], "block": []}',
+    b"api,outcome,reason\n" + b"a," * LONG,
+    b"api,outcome,reason\n\x1b[2J,exposed,::error::x\n",
+    b"\n " * LONG + b"x",
+    b" " * LONG + b"x",
+    b"||a$" + b",permissions=a" * 20_000,
+    b"#%#//scriptlet(" + b"'\\" * LONG + b")",
+    b'user_pref("a", ' + b" " * LONG + b"x",
+    b"/* " * LONG,
+    b"permissions-policy" + b" " * LONG + b"x",
+    b"add_header Permissions-Policy a " + b" " * LONG + b"b",
+]
+
+
+@pytest.mark.parametrize("form", [*PLAIN, *PRODUCTS])
+def test_a_hostile_list_is_refused_or_hides_nothing_and_costs_nothing(
+    form: str, folder: Path
+) -> None:
+    """Else whoever sends a list stops the operator's computer, which took minutes a file."""
+    exporter, decision = load_plugin(EXPORTERS, form), read_decision(folder / "decision.json")
+    for content in HOSTILE:
+        began = time.process_time()
+        try:
+            text = content.decode("utf-8", "replace")
+            in_use = read_in_use(form, exporter, text, decision, None)
+        except InputError:
+            continue
+        assert time.process_time() - began < 5, content[:40]
+        if form not in {"brave", "firefox-policies", "firefox-userjs"}:  # protect by themselves
+            left = {api for each in in_use.left for api in each.most}
+            assert left == {*SHOWN} or in_use.strangers, content[:40]
+
+
+def test_a_hostile_list_reaches_no_terminal(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = tmp_path / "list"
+    for form, content in (("csv", HOSTILE[8]), ("json", HOSTILE[6]), ("ublock", HOSTILE[1])):
+        listed.write_bytes(content)
+        assert check(folder, listed, form) in {1, 2}
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        assert not {"\x1b", "\x00"} & {*printed.out, *printed.err}
