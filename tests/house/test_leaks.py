@@ -366,6 +366,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "serve": "test_no_answer_of_the_service_holds_a_plant",
+    "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         ("convert", "snapshot", "sample", "sketch key", "sketch make", "sketch merge"),
         "what it writes is as secret as the log or table that it reads; it tells numbers of users",
