@@ -339,13 +339,6 @@ def report_exposure(
         The set, and the APIs that cannot be hidden.
     support
         Number of values that users can have, declared beforehand; None when unknown.
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    UnknownNameError
-        An API that was never observed.
     """
     together = sorted({*apis, *given})
     question, told = sample.question, sample.told(together)
@@ -391,11 +384,6 @@ def limits_of(
 
     Those of declared values are for the owner, as others are not told all groups, and of users who
     count as they came.
-
-    Raises
-    ------
-    InputError
-        More values were seen than were declared.
     """
     question = sample.question
     if support is None or sample.audience is Audience.OTHERS or not question.sample.is_plain:
@@ -434,13 +422,7 @@ def _report_bounds(
 
 
 def _report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
-    """Every measure of entropy that others report, of a reported set and at least 2 users.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
-    """
+    """Every measure of entropy that others report, of a reported set and at least 2 users."""
     spectrum = sample.told(report.together).most
     shannon = [
         EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")

@@ -99,13 +99,6 @@ def reports_information(
     rng
         For the Monte Carlo estimate, where enumeration is out of reach.
 
-    Raises
-    ------
-    PolicyError
-        `prior` or `users` out of range.
-    UndecidableError
-        Too many values or reports for enumeration and for sampling.
-
     Notes
     -----
     "LDP metrics", Table 4.1. `I(X; P) = H(X) - n H(X_1 | P)`: the first sign in (D.20) is wrong.

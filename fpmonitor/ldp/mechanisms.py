@@ -114,13 +114,7 @@ class StochasticMatrix:
         return self.probabilities
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Report numbers for the values `codes`, both int64 of shape (users,).
-
-        Raises
-        ------
-        PolicyError
-            `codes`: not numbers of values.
-        """
+        """Report numbers for the values `codes`, both int64 of shape (users,)."""
         held = check_codes(codes, self.values)
         cumulative = np.cumsum(self.probabilities, axis=0)
         cumulative[-1] = 1

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`I(X; Y | P)`, nats: information of a report about its user, given the distribution.
 
-    Raises
-    ------
-    PolicyError
-        `prior`: of another number of values, or too close to the corners of the simplex.
-
     Notes
     -----
     "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
@@ -58,11 +53,6 @@ def _information_of_bits(true_support: float, false_support: float, prior: Diric
 
 def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`S_mu = H(X | Y, P) / H(X | P)`: share of a value's entropy that a report leaves, in [0, 1].
-
-    Raises
-    ------
-    PolicyError
-        As `report_information`.
 
     Notes
     -----
@@ -99,11 +89,6 @@ def asymptotic_utility(
     rng
         For the quasi Monte Carlo integral, which only mechanisms on five values or more need that
         are not square.
-
-    Raises
-    ------
-    PolicyError, UndecidableError
-        As `expected_log_determinant`; `prior`: of another number of values.
 
     Notes
     -----

@@ -296,11 +296,6 @@ def plan_api(
     rest
         Number of users besides those of the spectrum, whose values will be reported as one more
         value for the rest; all of them may be exposed.
-
-    Raises
-    ------
-    PolicyError
-        A number out of range.
     """
     check_threshold(k, population)
     check_share("accuracy", accuracy)
@@ -354,11 +349,6 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
         How many it can have. Up to 10, the best matrix of all is among the candidates.
     epsilon
         LDP level, nats, above 0.
-
-    Raises
-    ------
-    PolicyError
-        A number out of range.
 
     Notes
     -----

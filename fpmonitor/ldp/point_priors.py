@@ -71,11 +71,6 @@ class PointPrior:
 def average_privacy_of_points(mechanism: Mechanism, prior: PointPrior) -> float:
     """`S_mu = H(X | Y, P) / H(X | P)`, a share; 1 where the distribution tells the value.
 
-    Raises
-    ------
-    PolicyError
-        `prior`: of another number of values.
-
     Notes
     -----
     "LDP metrics", Definition 4.1 for any prior (Remark 4.4), a finite sum.

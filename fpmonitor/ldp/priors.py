@@ -172,13 +172,7 @@ def truthful_utility_floor(values: int) -> float:
 
 
 def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
-    """Return the prior with the given parameters, Jeffreys' if there are none.
-
-    Raises
-    ------
-    PolicyError
-        `prior`: not one parameter per value.
-    """
+    """Return the prior with the given parameters, Jeffreys' if there are none."""
     if alpha is None:
         return DirichletPrior.jeffreys(values)
     prior = DirichletPrior(tuple(alpha))

@@ -53,11 +53,6 @@ def sample_information(
         Of the mechanism, reports of equal likelihood ratios merged.
     rng
         Draws distributions and reports.
-
-    Raises
-    ------
-    UndecidableError
-        The posterior is too far from normal.
     """
     distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
     classes = classes_of_values(mechanism)

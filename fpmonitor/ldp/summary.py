@@ -118,11 +118,6 @@ def metrics_of(
 ) -> Metrics:
     """Return all metrics of a mechanism; those for a number of users if `users` is given.
 
-    Raises
-    ------
-    PolicyError, UndecidableError
-        As the metrics one by one; those for a number of users are None instead, with the reason.
-
     Notes
     -----
     "LDP metrics", Theorem 6.7(2) and Corollary 6.8: the reports tell about `(d - 1) log(n) / 2`
@@ -168,11 +163,6 @@ def metrics_of_points(
 
     Finitely many distributions are told apart with certainty in the end, at no rate of digits: the
     asymptotic and the digit utility are infinite, and there is no participation.
-
-    Raises
-    ------
-    PolicyError
-        As `average_privacy_of_points`; the utilities are None where they cannot be enumerated.
     """
     distribution = tally = None
     obstacle = ""

@@ -100,13 +100,7 @@ def _number(fields: QueryParams | FormData, name: str, usual: float) -> float:
 
 
 def column_map_of(form: FormData | Mapping[str, str]) -> ColumnMap:
-    """Read what a form says of the members of the logs, and of who a row is.
-
-    Raises
-    ------
-    InputError
-        As of `ColumnMap`.
-    """
+    """Read what a form says of the members of the logs, and of who a row is."""
     columns: dict[str, str] = {}
     ignore: set[str] = set()
     apis: dict[str, str] = {}

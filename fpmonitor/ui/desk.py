@@ -231,13 +231,7 @@ class Desk:
         return decision
 
     def decision(self) -> Decision | None:
-        """Return the decision beside the database; null where there is none.
-
-        Raises
-        ------
-        InputError
-            The file is no decision, or contradicts itself.
-        """
+        """Return the decision beside the database; null where there is none."""
         return read_decision(self.decision_file) if self.decision_file.exists() else None
 
     def lists(self, decision: Decision) -> list[Listed]:
