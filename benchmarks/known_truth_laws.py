@@ -90,7 +90,7 @@ class Law:
 def law_of(table: str, names: Sequence[str], frame: pl.DataFrame, persons: str = "") -> Law:
     """The law of some columns of a table; `persons` names the column with the number of rows."""
     rows = pl.col(persons).sum() if persons else pl.len()
-    groups = frame.group_by(names).agg(rows.cast(pl.Int64).alias("rows of a value"))
+    groups = frame.group_by(names).agg(rows.cast(pl.Int64).alias("rows of a value")).sort(names)
     counts = groups["rows of a value"].to_numpy()
     codes = np.stack([groups[name].rank("dense").fill_null(0) for name in names], axis=1)
     return Law(

@@ -22,8 +22,10 @@ DRAWN = {"names": ("name, sex, year", 100_000), "places": ("name, state", 1_000_
 COUNTS = ("asked", "answered", "misses_above", "misses_below", "below_by_a_fifth")
 METHODS = (
     *("fpmonitor", "plug-in", "entropy, n / 2^H", "Good-Turing", "Chao", "Pitman-Yor"),
-    "copula average",
+    *("copula average", "fpmonitor --forecast"),
 )
+
+ESTIMATES = METHODS[1:-1]  # that answer every question
 
 
 def percent(share: float | None) -> str:
@@ -106,7 +108,7 @@ def blocks(scores: list[dict[str, Any]]) -> str:
 
 
 def said(entry: dict[str, Any], method: str) -> str:
-    lower, estimate, upper = entry["said"][method]
+    lower, estimate, upper = entry["said"].get(method, (None, None, None))
     if method == OURS:
         return f"{percent(lower)} to {percent(upper)}"
     return percent(estimate if estimate is not None else upper)
@@ -159,7 +161,7 @@ def figure(lines: list[dict[str, Any]], law: str, users: int) -> str:
     limits = [entry["said"][OURS] for entry in kept]
     chart.band("fpmonitor, limits", x, [each[0] for each in limits], [each[2] for each in limits])
     for method in METHODS[1:]:
-        ys = [entry["said"][method][1] for entry in kept]
+        ys = [entry["said"].get(method, [None] * 3)[1] for entry in kept]
         if None not in ys:
             chart.lines(method, x, ys, dashed=True)
     return chart.text()
@@ -189,7 +191,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
     for part, each in scores.items():
         found[f"{part}_verdicts"] = verdicts(each)
         found[f"{part}_blocks"] = blocks(each)
-    for method in METHODS[1:]:
+    for method in ESTIMATES:
         at_5 = added(everything, method)["budgets"]["0.05"]
         name = method.split(",")[0].replace("-", "_").replace(" ", "_").lower()
         found[f"{name}_wrong"] = f"{at_5['wrong_allows'] / at_5['unsafe']:.0%}".replace("%", " %")

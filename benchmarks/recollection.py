@@ -528,8 +528,8 @@ def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -
     """Print predicted and measured exposures: of each candidate, and of all."""
     exporter = load_plugin(EXPORTERS, product)
     chosen = exporter.export(decision, ExportOptions()).controls
-    left = left_readable(CANDIDATES, chosen, exporter.absent, decision.means)
-    unchanged = left_unchanged(CANDIDATES, chosen, exporter.absent, decision.means)
+    left = left_readable(CANDIDATES, chosen, exporter.product, decision.means)
+    unchanged = left_unchanged(CANDIDATES, chosen, exporter.product, decision.means)
     sets = [*((api,) for api in CANDIDATES), CANDIDATES]
     predicted, lowest = (
         preview_sets(

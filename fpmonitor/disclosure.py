@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
+HIDE_BELOW = 10
+
+
+def told_from(k: int) -> int:
+    """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
+
+    How few users are recognised in an answer does not depend on how large safe groups are to be: a
+    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000.
+    """
+    return min(k, HIDE_BELOW)
+
+
 class Audience(Enum):
     """Whom an answer is for: the owner of the data, or others, to whom it is handed on."""
 
@@ -29,7 +41,7 @@ class Audience(Enum):
 
 def is_publishable(count: int, k: int, audience: Audience = Audience.OWNER) -> bool:
     """Whether a count of users may leave: at least k, or to the owner also nobody."""
-    return count >= k or (count == 0 and audience is Audience.OWNER)
+    return count >= told_from(k) or (count == 0 and audience is Audience.OWNER)
 
 
 def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -> int | None:
@@ -39,7 +51,7 @@ def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -
 
 def smallest_told_group(k: int, audience: Audience = Audience.OWNER) -> int:
     """Users of the smallest group whose size may be inferred; smaller ones count as that."""
-    return 1 if audience is Audience.OWNER else max(k - 1, 1)
+    return 1 if audience is Audience.OWNER else max(told_from(k) - 1, 1)
 
 
 def publishable_total(
@@ -61,6 +73,7 @@ def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OW
     """
     if audience is Audience.OWNER:
         return None
+    k = told_from(k)
     told = [part for part in parts if part >= k]
     if len(told) in {0, len(parts)} or sum(parts) - sum(told) >= k:
         return None
@@ -106,10 +119,10 @@ def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> Non
     UndecidableError
         There are so few.
     """
-    if users < k and audience is Audience.OTHERS:
+    if users < told_from(k) and audience is Audience.OTHERS:
         raise UndecidableError(
-            f"fewer than {k} users: nothing is told of them",
-            hint="ingest more logs, widen the window, or lower k",
+            f"fewer than {told_from(k)} users: nothing is told of them",
+            hint="ingest more logs, or widen the window",
         )
 
 
@@ -145,6 +158,7 @@ def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpe
     for lower limits none, those users being in the largest group. Where that has too few to spare,
     nothing is told but the number of users.
     """
+    k = told_from(k)
     hidden = spectrum.users_below(k)
     if audience is Audience.OWNER or hidden >= k:
         return ToldSpectra(spectrum, spectrum, suppressed=False)
@@ -171,6 +185,7 @@ def publishable_groups(spectrum: CountSpectrum, k: int) -> list[tuple[int, int, 
     Groups of fewer than k users are pooled until each pool has k users. Where all of them together
     have fewer, the same is told for 0, 1, ..., k - 1 such users, as by `told_spectra`.
     """
+    k = told_from(k)
     groups, hidden = spectrum.groups(), spectrum.users_below(k)
     if hidden < k:
         largest, _, users = groups[-1]
@@ -200,4 +215,4 @@ def may_name(users: int, k: int, audience: Audience) -> bool:
     A name comes from a log, where a client may have put anything; that of a known API tells at
     least that somebody has it.
     """
-    return audience is Audience.OWNER or users >= k
+    return audience is Audience.OWNER or users >= told_from(k)

@@ -41,13 +41,7 @@ class ArrowStream:
 
 
 def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConnection:
-    """Open a database file, or `:memory:`, with settings of DuckDB.
-
-    Raises
-    ------
-    duckdb.Error
-        It cannot be opened.
-    """
+    """Open a database file, or `:memory:`, with settings of DuckDB."""
     return _quiet(duckdb.connect(database, config={**SETTINGS, **settings}))
 
 
@@ -120,13 +114,7 @@ def interrupt_and_close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def load_httpfs(connection: duckdb.DuckDBPyConnection) -> None:
-    """Load DuckDB's extension `httpfs` from its package, or as it is installed; no download.
-
-    Raises
-    ------
-    duckdb.Error
-        It is not there for this version of DuckDB.
-    """
+    """Load DuckDB's extension `httpfs` from its package, or as it is installed; no download."""
     version = f"v{duckdb.__version__}"
     with suppress(ModuleNotFoundError):
         extensions = resources.files(_HTTPFS_PACKAGE) / "extensions"

@@ -72,13 +72,7 @@ class Question:
         check_threshold(self.k, max(self.k, 2) if self.population is None else self.population)
 
     def among(self, users: int) -> Self:
-        """Return the same question, of a population as large as `users` where none is named.
-
-        Raises
-        ------
-        PolicyError
-            Fewer users than `k`.
-        """
+        """Return the same question, of a population as large as `users` where none is named."""
         return self if self.population is not None else replace(self, population=users)
 
     @property
@@ -96,15 +90,7 @@ class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_strata(path: Path) -> Strata:
-    """Read known shares of strata from a TOML file: docs/sample.md.
-
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, or with members that shares do not have.
-    PolicyError
-        A share is out of its range, or none within their limits add up to 1.
-    """
+    """Read known shares of strata from a TOML file: docs/sample.md."""
     hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2 or [0.18, 0.22]'
     content = typed(read_toml(path, "shares", hint=hint), _SharesFile, f"shares: {path}", hint=hint)
     return Strata(by=content.by, shares=content.shares, left_out=content.left_out)

@@ -207,15 +207,7 @@ def untyped(content: Any) -> Any:
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON without the words NaN and Infinity, and without halves of characters.
-
-    Raises
-    ------
-    ValueError
-        It is not JSON, or holds a lone surrogate, which could be written nowhere.
-    RecursionError
-        It is nested too deeply.
-    """
+    """Parse JSON without the words NaN and Infinity, and without halves of characters."""
     content = json.loads(text, parse_constant=_refuse_constant)
     if "\\ud" in text or "\\uD" in text:
         json.dumps(content, ensure_ascii=False).encode()

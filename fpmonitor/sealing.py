@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def make_key_file(path: Path) -> None:
-    """Write a new secret key, X25519 as `age-keygen` makes it, for the owner's eyes alone.
-
-    Raises
-    ------
-    InputError
-        The file already exists, or cannot be written.
-    """
+    """Write a new secret key, X25519 as `age-keygen` makes it, for the owner's eyes alone."""
     make_secret_file(path, str(_age().x25519.Identity.generate()))
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -50,8 +51,20 @@ def _log_level() -> Iterator[None]:
     logging.getLogger().setLevel(before)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--push", action="store_true", help="what `.ci/run` tries on each push; all else: --whole"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that wait for browsers and Spark: they take longest. Small ones end."""
+    if config.option.push:
+        left_out = _left_out_of_a_push(items)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+        for test in {getattr(item, "obj", None) for item in items}:
+            _try_few_examples(test)
     waiting = {
         item.path
         for item in items
@@ -59,6 +72,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     size = {path: path.stat().st_size for path in {item.path for item in items}}
     items.sort(key=lambda item: (item.path not in waiting, -size[item.path], item.path))
+
+
+def _left_out_of_a_push(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Tests marked long or spark, and the cases of one between its first and its last.
+
+    A case costs a quarter of a second on average, and there were 4,774 of 2,007 tests.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for all_of_one in cases.values():
+        for item in all_of_one:
+            names = {mark.name for mark in item.iter_markers()}
+            is_between = item not in (all_of_one[0], all_of_one[-1]) and "each" not in names
+            if is_between or not names.isdisjoint({"long", "spark"}):
+                left_out.add(item)
+    return left_out
+
+
+def _try_few_examples(test: Any) -> None:
+    """Let Hypothesis try a fifth of its examples, and the same ones each time."""
+    if (asked := getattr(test, "_hypothesis_internal_use_settings", None)) is not None:
+        few = max(asked.max_examples // 5, 5)
+        fewer = settings(asked, max_examples=few, derandomize=True, database=None)
+        test._hypothesis_internal_use_settings = fewer
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,10 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.store import Store, read_counts
+from tests.patience import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from fpmonitor.private.study import CollectionRequest, Role
 
@@ -75,14 +75,6 @@ def free_ports() -> int:
     pytest.fail("no three ports in a row are free")
 
 
-def wait_for(happened: Callable[[], bool]) -> None:
-    for _ in range(800):
-        if happened():
-            return
-        time.sleep(0.025)
-    pytest.fail("it did not happen within twenty seconds")
-
-
 class Serving:
     """`private serve FOLDER` as a process, until it is stopped."""
 
@@ -100,7 +92,7 @@ class Serving:
         command = [sys.executable, "-P", "-m", "fpmonitor", "private", "serve", str(self._folder)]
         with self.log.open("w") as lines:
             self._process = subprocess.Popen(command, stderr=lines)
-        wait_for(self._is_listening)
+        wait(self._is_listening)
 
     def _is_listening(self) -> bool:
         assert self._process.poll() is None, self.log.read_text()

@@ -70,11 +70,6 @@ def list_apis(
         Anonymity threshold; counts of fewer users are not shown.
     show_counts_below_k
         Show them all the same, to the owner.
-
-    Raises
-    ------
-    PolicyError
-        Such counts are wanted for others.
     """
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
     population = population.without_few(k)

@@ -89,13 +89,6 @@ def report_automation(
         Anonymity threshold; counts of fewer users are not shown.
     show_counts_below_k
         Show them all the same, to the owner.
-
-    Raises
-    ------
-    InputError
-        Only digests of values are kept; an empty set.
-    PolicyError
-        Counts below k are wanted for others.
     """
     check_values(population.snapshot, "automation")
     audience = population.audience

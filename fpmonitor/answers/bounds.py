@@ -65,11 +65,6 @@ def compare_bounds(
         What is asked; its population is named.
     support
         Number of values that users can have, declared beforehand; None when unknown.
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
     """
     bounds = [NamedBound(bound="certificate", concerns=STATISTICAL, interval=certified)]
     for name, concerns, theorem in (
@@ -93,11 +88,6 @@ def told_interval(
     """Limits of a theorem: the upper one of the most and the lower one of the least exposing case.
 
     Both hold, because all limits grow with the exposure.
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
     """
 
     def limits(spectrum: CountSpectrum) -> Interval:

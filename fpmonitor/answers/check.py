@@ -316,11 +316,6 @@ def report_check(
         Which of the checks it is that share the decision's delta; None for a check alone.
     beside
         Test the `other_sets` as well.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The current data lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()

@@ -70,13 +70,6 @@ def exposure(
     delta
         Tolerated probability that a limit fails, in (0, 1).
 
-    Raises
-    ------
-    InputError
-        The counts are not whole numbers of at least 0, or are all 0.
-    PolicyError
-        A number of the question is out of its range, or there are fewer than two users.
-
     Examples
     --------
     >>> found = exposure([400, 250, 90, 3, 1, 1], k=10, population=745)

@@ -100,13 +100,6 @@ def report_curve(
         The set.
     show_counts_below_k
         Show all thresholds, to the owner.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        A number out of range, counts below k for others, an API never observed, fewer than k users.
-    InputError
-        No API is named; the band has no limits for the sample.
     """
     [wanted] = sorted_sets([population.named(apis)])
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)

@@ -71,11 +71,6 @@ def report_demand(
         What is asked of them.
     demands
         The sets.
-
-    Raises
-    ------
-    PolicyError, UndecidableError
-        A number out of range, fewer than k users.
     """
     known = () if population is None else population.askable_apis(question)
     means = {} if population is None else population.means

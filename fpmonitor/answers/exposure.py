@@ -13,7 +13,13 @@ from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
 from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
+from fpmonitor.estimate.bounds import (
+    Interval,
+    theorem5,
+    theorem6_floor,
+    theorem8,
+    users_for_gamma,
+)
 from fpmonitor.estimate.declared import PART, declared_limits
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -108,6 +114,8 @@ class ExposureReport(Result):
         promise, and the exposure within the cohorts of the given APIs.
     forecast
         What a model expects, where asked for; no promise.
+    users_for_gamma
+        Users that are enough for all shares to be known to within the wanted distance.
     suppressed
         Whether fewer than k users are exposed, and others are not told how many: `values`,
         estimates and entropies are then those of k - 1 users (see `disclosure.told_spectra`).
@@ -143,6 +151,7 @@ class ExposureReport(Result):
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
+    users_for_gamma: int | None = None
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
     masked: tuple[str, ...] = ()
@@ -190,6 +199,8 @@ class ExposureReport(Result):
             details["support"] = self.bounds.support
             details["bounds"] = [bound.to_json() for bound in self.bounds.bounds]
             details["theorem6_floor"] = self.bounds.theorem6_floor
+        if self.users_for_gamma is not None:
+            details["users_for_gamma"] = self.users_for_gamma
         if self.entropies:
             details["entropies"] = [asdict(line) for line in self.entropies]
         if self.trust:
@@ -219,6 +230,7 @@ def report_exposures(
     trust: Knowledge | None = None,
     entropies: bool = False,
     forecast: bool = False,
+    gamma: float | None = None,
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
@@ -244,6 +256,9 @@ def report_exposures(
         Every measure and estimator of the entropy.
     forecast
         What a model expects, if it passes a test on the users.
+    gamma
+        Tell how many users are enough for all shares of a set to be within this of their
+        probabilities.
 
     Raises
     ------
@@ -274,6 +289,9 @@ def report_exposures(
             report = replace(report, realised=_report_realised(sample, report))
         if bounds:
             report = replace(report, bounds=_report_bounds(sample, report, support=support))
+        if gamma is not None:
+            needed = users_for_gamma(gamma, delta=question.delta, support=support)
+            report = replace(report, users_for_gamma=needed)
         if entropies:
             report = replace(report, entropies=_report_entropies(sample, report))
         if forecast:
@@ -321,13 +339,6 @@ def report_exposure(
         The set, and the APIs that cannot be hidden.
     support
         Number of values that users can have, declared beforehand; None when unknown.
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    UnknownNameError
-        An API that was never observed.
     """
     together = sorted({*apis, *given})
     question, told = sample.question, sample.told(together)
@@ -373,11 +384,6 @@ def limits_of(
 
     Those of declared values are for the owner, as others are not told all groups, and of users who
     count as they came.
-
-    Raises
-    ------
-    InputError
-        More values were seen than were declared.
     """
     question = sample.question
     if support is None or sample.audience is Audience.OTHERS or not question.sample.is_plain:
@@ -416,13 +422,7 @@ def _report_bounds(
 
 
 def _report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
-    """Every measure of entropy that others report, of a reported set and at least 2 users.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
-    """
+    """Every measure of entropy that others report, of a reported set and at least 2 users."""
     spectrum = sample.told(report.together).most
     shannon = [
         EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")

@@ -114,11 +114,6 @@ def gather_findings(
         The users by week; None where they are not known.
     progress
         Called with what is being measured.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The data of now lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates

@@ -29,11 +29,6 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
         The decision.
     in_use
         What the list leaves.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The current data lack a candidate, or hold too few users.
     """
     asked, decision = decision, called_as(decision, population)
 

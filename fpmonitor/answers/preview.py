@@ -28,11 +28,6 @@ def preview_sets(
         Its policy is the question.
     sets
         Subsets of its candidates; the empty set exposes nobody.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The data of now lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
     wanted = [sorted(population.named(apis)) for apis in sets]

@@ -32,11 +32,6 @@ def register_questions(database: Database, questions: Iterable[AskedQuestion]) -
 
     They have half of delta, evenly, at every look; see `decide.questions.level_of`. A question that
     is registered already adds nothing.
-
-    Raises
-    ------
-    StoreError
-        One is new, but users have been stored.
     """
     store.register(database, map(untyped, questions))
 

@@ -202,11 +202,6 @@ def report_scripts(
         What scripts read, and what they read in an earlier crawl.
     listed
         Host -> categories of another list, for hosts that fingerprint.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The data of now lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
     policy, means = decision.policy, population.means

@@ -21,11 +21,6 @@ def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[s
     """Return the commonest value of each API that at least k users share; of others none.
 
     Values that are kept as digests are none, and neither are errors and `undefined`.
-
-    Raises
-    ------
-    InputError
-        The database keeps only digests of values.
     """
     snapshot = population.snapshot
     check_values(snapshot, "the commonest value")

@@ -92,11 +92,6 @@ def shares_of_users(population: Population, by: str, *, k: int, delta: float = 0
     delta
         Probability that any limit of a share fails, where the users are a sample; 0 for shares as
         they were counted. Clopper and Pearson (1934), at an even part for each stratum that occurs.
-
-    Raises
-    ------
-    UnknownNameError, InputError, UndecidableError
-        As of `Population.kinds`; or fewer than two strata have k users.
     """
     users = population.without_few(k)
     strata = shares_of_counts(_counted(users, by, told_brave=True), by, k, delta)

@@ -136,11 +136,6 @@ def facts_of(
         The decision.
     listed
         Questions that their database lists; none where no database holds them.
-
-    Raises
-    ------
-    UnknownNameError
-        An API that the users lack.
     """
     k, candidates = decision.policy.k, decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
@@ -306,13 +301,6 @@ def count_spectra(
         Do not pool groups of fewer than k users; for the owner of the data only.
     counters
         As of `Facts`.
-
-    Raises
-    ------
-    InputError
-        They are other users.
-    PolicyError
-        Exact groups are wanted for others.
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)

@@ -54,11 +54,6 @@ def trade_offs(
         Whose vectors are meant.
     practice
         What is shown today, named by the user: it comes first.
-
-    Raises
-    ------
-    UndecidableError, UnknownNameError
-        Fewer than k users, or an API that was never observed.
     """
     k, population_size = decision.policy.k, decision.policy.population
     asked = population.asked(question_of(decision), decision.policy.candidates)

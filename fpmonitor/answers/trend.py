@@ -414,11 +414,6 @@ def compare_windows(
         Anonymity threshold, users.
     false_alarms
         Tolerated probability of any alarm, when both windows come from one law.
-
-    Raises
-    ------
-    UnknownNameError
-        An API that was never observed.
     """
     first, second = (
         _read_users(windows, seen, k=k, sets=(), apis=apis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fpmonitor.cli.settings import Settings
+from fpmonitor.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +38,9 @@ _WORDS_BY_NAME = {
     "name": "NAME",
     "paths": "LOG",
 }
+_HELP = frozenset(("-h", "--help"))
+_TELL_WITHOUT_DB = frozenset(("compare",))
+_TELL_NOTHING = frozenset(("ingest", "convert", "db", "keys", "serve", "audit queries"))
 _ANYWHERE = re.MULTILINE | re.DOTALL
 
 
@@ -79,6 +84,7 @@ def _source(module: str) -> str:
 
 PANELS: Mapping[str, tuple[Entry, ...]] = {
     "Start": (
+        Entry("ui", "fpmonitor.cli.ui:ui"),
         Entry("quickstart", "fpmonitor.cli.start:quickstart"),
         Entry("ingest", "fpmonitor.cli.data:ingest"),
         Entry("apis", "fpmonitor.cli.data:apis"),
@@ -206,9 +212,36 @@ class LazyCommand(TyperCommand):
         """Parse the arguments of the command, with the defaults of the settings file."""
         command = self.load()
         settings = None if parent is None else parent.find_object(Settings)
+        self._refuse_uncounted(command, args, settings)
         if settings is not None:
             extra["default_map"] = settings.defaults(command, self.path)
         return command.make_context(info_name, args, parent, **extra)
+
+    def _refuse_uncounted(self, command: Any, args: list[str], settings: Settings | None) -> None:
+        """Refuse exact figures to a named reader for whom they would not be counted.
+
+        Raises
+        ------
+        RefusedError
+            A reader is named for all commands, and this one opens a database and counts nothing.
+        """
+        shared = None if settings is None else settings.shared.get("reader")
+        reader = os.environ.get("FPMONITOR_READER") or shared
+        path = self.path
+        while isinstance(command, TyperGroup):
+            name = next((word for word in args if word in command.commands), None)
+            if name is None:
+                return
+            command, path = command.commands[name], (*path, name)
+        said = " ".join(path)
+        names = {parameter.name for parameter in command.params}
+        tells = "db" in names or said in _TELL_WITHOUT_DB
+        counts = "reader" in names or said in _TELL_NOTHING or path[0] in _TELL_NOTHING
+        if reader and tells and not counts and not _HELP.intersection(args):
+            raise RefusedError(
+                f"{said}: the exact figures of this command are not counted for {reader}",
+                hint="unset FPMONITOR_READER, or `reader` in the settings, to ask as the owner",
+            )
 
 
 def name_values(command: Any) -> Any:

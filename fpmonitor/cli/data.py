@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,7 +27,6 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.plan import plan_logs, write_map
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
@@ -36,6 +35,7 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
 from fpmonitor.logs.finding import log_files
+from fpmonitor.planning import logs_and_map, plan_logs, write_map
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from fpmonitor.store.batches import BatchReport
 
 _NOTED_NAMES = 8
+NULLS_ARE_VALUES = (
+    "nulls count as values, as when its beginning was stored; `fpmonitor db forget --batch` and "
+    "a new ingest take them for absent"
+)
 _NOTED_LOGS = 4
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
@@ -65,11 +69,11 @@ NAMES = Annotated[
 
 
 PLAN = Annotated[
-    Path | None,
+    bool,
     typer.Option(
         "--plan",
-        help="Store nothing: list what each member is, and write the column map that says so.",
-        metavar="MAP.toml",
+        help="Store nothing: list what each member is, and write the column map that says so, to "
+        "an argument that ends in .toml, or else beside you under the name of the log.",
     ),
 ]
 
@@ -116,6 +120,15 @@ class Reading:
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
     ] = None
+    elements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--elements",
+            help="A column of lists, such as fonts, each element of which is an API; repeat for "
+            "further ones.",
+            metavar="COLUMN",
+        ),
+    ] = None
     null: Annotated[
         list[str] | None,
         typer.Option(
@@ -141,6 +154,7 @@ class Reading:
             columns={**column_map.columns, **named},
             apis={**column_map.apis, **assigned(self.names or ())},
             ignore=column_map.ignore | set(self.ignore or ()),
+            elements=column_map.elements | set(self.elements or ()),
             flatten=column_map.flatten and self.flatten,
             absent=column_map.absent | set(self.null or ()),
             visitor=column_map.visitor or self.visitor,
@@ -166,7 +180,7 @@ def ingest(
     paths: LOGS,
     db: DB = DEFAULT_DB,
     reading: Storing,
-    plan: PLAN = None,
+    plan: PLAN = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -187,26 +201,26 @@ def ingest(
 ) -> int:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
-    if plan is not None:
+    if plan:
         if INVOCATION.get().audience is Audience.OTHERS:
             raise PolicyError("a plan", "is for the owner of the data only")
-        told = plan_logs(
-            paths, column_map, collector=reading.collector, allow_network=allow_network
-        )
-        write_map(plan, told, column_map)
+        logs, target = logs_and_map(paths)
+        told = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
+        write_map(target, told, column_map)
         shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
-        note(f"nothing was stored; `fpmonitor ingest --columns {plan}` reads so", quiet=quiet)
+        reads_so = f"fpmonitor ingest --columns {quote(str(target))} {' '.join(map(quote, logs))}"
+        note(f"nothing was stored; `{reads_so}` reads so", quiet=quiet)
         return 0
     questions = [read_policy(path) for path in register or ()]
     with ExitStack() as opened:
         # A pipe is read to its end before the database is opened, which is nobody else's then.
-        logs = opened.enter_context(log_files(paths, allow_network=allow_network))
+        found = opened.enter_context(log_files(paths, allow_network=allow_network))
         monitor = opened.enter_context(open_monitor(db, create=True))
         progress = opened.enter_context(progress_line(quiet))
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)
         reports = monitor.ingest(
-            logs,
+            found,
             collector=reading.collector,
             column_map=column_map,
             digest_values=reading.digest_values,
@@ -220,6 +234,8 @@ def ingest(
     for report in reports:
         for text in who_counts(report):
             note(text, quiet=quiet)
+        if report.nulls_are_values and column_map.null != "value":
+            note(f"{report.source}: {NULLS_ARE_VALUES}", quiet=quiet)
         for source, visits in report.corrects.items():
             note(f"{report.source} corrects {visits:,} visits of {source}", quiet=quiet)
     if after != before and monitor.audience is Audience.OWNER:

@@ -11,14 +11,21 @@ import typer
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.deployed import text_of
-from fpmonitor.cli.lists import BY_INFORMATION, DECISION, REPLACE_PROTECTION, SITE, TARGETS
+from fpmonitor.cli.lists import (
+    ALLOW_BREAKAGE,
+    BY_INFORMATION,
+    DECISION,
+    REPLACE_PROTECTION,
+    SITE,
+    TARGETS,
+)
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.export.controls import Control, effect_of
+from fpmonitor.export.controls import Control, Product, effect_of
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions, ParsedList
@@ -42,6 +49,7 @@ def preview(
     table: TARGETS = "153",
     by_information: BY_INFORMATION = False,
     replace_protection: REPLACE_PROTECTION = False,
+    allow_breakage: ALLOW_BREAKAGE = False,
     users: Users,
     shown: Shown,
 ) -> None:
@@ -52,6 +60,7 @@ def preview(
         targets=table,
         by_information=by_information,
         replace_protection=replace_protection,
+        allow_breakage=allow_breakage,
     )
     chosen = exporter.export(decided, options).controls
     states = _states(decided, exporter, options, chosen)
@@ -76,14 +85,14 @@ def plan(
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     controls = exporter.controls(options)
-    found = cheapest_plan(decided, controls, exporter.absent)
-    best = found or plan_of(decided, controls, exporter.absent)
+    found = cheapest_plan(decided, controls, exporter.product)
+    best = found or plan_of(decided, controls, exporter.product)
+    if found is not None and write is not None:
+        emit(exporter.export_plan(decided, found.controls, options).text, write)
     shown.show(decisions.plan(best))
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
         return EXIT_VIOLATED if best.verdict == "block" else EXIT_UNDECIDED
-    if write is not None:
-        emit(exporter.export_plan(decided, found.controls, options).text, write)
     return 0
 
 
@@ -116,7 +125,7 @@ def import_list(
     reading = exporter.read(text_of(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
-    document = _effects(reading, exporter.absent)
+    document = _effects(reading, exporter.product)
     if decision is not None:
         document |= _judged(read_decision(decision), exporter, reading, site, db)
     shown.show(decisions.imported(document))
@@ -145,8 +154,8 @@ def _states(
     states: dict[str, tuple[Sequence[str], Sequence[str]]] = {"before": (candidates, candidates)}
     for state, controls in (("after", chosen), ("best", exporter.controls(options))):
         states[state] = (
-            left_readable(candidates, controls, exporter.absent, means),
-            left_unchanged(candidates, controls, exporter.absent, means),
+            left_readable(candidates, controls, exporter.product, means),
+            left_unchanged(candidates, controls, exporter.product, means),
         )
     return states
 
@@ -175,13 +184,13 @@ def _exposures(
     ]
 
 
-def _effects(reading: ParsedList, absent: frozenset[str]) -> dict[str, Any]:
+def _effects(reading: ParsedList, product: Product) -> dict[str, Any]:
     known = {api for control in reading.controls for api in control.effects}
     return {
         "controls": [control.name for control in reading.controls],
         "problems": list(reading.problems),
         "apis": [
-            {"api": api, "effect": effect_of(api, reading.controls, absent)}
+            {"api": api, "effect": effect_of(api, reading.controls, product)}
             for api in sorted(known)
         ],
     }
@@ -195,7 +204,7 @@ def _judged(
     db: Path | None,
 ) -> dict[str, Any]:
     left = left_readable(
-        decision.policy.candidates, reading.controls, exporter.absent, decision.means
+        decision.policy.candidates, reading.controls, exporter.product, decision.means
     )
     verdict, because = decision.verdict(left)
     judged: dict[str, Any] = {"left": list(left), "verdict": verdict, "because": list(because)}

@@ -13,14 +13,13 @@ from fpmonitor.cli.options import DELTA, QUIET, Exposure
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
-from fpmonitor.ldp.matrix_file import read_matrix
-from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix, UnaryEncoding
+from fpmonitor.ldp.matrix_file import read_matrix, read_points
+from fpmonitor.ldp.mechanisms import LocalHash, RandomisedResponse, StochasticMatrix, UnaryEncoding
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
     compare,
-    local_hash,
     most_telling,
     needs_no_answers,
     participations_of,
@@ -29,13 +28,16 @@ from fpmonitor.ldp.planner import (
 )
 from fpmonitor.ldp.priors import prior_of
 from fpmonitor.ldp.reports import estimate_values, read_reports
-from fpmonitor.ldp.summary import metrics_of
+from fpmonitor.ldp.summary import metrics_of, metrics_of_points
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.ldp.mechanisms import Mechanism
+    from fpmonitor.ldp.planner import ComparedMechanism
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(no_args_is_help=True)
@@ -63,7 +65,15 @@ def metrics(
             "--hash-range", help="Number of hash values of lh.", show_default="e^epsilon + 1"
         ),
     ] = None,
-    prior: PRIOR = "jeffreys",
+    prior: Annotated[
+        str,
+        typer.Option(
+            "--prior",
+            help="Prior of the distribution: jeffreys, dirichlet:A,B,..., or a CSV file with a "
+            "line for each possible distribution: its weight, and the probability of each value.",
+            metavar="jeffreys|dirichlet:A,B,...|FILE.csv",
+        ),
+    ] = "jeffreys",
     users: Annotated[
         int | None, typer.Option("--users", help="Add the utilities for this number of users.")
     ] = None,
@@ -73,9 +83,12 @@ def metrics(
 ) -> None:
     """Show the privacy and the utility of a mechanism, in nats and shares."""
     made = _mechanism(mechanism, values, epsilon, hash_range)
-    found = metrics_of(
-        made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
-    )
+    if prior.endswith(".csv"):
+        found = metrics_of_points(made, read_points(Path(prior)), users=users)
+    else:
+        found = metrics_of(
+            made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
+        )
     _tell_errors(found, quiet=quiet)
     shown.show(store.metrics(found.to_json()))
 
@@ -142,7 +155,7 @@ def _mechanism(
     if epsilon is None:
         raise PolicyError("epsilon", f"--mechanism {name} needs an LDP level")
     if name == "lh":
-        return local_hash(values, epsilon, hash_range)
+        return LocalHash(values, epsilon, hash_range or 0)
     return PROTOCOLS[name](values, epsilon)
 
 
@@ -212,16 +225,44 @@ def compare_mechanisms(
     if plot is not None:
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
         emit(of_trade_offs(curves, values).file, plot)
+    _warn_of_levels(rows)
     listed = [asdict(row) for row in rows]
     title = f"{values} values, {users:,} users"
     shown.show(store.listing(listed, title=title, digits=5))
 
 
+def _warn_of_levels(rows: Sequence[ComparedMechanism]) -> None:
+    """Note on stderr that the best mechanism promises least in the worst case, where it does."""
+    known = [row for row in rows if row.epsilon is not None and row.participation is not None]
+    if not known:
+        return
+    best = max(known, key=lambda row: row.participation or 0.0)
+    level, least = best.epsilon or 0.0, min(row.epsilon or 0.0 for row in known)
+    if level > 1.001 * least:
+        note(
+            f"{best.mechanism} tells most here, with epsilon {level:.3g}; another one needs "
+            f"{least:.3g} only. Epsilon is what users are promised: compare with --epsilon, too"
+        )
+
+
 @app.command("optimal")
 def optimal(
     *,
-    values: Annotated[int, typer.Option("--values", help="Number of values, at most 10.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="LDP level, nats.")],
+    values: Annotated[
+        int,
+        typer.Option(
+            "--values", help="Number of values: at most 12, or 6 where the prior tells them apart."
+        ),
+    ],
+    epsilon: EPSILON = None,
+    privacy: Annotated[
+        float | None,
+        typer.Option("--privacy", help="Instead of --epsilon: average privacy of all, a share."),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option("--users", help="Add the distribution utility for this number of users."),
+    ] = None,
     prior: PRIOR = "jeffreys",
     matrix: Annotated[
         Path | None,
@@ -230,25 +271,29 @@ def optimal(
     seed: SEED = 0,
     shown: Shown,
 ) -> None:
-    """Find the matrix that tells most at an LDP level, and compare it with the protocols."""
-    alike = prior_of(_alpha(prior), values)
-    best = optimal_matrix(alike, epsilon, rng=np.random.default_rng(seed))
+    """Find the matrix that tells most at equal privacy, and compare it with the protocols."""
+    alpha = _alpha(prior)
+    of_values = prior_of(alpha, values)
+    best = optimal_matrix(of_values, epsilon, privacy=privacy, rng=np.random.default_rng(seed))
     if matrix is not None:
         lines = (",".join(map(repr, row)) + "\n" for row in best.matrix.matrix().tolist())
         emit("".join(lines), matrix)
-    made = {"best": best.matrix} | {
-        name: protocol(values, epsilon) for name, protocol in PROTOCOLS.items()
-    }
+    made: dict[str, Mechanism] = {"best": best.matrix}
+    for row in compare(values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed):
+        if row.mechanism in PROTOCOLS and row.epsilon is not None:
+            made[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
     rows = []
     for name, mechanism in made.items():
-        found = metrics_of(mechanism, alike, rng=np.random.default_rng(seed))
+        found = metrics_of(mechanism, of_values, users=users, rng=np.random.default_rng(seed))
         rows.append(
             {
                 "mechanism": name,
                 "participation": found.participation,
                 "asymptotic_utility": found.asymptotic_utility,
                 "average_privacy": found.average_privacy,
+                "ldp": found.ldp,
             }
+            | ({} if users is None else {"distribution_utility": found.distribution_utility})
         )
     sizes = {size: float(weight) for size, weight in enumerate(best.weights, start=1) if weight}
     title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 from fpmonitor.serve.config import MAX_CONNECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def run_application(
@@ -19,10 +22,13 @@ def run_application(
     *,
     most_connections: int = MAX_CONNECTIONS,
     hint: str = "name another --port",
+    path: str = "",
+    ready: Callable[[str], object] | None = None,
 ) -> None:
     """Serve at an address, and print it; port 0 takes a free one.
 
-    `hint` says what to do about an address that cannot be had.
+    `hint` says what to do about an address that cannot be had. `path` is what follows the slash of
+    the address that is printed, and that `ready` is told once it can be asked.
 
     Raises
     ------
@@ -62,5 +68,8 @@ def run_application(
         handler.addFilter(connections.OnceAMinute())
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     shown = f"[{host}]" if ":" in host else host
-    note(f"http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
+    address = f"http://{shown}:{listening.getsockname()[1]}/{path}"
+    note(f"{address} (Ctrl-C stops)")
+    if ready is not None:
+        ready(address)  # the socket listens already: what is asked now waits
     uvicorn.Server(settings).run(sockets=[listening])

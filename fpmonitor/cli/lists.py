@@ -63,6 +63,13 @@ REPLACE_PROTECTION = Annotated[
         help="Let the list lower the product's own protection, for what sites may read.",
     ),
 ]
+ALLOW_BREAKAGE = Annotated[
+    bool,
+    typer.Option(
+        "--allow-breakage",
+        help="Also use controls that stop more ordinary pages than they hide APIs.",
+    ),
+]
 BY_INFORMATION = Annotated[
     bool,
     typer.Option(
@@ -117,6 +124,7 @@ def export(
         ),
     ] = False,
     replace_protection: REPLACE_PROTECTION = False,
+    allow_breakage: ALLOW_BREAKAGE = False,
     db: Annotated[
         Path | None,
         typer.Option(
@@ -162,13 +170,14 @@ def export(
         by_information=by_information,
         report_to=report_to,
         replace_protection=replace_protection,
+        allow_breakage=allow_breakage,
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     with _measured(db, decided) as measure:
         result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
-    scope = scope_of(decided, frozenset())
+    scope = scope_of(decided)
     note(_verdict_text(to, result, scope), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
@@ -251,7 +260,8 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     collateral = f"; also changes {', '.join(verdict.collateral)}" if verdict.collateral else ""
     why = f" ({verdict.note})" if verdict.note else ""
     name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
-    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}"
+    breaks = f"; stops {', '.join(verdict.breaks)}" if verdict.breaks else ""
+    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}{breaks}"
 
 
 def product_exporters() -> dict[str, Exporter]:

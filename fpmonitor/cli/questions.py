@@ -120,6 +120,15 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    users_for: Annotated[
+        float | None,
+        typer.Option(
+            "--users-for",
+            help="Also tell how many users are enough for all shares to be known to within this.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None,
     users: TransformedUsers,
     reader: Reader,
     shown: Shown,
@@ -142,8 +151,14 @@ def exposure(
             trust=trust,
             entropies=entropies,
             forecast=forecast,
+            gamma=users_for,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
+    for report in reports if users_for is not None else ():
+        note(
+            f"{', '.join(report.apis)}: {report.users_for_gamma:,} users are enough for all shares "
+            f"to be known to within {users_for:g}"
+        )
     shown.show(answers.exposures(reports))
 
 

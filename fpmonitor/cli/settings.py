@@ -95,11 +95,6 @@ class Settings:
             The command, loaded.
         path
             Its name, after those of its groups.
-
-        Raises
-        ------
-        InputError
-            A setting is unknown, or its value is of the wrong type.
         """
         table: Any = self.tables
         for name in path:

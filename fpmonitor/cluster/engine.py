@@ -99,15 +99,7 @@ def check_address(address: str) -> None:
 
 
 def open_engine(address: str) -> Engine:
-    """Open a session on the engine at an address such as `sc://HOST:PORT`.
-
-    Raises
-    ------
-    InputError
-        No engine has such addresses, or the address is wrong.
-    EngineLostError
-        Nobody answers there.
-    """
+    """Open a session on the engine at an address such as `sc://HOST:PORT`."""
     check_address(address)
     module, _, name = ENGINES[address.partition("://")[0]].partition(":")
     engine: Engine = getattr(import_module(module), name)(address)
@@ -157,13 +149,7 @@ def count_spectra(
 def count_parts(
     engine: Engine, relations: Sequence[tuple[str, Sequence[str]]]
 ) -> list[CountSpectrum | None]:
-    """Count the groups of some users of many sets of columns; None where a relation has no row.
-
-    Raises
-    ------
-    EngineLostError
-        The server does not answer.
-    """
+    """Count the groups of some users of many sets of columns; None where a relation has no row."""
     spectra: list[CountSpectrum | None] = []
     for start in range(0, len(relations), SETS_A_STATEMENT):
         part = relations[start : start + SETS_A_STATEMENT]

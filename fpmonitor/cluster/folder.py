@@ -470,15 +470,7 @@ class FolderQueries:
         return self.spectra([apis])[0]
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of many sets, asked for in few statements and once each.
-
-        Raises
-        ------
-        UnknownNameError
-            The snapshot lacks an API.
-        EngineLostError, StoreError
-            The engine does not answer, or its answer does not count every user once.
-        """
+        """Count spectra of many sets, asked for in few statements and once each."""
         wanted = [tuple(sorted(set(apis))) for apis in sets]
         unknown = sorted({apis for apis in wanted if apis} - self._known.keys())
         relations = [self._relation(apis) for apis in unknown]

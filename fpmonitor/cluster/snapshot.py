@@ -189,13 +189,7 @@ def take_snapshot(
 
 
 def find_manifest(engine: Engine, folder: str) -> Manifest | None:
-    """Read the manifest of a snapshot; null where there is none.
-
-    Raises
-    ------
-    InputError
-        It is not a manifest, or of another version.
-    """
+    """Read the manifest of a snapshot; null where there is none."""
     try:
         engine.define_table("manifest", f"{folder.rstrip('/')}/manifest")
     except InputError:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.population.level_source import kinds_of
@@ -164,7 +165,7 @@ class _Cost:
     """
 
     def __init__(self, users: int, policy: Policy) -> None:
-        self.users, self.k = users, policy.k
+        self.users, self.k = users, told_from(policy.k)
         sizes = np.arange(users + 1)
         alike = np.maximum(sizes - 1, 0) / max(users, 1)
         self.exposed: NDArray[np.float64] = sizes * exposure_probability(

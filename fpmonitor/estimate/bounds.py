@@ -120,6 +120,41 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
     return math.sqrt(math.log(2 * support / delta) / (2 * users))
 
 
+def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -> int:
+    """Users that are enough for all observed shares to be within `gamma` of their probabilities.
+
+    Parameters
+    ----------
+    gamma
+        Wanted distance, in (0, 1).
+    delta
+        Tolerated probability that one is farther away, in (0, 1).
+    support
+        Number of values that users can have, known beforehand; None when unknown.
+
+    Raises
+    ------
+    InputError
+        `support` below 1.
+    PolicyError
+        `gamma` or `delta` outside (0, 1).
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2 gamma^2)`,
+    where print has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky, Kiefer, Wolfowitz)
+    where that is less or the support unknown.
+    """
+    check_share("gamma", gamma)
+    check_share("delta", delta)
+    needed = 2 * math.log(2 / delta)
+    if support is not None:
+        if support < 1:
+            raise InputError(f"support: must be at least 1, got {support}")
+        needed = min(needed, math.log(2 * support / delta) / 2)
+    return math.ceil(needed / gamma**2)
+
+
 def theorem6_floor(support: int) -> float:
     """Worst-case risk that no estimator of the exposure curve can beat: 1/32, from two values on.
 

@@ -1,12 +1,11 @@
-"""Controls: what a product can do about an API, from the table in `controls.toml`.
+"""Controls: what a product can do about an API, and whether it does so.
 
-What they leave open was measured: `evasion.json` holds, for each product, the ways by which a page
-tried to read each API beside them.
+`controls.toml` has what they are said to do; `Product` corrects that by what was found when the
+product was run. Every answer about a list goes by `effect_of`.
 """
 
 from __future__ import annotations
 
-import json
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,14 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-Effect = Literal["removed", "constant", "noise", "evaded", "coarsened", "unchanged"]
+    from fpmonitor.export.evidence import Evidence
+
+Effect = Literal["removed", "constant", "noise", "untried", "evaded", "coarsened", "unchanged"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 HIDING: frozenset[Effect] = frozenset({"removed", "constant", "noise"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Something that a product can be told to do, and what it does to APIs.
+    """Something that a product can be told to do, and what it is said to do to APIs.
 
     Attributes
     ----------
@@ -31,10 +32,8 @@ class Control:
         Where it belongs, and its name in the product.
     effects
         API -> effect. `removed`, `constant` and `noise` leave nothing that distinguishes users;
-        `evaded` hides the API from scripts that do not try to get round it; `coarsened` leaves
-        fewer values; `unchanged` removes a request header only.
-    ways
-        API that is evaded -> what still reads it.
+        `coarsened` leaves fewer values; `unchanged` removes a request header only. What was found
+        in the product makes `untried` or `evaded` of them: nobody looked, or scripts get round it.
     value
         What the control is set to, where the product wants a value.
     site_name
@@ -50,7 +49,6 @@ class Control:
     family: str
     name: str
     effects: Mapping[str, Effect] = field(hash=False)
-    ways: Mapping[str, tuple[str, ...]] = field(hash=False, default_factory=dict)
     value: str | int | bool | None = None
     site_name: str = ""
     also: Sequence[str] = field(hash=False, default=())
@@ -61,18 +59,34 @@ class Control:
         """Effect on an API: by its name, by the name without selector, or by the way to it."""
         own = self.effects.get(api) or self.effects.get(api.partition("#")[0])
         way = self.effects.get(_way_to(api))
-        return way if own is None and way in {"removed", "evaded"} else own
-
-    def ways_to(self, api: str) -> tuple[str, ...]:
-        """Return what still reads an API, by any of the names that `effect_on` goes by."""
-        base = api.partition("#")[0]
-        return next(
-            (self.ways[name] for name in (api, base, _way_to(api)) if name in self.ways), ()
-        )
+        return way if own is None and way == "removed" else own
 
     def hides(self, api: str) -> bool:
-        """Whether nothing that distinguishes users can be read from the API any more."""
+        """Whether it is said to leave nothing that distinguishes users."""
         return self.effect_on(api) in HIDING
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What is known of a product beside its controls.
+
+    Attributes
+    ----------
+    absent
+        APIs that it does not have.
+    evidence
+        What was found when it was run; null where its controls are to be believed.
+    """
+
+    absent: frozenset[str] = frozenset()
+    evidence: Evidence | None = field(default=None, compare=False)
+
+    def lacks(self, api: str) -> bool:
+        """Whether it does not have the API, nor what hands it out."""
+        return bool(self.absent & {api, api.partition("#")[0], _way_to(api)})
+
+
+BELIEVED = Product()
 
 
 def controls_of(families: Iterable[str]) -> tuple[Control, ...]:
@@ -90,14 +104,30 @@ def absent_apis(families: Iterable[str]) -> frozenset[str]:
     return frozenset(api for family in families for api in _table()[family].get("absent", ()))
 
 
-def effect_of(
-    api: str, controls: Iterable[Control], absent: frozenset[str] = frozenset()
-) -> Effect | None:
-    """Strongest effect of some controls on an API; an API that is not there is removed."""
-    if absent & {api, api.partition("#")[0], _way_to(api)}:
+def effect_of(api: str, controls: Iterable[Control], product: Product = BELIEVED) -> Effect | None:
+    """Strongest effect of some controls on an API; an API that is not there is removed.
+
+    What was found in the product decides: `evaded` where a place or a cleaning of noise still reads
+    the API, `untried` where no reader told whether it is hidden, and `constant` where nothing tells
+    the API any more, whatever the control is said to do.
+    """
+    if product.lacks(api):
         return "removed"
-    found = {control.effect_on(api) for control in controls}
-    return next((effect for effect in EFFECTS if effect in found), None)
+    controls = tuple(controls)
+    said = {control.effect_on(api) for control in controls}
+    claimed = next((effect for effect in EFFECTS if effect in said), None)
+    if product.evidence is None:
+        return claimed
+    ways = product.evidence.ways_of(api) or product.evidence.ways_of(_way_to(api))
+    if not ways:
+        return "untried" if claimed in HIDING else claimed
+    still = ways - product.evidence.closed(control.name for control in controls)
+    if still:
+        return "evaded" if claimed in HIDING else claimed
+    if not product.evidence.is_whole(api):
+        return "untried" if claimed in HIDING else claimed
+    # Two environments may fall into the same of a few values.
+    return claimed if claimed in HIDING or claimed == "coarsened" else "constant"
 
 
 def _way_to(api: str) -> str:
@@ -112,39 +142,10 @@ def _table() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
-@cache
-def _open_ways(family: str) -> dict[str, frozenset[str]]:
-    """Return API -> ways by which it was read beside the controls of a family."""
-    text = (resources.files("fpmonitor.export") / "evasion.json").read_text(encoding="utf-8")
-    content = json.loads(text)
-    found: dict[str, frozenset[str]] = {}
-    for run in content["runs"]:
-        if family in run["families"]:
-            for api, tried in run["apis"].items():
-                found[api] = found.get(api, frozenset()) | {
-                    content["ways"][way] for way in tried.get("open", "").split()
-                }
-    return found
-
-
-def _ways(family: str, api: str, together: Iterable[str]) -> tuple[str, ...]:
-    """Return the ways to an API or a selector of it; if none was tried, to its companions."""
-    tried = _open_ways(family)
-    for names in ({api, api.partition("#")[0]}, set(together)):
-        known = [ways for name, ways in tried.items() if {name, name.partition("#")[0]} & names]
-        if known:
-            return tuple(sorted(frozenset().union(*known)))
-    return ()
-
-
 def _control(family: str, name: str, row: Mapping[str, Any]) -> Control:
-    effects = {api: effect for effect in reversed(EFFECTS) for api in row.get(effect, ())}
-    hidden = [api for api, effect in effects.items() if effect in HIDING]
-    ways = {api: found for api in hidden if (found := _ways(family, api, hidden))}
     return Control(
         family=family,
         name=name,
-        effects=effects | dict.fromkeys(ways, "evaded"),
-        ways=ways,
+        effects={api: effect for effect in reversed(EFFECTS) for api in row.get(effect, ())},
         **{key: entry for key, entry in row.items() if key not in EFFECTS},
     )

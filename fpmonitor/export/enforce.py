@@ -6,8 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.export.controls import EFFECTS, HIDING, absent_apis, controls_of, effect_of
-from fpmonitor.export.effect import readable
+from fpmonitor.export.controls import (
+    BELIEVED,
+    EFFECTS,
+    HIDING,
+    Product,
+    absent_apis,
+    controls_of,
+    effect_of,
+)
+from fpmonitor.export.effect import readable, still_told, tellers
+from fpmonitor.export.evidence import evidence_on
 from fpmonitor.export.exporter import (
     ApiVerdict,
     ExportResult,
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
+    from fpmonitor.export.evidence import Way
     from fpmonitor.export.exporter import Enforcement, ExportOptions, ParsedList
     from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction
@@ -32,10 +42,14 @@ if TYPE_CHECKING:
 _REASONS: dict[Effect | None, str] = {
     "unchanged": "the request header goes, scripts still read the value",
     "coarsened": "fewer values, but not one",
+    "untried": "said to be hidden, but nobody has looked in the product",
 }
+_SOUGHT: frozenset[Effect] = HIDING | {"untried"}
+_MOST_WAYS = 6
 _CHANGED = "changed by a control that a withheld API needs, or by the product itself"
 _SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
     "evaded": "by-passable",
+    "untried": "untried",
     "unchanged": "header-only",
 }
 
@@ -128,14 +142,20 @@ class ControlExporter:
         return tuple(control for control in found if self.supports(control, options))
 
     @property
-    def absent(self) -> frozenset[str]:
-        """APIs that the product does not have."""
-        return absent_apis(self.families)
+    def product(self) -> Product:
+        """What is known of the product: what it does not have, and what was found in it."""
+        return Product(absent_apis(self.families), evidence_on(self.name))
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
         actions = api_actions(decision, by_information=options.by_information)
-        chosen = choose(actions, self.controls(options), self.absent)
+        blocked = _divided(actions)[0]
+        usable = [
+            control
+            for control in self.controls(options)
+            if options.allow_breakage or is_worth_it(control, blocked, self.product)
+        ]
+        chosen = choose(actions, usable, self.product)
         return self.export_plan(decision, chosen, options)
 
     def export_plan(
@@ -160,15 +180,20 @@ class ControlExporter:
         found = self.read(self.write(spec), options.site).controls
         own = (control for control in found if self.is_own(control, options))
         in_force = tuple(dict.fromkeys((*chosen, *own)))
-        verdicts = tuple(judge(action, actions, in_force, self.absent) for action in actions)
+        verdicts = tuple(judge(action, actions, in_force, self.product) for action in actions)
         withheld = {one.api: one.enforced for one in verdicts if one.action == "block"}
-        headline = headline_of(decision, withheld, in_force, self.absent, options.measure)
+        headline = headline_of(decision, withheld, in_force, self.product, options.measure)
         replaced = f"This list replaces {self.own_protection}." * options.replace_protection
         comments = _comments(verdicts, decision.guarantee, headline, replaced)
         text = self.write(replace(spec, comments=comments))
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
-        notes = (*filter(None, [replaced]), *self.notes, *self._told(decision, in_force))
+        notes = (
+            *filter(None, [replaced]),
+            *self.notes,
+            *self._left_out(actions, in_force, options),
+            *self._told(decision, in_force),
+        )
         return ExportResult(
             text=text,
             verdicts=verdicts,
@@ -178,12 +203,26 @@ class ControlExporter:
             files=self.unpack(text) if self.unpack else {},
         )
 
+    def _left_out(
+        self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
+    ) -> list[str]:
+        """Say which controls stop more pages than they hide APIs, so that the list lacks them."""
+        blocked, product = _divided(actions)[0], self.product
+        return [
+            f"left out, as it stops {', '.join(_stops([control], product))}: {control.name}"
+            " (--allow-breakage sets it)"
+            for control in self.controls(options)
+            if control not in chosen
+            and any(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+            and not is_worth_it(control, blocked, product)
+        ]
+
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
         told = told_elsewhere(decision)
         return [
             f"{name} tells what {', '.join(told[name])} tells, and stays readable"
-            for name in readable(told, chosen, self.absent)
+            for name in readable(told, chosen, self.product)
         ]
 
     def validate(self, text: str) -> list[str]:
@@ -192,7 +231,7 @@ class ControlExporter:
 
 
 def choose(
-    actions: Sequence[ApiAction], controls: Sequence[Control], absent: frozenset[str]
+    actions: Sequence[ApiAction], controls: Sequence[Control], product: Product
 ) -> list[Control]:
     """Find controls that hide the blocked APIs at the least cost to others, in their own order.
 
@@ -203,23 +242,33 @@ def choose(
     blocked, allowed = _divided(actions)
     chosen: list[Control] = []
     for api in blocked:
-        if effect_of(api, chosen, absent) in HIDING:
+        if effect_of(api, chosen, product) in HIDING:
             continue
         costs = [
             (
-                not control.hides(api),
-                not control.hides(api) and EFFECTS.index(effect),
-                len(changed_by([control], allowed)),
-                len(collateral([control], blocked, allowed)),
+                effect not in _SOUGHT,
+                effect not in _SOUGHT and EFFECTS.index(effect),
+                len(changed_by([control], allowed, product)),
+                len(collateral([control], blocked, allowed, product)),
                 position,
             )
             for position, control in enumerate(controls)
-            if (effect := control.effect_on(api))
+            if (effect := effect_of(api, [control], product)) and control.effect_on(api)
         ]
         if costs and (not min(costs)[0] or not min(costs)[2]):
             chosen.append(controls[min(costs)[-1]])
-    needed = _without_redundant(chosen, blocked, absent)
+    needed = _without_redundant(list(dict.fromkeys(chosen)), blocked, product)
     return sorted(needed, key=controls.index)
+
+
+def is_worth_it(control: Control, blocked: Sequence[str], product: Product) -> bool:
+    """Whether a control hides at least as many of some APIs as it stops ordinary pages."""
+    hidden = sum(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+    return len(_stops([control], product)) <= hidden
+
+
+def _stops(controls: Iterable[Control], product: Product) -> tuple[str, ...]:
+    return product.evidence.breaks(names(controls)) if product.evidence else ()
 
 
 def _divided(actions: Sequence[ApiAction]) -> tuple[list[str], list[str]]:
@@ -229,14 +278,19 @@ def _divided(actions: Sequence[ApiAction]) -> tuple[list[str], list[str]]:
     return blocked, list(dict.fromkeys(allowed))
 
 
-def changed_by(controls: Iterable[Control], apis: Iterable[str]) -> list[str]:
+def changed_by(
+    controls: Iterable[Control], apis: Iterable[str], product: Product = BELIEVED
+) -> list[str]:
     """Those of some APIs whose value the controls change."""
-    controls = list(controls)
-    return [api for api in apis if effect_of(api, controls) not in {None, "unchanged"}]
+    controls, product = list(controls), Product(evidence=product.evidence)
+    return [api for api in apis if effect_of(api, controls, product) not in {None, "unchanged"}]
 
 
 def collateral(
-    controls: Sequence[Control], blocked: Iterable[str], allowed: Iterable[str]
+    controls: Sequence[Control],
+    blocked: Iterable[str],
+    allowed: Iterable[str],
+    product: Product = BELIEVED,
 ) -> tuple[str, ...]:
     """APIs that controls change though they were not to be blocked, sorted.
 
@@ -245,17 +299,15 @@ def collateral(
     """
     blocked = set(blocked)
     whole = {api.partition("#")[0] for api in blocked}
-    known = {
-        api
-        for control in controls
-        for api in control.effects
-        if api.partition("#")[0] not in blocked
-    }
+    known = {api for control in controls for api in control.effects}
+    if product.evidence is not None:
+        known |= product.evidence.siblings(control.name for control in controls)
+    known = {api for api in known if api.partition("#")[0] not in blocked}
     return tuple(
         sorted(
             api
-            for api in changed_by(controls, {*known, *allowed} - blocked)
-            if not (api in whole and effect_of(api, controls) == "coarsened")
+            for api in changed_by(controls, {*known, *allowed} - blocked, product)
+            if not (api in whole and effect_of(api, controls, product) == "coarsened")
         )
     )
 
@@ -264,12 +316,12 @@ def judge(
     action: ApiAction,
     actions: Sequence[ApiAction],
     chosen: Sequence[Control],
-    absent: frozenset[str],
+    product: Product,
 ) -> ApiVerdict:
     """Verdict on one API when `chosen` are set."""
     api, means = action.means, other_name(action)
     acting = [control for control in chosen if control.effect_on(api)]
-    effect = effect_of(api, acting, absent)
+    effect = effect_of(api, chosen, product)
     if effect is None and not is_known(api):
         return ApiVerdict(
             api=action.api,
@@ -279,7 +331,7 @@ def judge(
             note=_unknown(action.api),
         )
     if action.action == "allow":
-        changed = bool(changed_by(acting, [api]))
+        changed = bool(changed_by(chosen, [api], product))
         return ApiVerdict(
             api=action.api,
             means=means,
@@ -292,6 +344,9 @@ def judge(
             if changed
             else "",
         )
+    ways = _ways(api, actions, chosen, product) if effect in {*HIDING, "evaded"} else []
+    if ways:
+        effect = "evaded"
     if effect not in HIDING:
         return ApiVerdict(
             api=action.api,
@@ -301,13 +356,14 @@ def judge(
             verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
             controls=names(acting),
-            collateral=collateral(acting, *_divided(actions)) if effect == "evaded" else (),
-            note=(_way_round(api, acting) if effect == "evaded" else "")
+            collateral=collateral(acting, *_divided(actions), product) if ways else (),
+            breaks=_stops(acting, product),
+            note=_way_round(api, ways, product)
             or _notes_of(acting)
             or _REASONS.get(effect, "this format has no control for it"),
         )
     hiding = [control for control in acting if control.hides(api)]
-    others = collateral(hiding, *_divided(actions))
+    others = collateral(hiding, *_divided(actions), product)
     return ApiVerdict(
         api=action.api,
         means=means,
@@ -317,6 +373,7 @@ def judge(
         effect=effect,
         controls=names(hiding),
         collateral=others,
+        breaks=_stops(hiding, product),
         note=_notes_of(hiding) if hiding else "the product does not have it",
     )
 
@@ -330,10 +387,28 @@ def _unknown(name: str) -> str:
     return "; ".join(filter(None, ["name not known to fpmonitor", close]))
 
 
-def _way_round(api: str, controls: Iterable[Control]) -> str:
+def _ways(
+    api: str, actions: Sequence[ApiAction], chosen: Sequence[Control], product: Product
+) -> list[str]:
+    """Return what still tells what an API tells, but for APIs that were decided on themselves."""
+    meant = {entry.means for entry in actions} | {api}
+    others = still_told(tellers(meant, str, product)[api], chosen, product)
+    still: frozenset[Way] = frozenset()
+    if product.evidence is not None:
+        still = product.evidence.ways_of(api) - product.evidence.closed(names(chosen))
+    places = sorted({place for *_, place in still})
+    readers = [one if isinstance(one, str) else one[2] for one in others]
+    return list(dict.fromkeys([*places, *readers]))
+
+
+def _way_round(api: str, ways: Sequence[str], product: Product) -> str:
     """Say how a page reads an API beside controls that do not close every way."""
-    ways = dict.fromkeys(way for control in controls for way in control.ways_to(api))
-    return f"ways round it: {', '.join(ways)}" if ways else ""
+    if not ways:
+        return ""
+    more = f" and {len(ways) - _MOST_WAYS:,} others" if len(ways) > _MOST_WAYS else ""
+    titles = product.evidence.titles(api) if product.evidence else ()
+    seen = f" ({'; '.join(titles)})" if titles else ""
+    return f"ways round it: {', '.join(ways[:_MOST_WAYS])}{more}{seen}"
 
 
 def _notes_of(controls: Iterable[Control]) -> str:
@@ -341,19 +416,19 @@ def _notes_of(controls: Iterable[Control]) -> str:
 
 
 def _without_redundant(
-    chosen: Sequence[Control], blocked: Sequence[str], absent: frozenset[str]
+    chosen: Sequence[Control], blocked: Sequence[str], product: Product
 ) -> list[Control]:
     """Leave out controls without which every blocked API fares as well, the broadest first."""
     kept = list(chosen)
     for control in sorted(chosen, key=lambda control: -len(control.effects)):
         rest = [other for other in kept if other is not control]
-        if all(_fate(api, rest, absent) == _fate(api, kept, absent) for api in blocked):
+        if all(_fate(api, rest, product) == _fate(api, kept, product) for api in blocked):
             kept = rest
     return kept
 
 
-def _fate(api: str, controls: Sequence[Control], absent: frozenset[str]) -> str | None:
-    effect = effect_of(api, controls, absent)
+def _fate(api: str, controls: Sequence[Control], product: Product) -> str | None:
+    effect = effect_of(api, controls, product)
     return "hidden" if effect in HIDING else effect
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.lists import ApiAction, Outcome
 
 Enforcement = Literal[
-    "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
+    "exact", "over-blocking", "untried", "by-passable", "header-only", "impossible", "unknown"
 ]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
@@ -45,6 +45,8 @@ class ExportOptions:
         Permissions-Policy, report only: the https address that reports go to.
     replace_protection
         Whether the list may lower the product's own protection, for what sites may read.
+    allow_breakage
+        Whether the list may hold controls that stop more ordinary pages than they hide APIs.
     measure
         Tells the limits of the exposure of what stays readable: at most, and at least; null without
         users.
@@ -65,6 +67,7 @@ class ExportOptions:
     by_information: bool = False
     report_to: str = ""
     replace_protection: bool = False
+    allow_breakage: bool = False
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -91,7 +94,8 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `by-passable`: hidden from scripts that do not try to get round it, and `note`
+        is changed; `untried`: said to be hidden, but nobody has looked in the product;
+        `by-passable`: hidden from scripts that do not try to get round it, and `note`
         says how others read it; `header-only`: scripts still read the value; `impossible`: still
         readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect
@@ -100,6 +104,8 @@ class ApiVerdict:
         Names of the controls that act on it.
     collateral
         APIs that these controls change though they were not to be blocked.
+    breaks
+        Ordinary pages that stop beside these controls, as they were tried in the product.
     note
         What to know, or the empty string.
     means
@@ -113,6 +119,7 @@ class ApiVerdict:
     effect: Effect | None = None
     controls: tuple[str, ...] = ()
     collateral: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
     note: str = ""
     means: str = ""
 

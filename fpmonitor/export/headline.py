@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.export.controls import effect_of
+from fpmonitor.export.controls import BELIEVED
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.vocabulary import base_of, known_apis
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.export.controls import Control
+    from fpmonitor.export.controls import Control, Product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +92,14 @@ def _scope(about: int, readable: int) -> str:
     )
 
 
-def scope_of(decision: Decision, absent: frozenset[str]) -> str:
+def scope_of(decision: Decision, product: Product = BELIEVED) -> str:
     """Say how much of all that pages can read in a product a list of a decision is about."""
-    return _scope(*_counts(decision, absent))
+    return _scope(*_counts(decision, product))
 
 
-def _counts(decision: Decision, absent: frozenset[str]) -> tuple[int, int]:
+def _counts(decision: Decision, product: Product) -> tuple[int, int]:
     """Count the APIs that a list is about, and those that the product lets pages read."""
-    has = {api for api in known_apis() if effect_of(api, (), absent) != "removed"}
+    has = {api for api in known_apis() if not product.lacks(api)}
     meant = {decision.means(api) for api in decision.policy.candidates}
     return len({api if api in has else base_of(api) for api in meant} & has), len(has)
 
@@ -108,7 +108,7 @@ def headline_of(
     decision: Decision,
     withheld: Mapping[str, bool],
     controls: Collection[Control],
-    absent: frozenset[str],
+    product: Product,
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None,
 ) -> Headline:
     """Judge a list by the controls that are in force with it.
@@ -117,15 +117,15 @@ def headline_of(
     ----------
     decision, withheld
         What is carried out, and of each API that is withheld whether a control hides it.
-    controls, absent
-        All controls in force, those of the product itself included; what it does not have.
+    controls, product
+        All controls in force, those of the product itself included; what is known of the product.
     measure
         Limits of the exposure of what stays readable at most, and at least; null without users.
     """
     candidates = decision.policy.candidates
-    left = left_readable(candidates, controls, absent, decision.means)
-    least = left_unchanged(candidates, controls, absent, decision.means)
-    about, has = _counts(decision, absent)
+    left = left_readable(candidates, controls, product, decision.means)
+    least = left_unchanged(candidates, controls, product, decision.means)
+    about, has = _counts(decision, product)
     return Headline(
         hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
         withheld=len(withheld),

@@ -70,10 +70,10 @@ def read_in_use(
         reading = exporter.read(text, site)
         candidates, means = decision.policy.candidates, decision.means
         at_most, at_least = (
-            find(candidates, reading.controls, exporter.absent, means)
+            find(candidates, reading.controls, exporter.product, means)
             for find in (left_readable, left_unchanged)
         )
-        scope = scope_of(decision, exporter.absent)
+        scope = scope_of(decision, exporter.product)
         return ListInUse(
             left=(Left(at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
         )

@@ -24,7 +24,7 @@ def write(decision: Decision) -> str:
     actions = api_actions(decision)
     content = {
         "guarantee": decision.guarantee,
-        "scope": scope_of(decision, frozenset()),
+        "scope": scope_of(decision),
         "policy": untyped(decision.policy),
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],

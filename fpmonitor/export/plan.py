@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.export.effect import elsewhere, left_readable, readable
+from fpmonitor.export.effect import left_readable, still_told, tellers
 from fpmonitor.export.enforce import changed_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.export.controls import Control
+    from fpmonitor.export.controls import Control, Product
+    from fpmonitor.export.effect import Teller
 
 _Price = tuple[int, int]
 
@@ -47,9 +48,7 @@ class Plan:
         }
 
 
-def cheapest_plan(
-    decision: Decision, controls: Sequence[Control], absent: frozenset[str]
-) -> Plan | None:
+def cheapest_plan(decision: Decision, controls: Sequence[Control], product: Product) -> Plan | None:
     """Plan after which the decision allows all that is left; null when there is none.
 
     The price is the number of APIs that are changed, then the number of controls; no other plan of
@@ -57,25 +56,27 @@ def cheapest_plan(
     decision, which holds for all its sets at once, holds for the plan that was picked among many.
     """
     candidates, means = decision.policy.candidates, decision.means
-    others = elsewhere(candidates, means)
-    names = {api: readable([means(api), *others[api]], (), absent) for api in candidates}
+    told = tellers(candidates, means, product)
+    needed = {api: still_told([means(api), *told[api]], (), product) for api in candidates}
     hiders = {
-        name: [control for control in controls if control.hides(name)]
-        for name in chain(*names.values())
+        one: tuple(c for c in controls if not still_told([one], [c], product))
+        for one in chain(*needed.values())
     }
     search = _Search(hiders)
     for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
-        blocked = chain(*(names[api] for api in candidates if api not in allowed))
-        search.hide(list(dict.fromkeys(blocked)), ())
+        blocked = chain(*(needed[api] for api in candidates if api not in allowed))
+        # What the same controls hide, is hidden together.
+        alike = {hiders[one]: one for one in dict.fromkeys(blocked)}
+        search.hide(list(alike.values()), ())
     if search.best is None:
         return None
-    return plan_of(decision, sorted(search.best, key=controls.index), absent)
+    return plan_of(decision, sorted(search.best, key=controls.index), product)
 
 
-def plan_of(decision: Decision, controls: Iterable[Control], absent: frozenset[str]) -> Plan:
+def plan_of(decision: Decision, controls: Iterable[Control], product: Product) -> Plan:
     """Say what given controls leave of a decision's candidates."""
     controls = tuple(controls)
-    left = left_readable(decision.policy.candidates, controls, absent, decision.means)
+    left = left_readable(decision.policy.candidates, controls, product, decision.means)
     return Plan(
         controls=controls,
         left=left,
@@ -92,12 +93,12 @@ def _changed(controls: Iterable[Control]) -> list[str]:
 class _Search:
     """Branch and bound over controls; prices only grow, so that a costly start is given up."""
 
-    def __init__(self, hiders: dict[str, list[Control]]) -> None:
+    def __init__(self, hiders: Mapping[Teller, Sequence[Control]]) -> None:
         self.best: tuple[Control, ...] | None = None
         self._hiders = hiders
         self._price: _Price | None = None
 
-    def hide(self, apis: Sequence[str], chosen: tuple[Control, ...]) -> None:
+    def hide(self, apis: Sequence[Teller], chosen: tuple[Control, ...]) -> None:
         """Complete the controls `chosen` so that they hide all of `apis`, if that is cheaper."""
         price = _price_of(chosen)
         if self._price is not None and price >= self._price:

@@ -39,13 +39,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_values(values: int) -> None:
-    """Check a number of values.
-
-    Raises
-    ------
-    PolicyError
-        `values`: not a whole number of at least 2.
-    """
+    """Check a number of values."""
     check_whole_number("values", values, least=2, most=10**7)
 
 

@@ -107,11 +107,6 @@ def randomised_exposure(
         Anonymity threshold and `n`, users.
     delta
         Tolerated probability that a limit fails, in (0, 1).
-
-    Raises
-    ------
-    PolicyError
-        A number out of range, or a matrix that is not faithful.
     """
     estimate = reports.estimate()
     low, high = reports.limits(delta)

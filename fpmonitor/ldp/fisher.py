@@ -79,13 +79,6 @@ def expected_log_determinant(
     A square matrix needs one-dimensional integrals only, up to four values take quadrature, more
     take quasi Monte Carlo, with the standard error over independent scramblings.
 
-    Raises
-    ------
-    PolicyError
-        `values`: too many for this kind of mechanism.
-    UndecidableError
-        The determinant is not positive in double precision.
-
     Notes
     -----
     "LDP metrics", Theorem 6.7. Near the boundary of the simplex an LU decomposition of `J` loses
@@ -174,15 +167,7 @@ def _beta_nodes(
 def log_determinants(
     matrix: NDArray[np.float64], distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`log det J` at each distribution, by factorising `J` unless the matrix has zeros.
-
-    Raises
-    ------
-    PolicyError
-        A matrix with zeros has too many reports.
-    UndecidableError
-        The determinant is not positive in double precision.
-    """
+    """`log det J` at each distribution, by factorising `J` unless the matrix has zeros."""
     if matrix.min() == 0:
         return _log_determinants_by_cauchy_binet(matrix, distributions)
     information = np.matmul(

@@ -60,11 +60,6 @@ def estimate_frequencies(
     users
         Reports, at least 1.
 
-    Raises
-    ------
-    PolicyError
-        `support_counts` or `users` out of range.
-
     Notes
     -----
     Wang, Blocki, Li and Jha (2017), equation (1). Supports of two values are independent bits given
@@ -93,11 +88,6 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
         Faithful.
     report_counts
         Whole numbers, shape (b,), not all zero.
-
-    Raises
-    ------
-    PolicyError
-        `mechanism` is not faithful; `report_counts` do not fit.
     """
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
@@ -125,11 +115,6 @@ def limits_from_reports(
     Returns
     -------
     Two float64 arrays of shape (a,), shares.
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range, or a mechanism that is not faithful.
 
     Notes
     -----
@@ -235,11 +220,6 @@ def frequency_limits(
     Returns
     -------
     Two float64 arrays of shape (a,), shares.
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
 
     Notes
     -----

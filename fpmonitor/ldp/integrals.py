@@ -49,11 +49,6 @@ def expected_logs(weights: NDArray[np.float64], alpha: NDArray[np.float64]) -> N
     Returns
     -------
     float64, shape (r,), nats, to about 1e-12.
-
-    Raises
-    ------
-    PolicyError
-        `prior`: so small that the integral does not converge in double precision.
     """
     total = alpha.sum()
 
@@ -103,11 +98,6 @@ def expected_xlogx_of_bits(
         That a weight is `high`, in (0, 1).
     alpha
         Parameters of the Dirichlet distribution, shape (a,), positive.
-
-    Raises
-    ------
-    PolicyError
-        As `expected_logs`.
     """
     total = alpha.sum()
     distinct, multiplicities = np.unique(alpha, return_counts=True)

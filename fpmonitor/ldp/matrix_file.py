@@ -1,4 +1,4 @@
-"""Files of stochastic matrices: CSV, a row for each report, a column for each value."""
+"""CSV files of stochastic matrices, a row for each report, and of priors that are points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.ldp.mechanisms import StochasticMatrix
+from fpmonitor.ldp.point_priors import PointPrior
 from fpmonitor.safe_files import read_text
 
 if TYPE_CHECKING:
@@ -46,6 +47,26 @@ def read_matrix(path: Path) -> tuple[StochasticMatrix, tuple[str, ...] | None]:
     if names is not None and len(names) != matrix.values:
         raise InputError(f"mechanism {path}: {len(names)} names for {matrix.values} columns")
     return matrix, names
+
+
+def read_points(path: Path) -> PointPrior:
+    """Read a prior of finitely many distributions: a line each, its weight and its probabilities.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is no such prior.
+    """
+    hint = "a line for each distribution: its weight, and the probability of each value"
+    text = read_text(path, "prior", most=MAX_MATRIX_BYTES)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        cells = np.array([[float(cell) for cell in row] for row in rows])
+        return PointPrior(cells[:, 0], cells[:, 1:])
+    except (ValueError, IndexError, csv.Error) as error:
+        raise InputError(f"prior {path}: not rows of numbers ({error})", hint=hint) from error
+    except PolicyError as error:
+        raise InputError(f"{path}: {error.message}", hint=hint) from error
 
 
 def _is_number(cell: str) -> bool:

@@ -114,13 +114,7 @@ class StochasticMatrix:
         return self.probabilities
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Report numbers for the values `codes`, both int64 of shape (users,).
-
-        Raises
-        ------
-        PolicyError
-            `codes`: not numbers of values.
-        """
+        """Report numbers for the values `codes`, both int64 of shape (users,)."""
         held = check_codes(codes, self.values)
         cumulative = np.cumsum(self.probabilities, axis=0)
         cumulative[-1] = 1
@@ -338,7 +332,8 @@ class LocalHash:
     epsilon
         LDP level, nats, positive.
     hash_range
-        Number of hashes, `g`, at least 2.
+        Number of hashes, `g`, at least 2; 0, the default, stands for that of least variance,
+        `e^epsilon + 1` (Wang, Blocki, Li and Jha 2017, optimised local hashing).
 
     Raises
     ------
@@ -348,11 +343,14 @@ class LocalHash:
 
     values: int
     epsilon: float
-    hash_range: int = 2
+    hash_range: int = 0
 
     def __post_init__(self) -> None:
         check_values(self.values)
         check_epsilon(self.epsilon)
+        if self.hash_range == 0:
+            best = min(round(math.exp(min(self.epsilon, 21))) + 1, 2**31)
+            object.__setattr__(self, "hash_range", best)
         check_whole_number("hash_range", self.hash_range, least=2, most=2**31)
 
     @property

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`I(X; Y | P)`, nats: information of a report about its user, given the distribution.
 
-    Raises
-    ------
-    PolicyError
-        `prior`: of another number of values, or too close to the corners of the simplex.
-
     Notes
     -----
     "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
@@ -58,11 +53,6 @@ def _information_of_bits(true_support: float, false_support: float, prior: Diric
 
 def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`S_mu = H(X | Y, P) / H(X | P)`: share of a value's entropy that a report leaves, in [0, 1].
-
-    Raises
-    ------
-    PolicyError
-        As `report_information`.
 
     Notes
     -----
@@ -100,11 +90,6 @@ def asymptotic_utility(
         For the quasi Monte Carlo integral, which only mechanisms on five values or more need that
         are not square.
 
-    Raises
-    ------
-    PolicyError, UndecidableError
-        As `expected_log_determinant`; `prior`: of another number of values.
-
     Notes
     -----
     "LDP metrics", Definition 6.5 and Theorem 6.7. The sign of `log(2 pi e) / 2` is wrong in Lemma
@@ -125,3 +110,44 @@ def participation(utility: Expectation, prior: DirichletPrior) -> Expectation:
     """
     factor = math.exp(2 * (utility.value - prior.truthful_utility))
     return Expectation(min(factor, 1.0), 2 * factor * utility.standard_error)
+
+
+def participation_bound(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    """Upper bound of `F_mu` from the LDP level: `(e^LDP - 1)^2 e^(-2 C_mu) / (2 pi e)`.
+
+    Infinite where the LDP level is.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 8.1. A step of its proof is misprinted (A.14): the factor is
+    `e^LDP - 1`, not its square, and the row minima may sum to less than 1.
+    """
+    return _squared_excess(mechanism) * math.exp(-2 * (HALF_LOG_2_PI_E + prior.truthful_utility))
+
+
+def prior_free_participation_bound(mechanism: Mechanism) -> float:
+    """Upper bound of `F_mu` for every prior with a density.
+
+    `(e^LDP - 1)^2 a^(-a / (a - 1)) sum_y min_x Q[y, x]`; the last sum is omitted (1) where the
+    matrix is not at hand.
+
+    Notes
+    -----
+    Not in "LDP metrics", which says after Theorem 8.1 that no such bound exists: see
+    `priors.truthful_utility_floor`.
+    """
+    values = mechanism.values
+    constant = math.exp(-values / (values - 1) * math.log(values))
+    return _squared_excess(mechanism) * constant * _common(mechanism)
+
+
+def _squared_excess(mechanism: Mechanism) -> float:
+    level = mechanism.ldp_level
+    return math.expm1(level) ** 2 if level < 300 else math.inf
+
+
+def _common(mechanism: Mechanism) -> float:
+    """Probability mass that the distributions of the reports share for all values; at most 1."""
+    if math.isinf(mechanism.ldp_level) or mechanism.independent_bits is not None:
+        return 1.0
+    return float(mechanism.matrix().min(axis=1).sum())

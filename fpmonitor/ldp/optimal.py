@@ -1,4 +1,4 @@
-"""The matrix that tells most at a given LDP level, for a prior under which all values are alike."""
+"""The matrix that tells most, at a given LDP level or at a given average privacy."""
 
 from __future__ import annotations
 
@@ -8,58 +8,100 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.ldp.checks import check_epsilon
 from fpmonitor.ldp.fisher import sobol_distributions
+from fpmonitor.ldp.integrals import expected_xlogx
 from fpmonitor.ldp.mechanisms import StochasticMatrix
+from fpmonitor.policy import check_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.ldp.priors import DirichletPrior
 
-MAX_OPTIMAL_VALUES = 10
+MAX_OPTIMAL_VALUES = 12
+MAX_UNEQUAL_VALUES = 6
 _POINTS = 256
-_STEPS = 5_000
+_STEPS = 2_000
 _SMALL = 0.01
 _TOLERANCE = 1e-4  # of the asymptotic utility times 2 (a - 1), nats
+_LEVELS = tuple(np.geomspace(0.05, 12, 24).tolist())  # of the sets, at an average privacy
+_NEWTON_STEPS = 60
+_CONDITION_ERROR = 1e-8
+_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OptimalMatrix:
-    """The matrix of greatest asymptotic utility at an LDP level, and how it is mixed.
+    """The matrix of greatest asymptotic utility, and how it is mixed.
 
     Attributes
     ----------
     matrix
         The mechanism: a report is a set of values.
     weights
-        Probability that a report is a set of 1, 2, ... values, shape (a - 1,).
+        Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged over the
+        values.
+    gap
+        By how much, at most, another matrix of the family exceeds the expected log determinant of
+        the Fisher information, nats.
     """
 
     matrix: StochasticMatrix
     weights: NDArray[np.float64]
+    gap: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Family:
+    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together.
+
+    Attributes
+    ----------
+    rows
+        Of each kind, shape (reports, a).
+    information
+        Fisher information of each kind at the points of the prior, shape (kinds, points, a, a).
+    sums
+        Sum of the rows of each kind over its reports, shape (kinds, columns); a single column where
+        all are alike. The mixture sums to 1.
+    costs
+        `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
+    """
+
+    rows: list[NDArray[np.float64]]
+    information: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    costs: NDArray[np.float64]
 
 
 def optimal_matrix(
-    prior: DirichletPrior, epsilon: float, *, rng: np.random.Generator
+    prior: DirichletPrior,
+    epsilon: float | None = None,
+    *,
+    privacy: float | None = None,
+    rng: np.random.Generator,
 ) -> OptimalMatrix:
-    """Return the matrix of greatest asymptotic utility among all of an LDP level.
+    """Return the matrix of greatest asymptotic utility at an LDP level or an average privacy.
 
     Parameters
     ----------
     prior
-        With equal parameters, on at most 10 values.
+        On at most 12 values; on at most 6 where its parameters are not all equal.
     epsilon
         LDP level, nats, above 0.
+    privacy
+        Instead: average privacy `S_mu` that is kept at least, a share.
     rng
         For the points of the prior at which the utility is averaged.
 
     Raises
     ------
     PolicyError
-        The prior favours values, or has too many; `epsilon` is out of range.
+        The prior has too many values; a number is out of range, or both or neither is given.
     UndecidableError
         The search did not come within its tolerance.
 
@@ -68,38 +110,186 @@ def optimal_matrix(
     "LDP metrics", section 11, leaves it open. A report with the row `r` of the matrix adds
     `r r' / (r.p)` to the Fisher information, which is convex in `r`: to split a report never tells
     less. Rows of an LDP level are sums of such with the entries 1 and `e^epsilon` only (Holohan,
-    Leith, Mason 2017, "Extreme points of the local differential privacy polytope"): so a report
-    is a set of values, and each value in it `e^epsilon` times as likely as each outside. The mean
-    log determinant is concave, so that for a symmetric prior sets of equal size are equally likely.
-    What remains is the probability of each size, a D-optimal design, found by the multiplicative
-    algorithm (Silvey, Titterington, Torsney 1978); the utility lacks at most the excess of its
-    largest derivative over `a`.
+    Leith, Mason 2017, "Extreme points of the local differential privacy polytope"): so a report is
+    a set of values, and each value in it `e^epsilon` times as likely as each outside; for a
+    symmetric prior sets of equal size are equally likely. At an average privacy, whose entropy is a
+    sum over the reports, the family is sets of all sizes and of 24 levels up to 12.
+
+    What remains is how often each kind occurs: the mean log determinant is concave in that, and
+    Jensen's inequality gives steps that never lose, `w slope / (multipliers . sums + nu cost)`, the
+    multiplicative algorithm of optimal designs (Silvey, Titterington, Torsney 1978) with more than
+    one condition. The multipliers bound what the result lacks.
     """
-    values = prior.values
-    check_epsilon(epsilon)
-    if len(set(prior.alpha)) > 1:
-        raise PolicyError("prior", "must have equal parameters: the best matrix is for no value")
-    if values > MAX_OPTIMAL_VALUES:
-        raise PolicyError("values", f"must be at most {MAX_OPTIMAL_VALUES}, got {values}")
-    rows = [_subsets(values, size, epsilon) for size in range(1, values)]
+    if (epsilon is None) == (privacy is None):
+        raise PolicyError("epsilon", "give one of epsilon and privacy")
+    alike = len(set(prior.alpha)) == 1
+    most = MAX_OPTIMAL_VALUES if alike else MAX_UNEQUAL_VALUES
+    if prior.values > most:
+        raise PolicyError("values", f"must be at most {most} for this prior, got {prior.values}")
+    levels: tuple[float, ...] = _LEVELS
+    largest_cost = math.inf
+    if epsilon is not None:
+        check_epsilon(epsilon)
+        levels = (epsilon,)
+    if privacy is not None:
+        check_share("privacy", privacy)
+        largest_cost = (1 - privacy) * prior.value_entropy_given_distribution
     points = sobol_distributions(prior, _POINTS, rng)
-    information = np.array(
-        [np.einsum("yi,ny,yj->nij", row, 1 / (points @ row.T), row) for row in rows]
+    family = _family(prior, levels, points, alike=alike)
+    weights, gap = _best_mixture(family, largest_cost)
+    kept = [weight * rows for weight, rows in zip(weights, family.rows, strict=True) if weight]
+    matrix = np.vstack(kept)
+    return OptimalMatrix(
+        matrix=StochasticMatrix(matrix / matrix.sum(axis=0)),
+        weights=_sizes(matrix, prior.mean),
+        gap=gap,
     )
-    weights = np.full(values - 1, 1 / (values - 1))
-    for _ in range(_STEPS):
-        inverse = np.linalg.inv(np.tensordot(weights, information, axes=1))
-        slopes = np.einsum("nij,gnji->g", inverse, information) / _POINTS
-        if slopes.max() - values <= _TOLERANCE:
-            break
-        weights = weights * slopes / values
+
+
+def _sizes(matrix: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability that a report is a set of 1, 2, ... values."""
+    middle = (matrix.max(axis=1) + matrix.min(axis=1)) / 2
+    size = (matrix > middle[:, None]).sum(axis=1)
+    counted = np.bincount(size, weights=matrix @ mean, minlength=matrix.shape[1])
+    return np.asarray(counted[1:], dtype=np.float64)
+
+
+def _family(
+    prior: DirichletPrior,
+    levels: tuple[float, ...],
+    points: NDArray[np.float64],
+    *,
+    alike: bool,
+) -> _Family:
+    rows = []
+    for level, size in itertools.product(levels, range(1, prior.values)):
+        sets = _subsets(prior.values, size, level)
+        rows += [sets] if alike else [row[None, :] for row in sets]
+    # The mean probability of the value given such a report is 1: prior entropy is not lost.
+    costs = []
+    for row in rows:
+        first = row[:1] if alike else row
+        given_value = scipy.special.xlogy(first, first) @ prior.mean
+        told = given_value - expected_xlogx(first, prior.parameters)
+        costs.append(float(told.sum()) * len(row) / len(first))
+    if alike:
+        # Over all sets of a size the mean over the values is that of any one set.
+        sums = np.array([[float(row.sum()) / prior.values] for row in rows])
     else:
-        raise UndecidableError("matrix: no best one was found", hint="choose a larger epsilon")
-    # Less of these sizes tells more; the algorithm only tends to 0.
-    weights[(weights < _SMALL) & (slopes < values)] = 0
-    weights /= weights.sum()
-    kept = [weight * row for weight, row in zip(weights, rows, strict=True) if weight]
-    return OptimalMatrix(matrix=StochasticMatrix(np.vstack(kept)), weights=weights)
+        sums = np.array([row.sum(axis=0) for row in rows])
+    information = np.array([_information(row, points) for row in rows])
+    return _Family(rows, information, sums, np.maximum(np.array(costs), 0.0))
+
+
+def _information(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fisher information of reports at each point, shape (points, a, a)."""
+    values = rows.shape[1]
+    found = np.zeros((len(points), values, values))
+    block = max(1, _CELLS // (len(points) * values))
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        scaled = (1 / (points @ part.T))[:, :, None] * part
+        found += np.matmul(scaled.transpose(0, 2, 1), part)
+    return found
+
+
+def _best_mixture(family: _Family, largest_cost: float) -> tuple[NDArray[np.float64], float]:
+    """Weights of the kinds, and what they lack at most."""
+    conditions = family.sums
+    limits = np.ones(conditions.shape[1])
+    if math.isfinite(largest_cost):
+        conditions = np.column_stack([conditions, family.costs])
+        limits = np.append(limits, largest_cost)
+    kinds, values = len(family.rows), family.information.shape[-1]
+    weights = np.full(kinds, 1.0) / (kinds * family.sums.mean())
+    multipliers = np.ones(len(limits))
+    gap = math.inf
+    slopes = prices = np.ones(kinds)
+    for step in range(_STEPS):
+        inverse = np.linalg.inv(np.tensordot(weights, family.information, axes=1))
+        slopes = np.einsum("nij,gnji->g", inverse, family.information) / _POINTS
+        gains = weights * slopes
+        multipliers = _multipliers(gains, conditions, limits, multipliers)
+        prices = conditions @ multipliers
+        weights = gains / prices
+        if step % 5 == 0:
+            # Scaled so that no kind is worth more than its price, they bound every mixture.
+            gap = float(multipliers @ limits * (slopes / prices).max()) - values
+        if gap <= _TOLERANCE:
+            break
+    if gap > 50 * _TOLERANCE:
+        raise UndecidableError("matrix: no best one was found", hint="choose another level")
+    # Less of these kinds tells more; the algorithm only tends to 0.
+    shares = weights * family.sums.mean(axis=1)
+    least = _SMALL if math.isinf(largest_cost) else _SMALL / 10
+    rare = (shares < least * shares.sum()) & (slopes < prices)
+    weights = np.where(rare, 0.0, weights)
+    weights[~rare] = _projected(weights[~rare], conditions[~rare], limits)
+    return weights, max(gap, 0.0)
+
+
+def _projected(
+    weights: NDArray[np.float64], conditions: NDArray[np.float64], limits: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the nearest weights that meet the conditions, by proportions."""
+    found = weights
+    for _ in range(3):
+        found = found / (conditions @ _multipliers(found, conditions, limits, np.ones(len(limits))))
+    return found
+
+
+def _multipliers(
+    gains: NDArray[np.float64],
+    conditions: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Multipliers at which `gains / (conditions . multipliers)` meets the limits, by Newton steps.
+
+    They minimise `limits . m - gains . log(conditions . m)`, which is convex. Where the last limit
+    is not reached, its multiplier is 0.
+    """
+    if len(limits) > 1 and conditions.shape[1] == len(limits):
+        loose = _newton(gains, conditions[:, :-1], limits[:-1], start[:-1])
+        if loose is not None:
+            spent = float((gains / (conditions[:, :-1] @ loose)) @ conditions[:, -1])
+            if spent <= limits[-1]:
+                return np.append(loose, 0.0)
+    found = _newton(gains, conditions, limits, start)
+    if found is None:
+        raise UndecidableError("matrix: no best one was found", hint="choose another level")
+    return found
+
+
+def _newton(
+    gains: NDArray[np.float64],
+    conditions: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> NDArray[np.float64] | None:
+    total = float(gains.sum())
+    at = start * total / float(start @ limits)
+
+    def height(point: NDArray[np.float64]) -> float:
+        prices = conditions @ point
+        if not (prices[gains > 0] > 0).all():
+            return math.inf
+        return float(limits @ point - gains[gains > 0] @ np.log(prices[gains > 0]))
+
+    slope = limits
+    for _ in range(_NEWTON_STEPS):
+        prices = conditions @ at
+        slope = limits - conditions.T @ (gains / prices)
+        if np.abs(slope).max() <= 1e-13 * np.abs(limits).max():
+            return at
+        curvature = (conditions * (gains / prices**2)[:, None]).T @ conditions
+        step = np.linalg.lstsq(curvature, -slope)[0]
+        scale, here = 1.0, height(at)
+        # Near the minimum a full step is right, and heights are equal to all their digits.
+        while scale > 1e-12 and height(at + scale * step) > here + 1e-12 * total:
+            scale /= 2
+        at = at + scale * step
+    return at if np.abs(slope).max() <= _CONDITION_ERROR * np.abs(limits).max() else None
 
 
 def _subsets(values: int, size: int, epsilon: float) -> NDArray[np.float64]:

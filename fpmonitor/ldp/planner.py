@@ -31,7 +31,7 @@ from fpmonitor.ldp.metrics import (
     participation,
     worst_case_privacy,
 )
-from fpmonitor.ldp.optimal import MAX_OPTIMAL_VALUES, optimal_matrix
+from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.policy import check_share, check_threshold
 
@@ -52,22 +52,11 @@ _LEAST_EPSILON = 1e-3
 _EPSILON_TOLERANCE = 1e-9
 _NOTICEABLE = 1.001  # above what the search of the best matrix leaves open
 _PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
+MAX_PLANNED_VALUES = 10  # for which the best matrix is found in a moment
 TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25))
 
 
-def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> LocalHash:
-    """Return local hashing, by default into the least-variance number of hashes `e^epsilon + 1`.
-
-    Notes
-    -----
-    Wang, Blocki, Li and Jha (2017), optimised local hashing.
-    """
-    check_epsilon(epsilon)
-    best = min(round(math.exp(min(epsilon, 21))) + 1, 2**31)
-    return LocalHash(values, epsilon, hash_range or best)
-
-
-_ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": local_hash}
+_ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": LocalHash}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,11 +296,6 @@ def plan_api(
     rest
         Number of users besides those of the spectrum, whose values will be reported as one more
         value for the rest; all of them may be exposed.
-
-    Raises
-    ------
-    PolicyError
-        A number out of range.
     """
     check_threshold(k, population)
     check_share("accuracy", accuracy)
@@ -366,11 +350,6 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     epsilon
         LDP level, nats, above 0.
 
-    Raises
-    ------
-    PolicyError
-        A number out of range.
-
     Notes
     -----
     "LDP metrics", section 11, asks for the best mechanism at given privacy: see
@@ -390,7 +369,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
         average_privacy=found.average_privacy,
         accuracy=None,
     )
-    if values > MAX_OPTIMAL_VALUES:
+    if values > MAX_PLANNED_VALUES:
         return plan
     prior = DirichletPrior.jeffreys(values)
     best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0)).matrix
@@ -427,14 +406,14 @@ class Participations:
 
 def participations_of(plan: ApiPlan) -> Participations:
     """Compare a planned mechanism with the best matrix that is as private in the worst case."""
-    if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_OPTIMAL_VALUES:
+    if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_PLANNED_VALUES:
         return Participations(participation=None, best_participation=None)
     prior = DirichletPrior.jeffreys(plan.values)
     best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0)).matrix
     planned: Mechanism = best
     if plan.mechanism != MATRIX:
         hashes = () if plan.hash_range is None else (plan.hash_range,)
-        protocol = local_hash if hashes else _ALL[plan.mechanism]
+        protocol = LocalHash if hashes else _ALL[plan.mechanism]
         planned = protocol(plan.values, plan.epsilon, *hashes)
     return Participations(
         participation=_participation(planned, prior),

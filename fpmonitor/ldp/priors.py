@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import scipy
@@ -97,8 +97,8 @@ class DirichletPrior:
 
         Notes
         -----
-        "LDP metrics", section 6.2 and (10.1). By the inequality of the means, `C_mu` is at
-        least `a ln a / (2 a - 2) - ln(2 pi e) / 2`; the paper says that there is no lower bound.
+        "LDP metrics", section 6.2 and (10.1). It has the lower bound of `truthful_utility_floor`;
+        the paper says that there is none.
         """
         expected_logs = scipy.special.digamma(self.parameters) - scipy.special.digamma(self.total)
         return float(-HALF_LOG_2_PI_E - expected_logs.sum() / (2 * (self.values - 1)))
@@ -160,14 +160,19 @@ class DirichletPrior:
         return np.array([found[alpha] for alpha in self.alpha])
 
 
-def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
-    """Return the prior with the given parameters, Jeffreys' if there are none.
+def truthful_utility_floor(values: int) -> float:
+    """Lower bound of `C_mu`, nats, over all priors with a density on `values` values.
 
-    Raises
-    ------
-    PolicyError
-        `prior`: not one parameter per value.
+    Notes
+    -----
+    By the inequality of the means, `-sum log P_x >= a log a`. "LDP metrics", after Theorem 8.1,
+    says that no such bound exists.
     """
+    return -HALF_LOG_2_PI_E + values * math.log(values) / (2 * values - 2)
+
+
+def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
+    """Return the prior with the given parameters, Jeffreys' if there are none."""
     if alpha is None:
         return DirichletPrior.jeffreys(values)
     prior = DirichletPrior(tuple(alpha))
@@ -175,7 +180,15 @@ def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
     return prior
 
 
-def check_prior(prior: DirichletPrior, values: int) -> None:
+class OfValues(Protocol):
+    """A prior, of the distribution of so many values."""
+
+    @property
+    def values(self) -> int:
+        """Number of values, `a`."""
+
+
+def check_prior(prior: OfValues, values: int) -> None:
     """Check that a prior has one parameter for each value.
 
     Raises

@@ -121,11 +121,6 @@ def estimate_values(
         From the posterior, by Gibbs sampling; 0 for none.
     rng
         Of the draws.
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range, or a mechanism that is not faithful.
     """
     users, values = sum(counts.values()), mechanism.values
     if isinstance(mechanism, UnaryEncoding | RandomisedResponse):

@@ -13,13 +13,17 @@ from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
     participation,
+    participation_bound,
+    prior_free_participation_bound,
     worst_case_privacy,
 )
+from fpmonitor.ldp.point_priors import average_privacy_of_points, point_utilities
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fpmonitor.ldp.mechanisms import Mechanism
+    from fpmonitor.ldp.point_priors import PointPrior
     from fpmonitor.ldp.priors import DirichletPrior
 
 
@@ -37,6 +41,9 @@ class Metrics:
         `U^as`, nats; minus infinity when the mechanism is not faithful.
     participation
         `F_mu`, a share.
+    participation_bound, participation_bound_any_prior
+        Upper bounds of it from the LDP level, for this prior and for every one with a density;
+        infinite where the level is, and above 1 where they say nothing.
     entropy_given_p
         `H(X | P)`, nats.
     rank
@@ -62,6 +69,8 @@ class Metrics:
     worst_case_privacy: float
     asymptotic_utility: float
     participation: float
+    participation_bound: float
+    participation_bound_any_prior: float
     entropy_given_p: float
     rank: int
     classes: int
@@ -83,6 +92,8 @@ class Metrics:
             "worst_case_privacy": self.worst_case_privacy,
             "asymptotic_utility": self.asymptotic_utility,
             "participation": self.participation,
+            "participation_bound": self.participation_bound,
+            "participation_bound_any_prior": self.participation_bound_any_prior,
             "entropy_given_p": self.entropy_given_p,
             "rank": self.rank,
             "classes": self.classes,
@@ -107,11 +118,6 @@ def metrics_of(
 ) -> Metrics:
     """Return all metrics of a mechanism; those for a number of users if `users` is given.
 
-    Raises
-    ------
-    PolicyError, UndecidableError
-        As the metrics one by one; those for a number of users are None instead, with the reason.
-
     Notes
     -----
     "LDP metrics", Theorem 6.7(2) and Corollary 6.8: the reports tell about `(d - 1) log(n) / 2`
@@ -133,6 +139,8 @@ def metrics_of(
         worst_case_privacy=worst_case_privacy(mechanism),
         asymptotic_utility=utility.value,
         participation=participation(utility, prior).value,
+        participation_bound=participation_bound(mechanism, prior),
+        participation_bound_any_prior=prior_free_participation_bound(mechanism),
         entropy_given_p=prior.value_entropy_given_distribution,
         rank=dimensions,
         classes=classes,
@@ -144,5 +152,43 @@ def metrics_of(
         asymptotic_utility_error=utility.standard_error,
         digit_utility_error=0.0 if finite is None else finite.standard_error / (prior.values - 1),
         exact=finite is None or finite.exact,
+        obstacle=obstacle,
+    )
+
+
+def metrics_of_points(
+    mechanism: Mechanism, prior: PointPrior, *, users: int | None = None
+) -> Metrics:
+    """Return the metrics of a mechanism under a prior of finitely many distributions.
+
+    Finitely many distributions are told apart with certainty in the end, at no rate of digits: the
+    asymptotic and the digit utility are infinite, and there is no participation.
+    """
+    distribution = tally = None
+    obstacle = ""
+    if users is not None:
+        try:
+            distribution, tally = point_utilities(mechanism, prior, users)
+        except UndecidableError as error:
+            obstacle = str(error)
+    return Metrics(
+        ldp=mechanism.ldp_level,
+        average_privacy=average_privacy_of_points(mechanism, prior),
+        worst_case_privacy=worst_case_privacy(mechanism),
+        asymptotic_utility=math.inf,
+        participation=math.inf,
+        participation_bound=math.inf,
+        participation_bound_any_prior=math.inf,
+        entropy_given_p=prior.value_entropy_given_distribution,
+        rank=rank(mechanism),
+        classes=int(classes_of_values(mechanism).max()) + 1,
+        distribution_utility_limit=math.inf,
+        tally_utility_limit=math.inf,
+        distribution_utility=distribution,
+        tally_utility=tally,
+        digit_utility=None,
+        asymptotic_utility_error=0.0,
+        digit_utility_error=0.0,
+        exact=True,
         obstacle=obstacle,
     )

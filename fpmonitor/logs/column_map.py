@@ -36,11 +36,15 @@ class ColumnMap:
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
     absent
         Texts (`NA`, `-`) that stand for a missing value, in every format.
+    elements
+        Columns of a wide log that hold lists, each element of which is an API.
     visitor
         Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
     log_format
         How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
         recognise the form of text logs.
+    expected
+        APIs that a decision was made about: they stay such, also where their values all differ.
 
     Raises
     ------
@@ -56,6 +60,8 @@ class ColumnMap:
     absent: frozenset[str] = frozenset()
     visitor: bool = False
     log_format: str = ""
+    elements: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse two answers to who a row is."""
@@ -79,7 +85,7 @@ class ColumnMap:
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: tables `[columns]` and `[apis]`, lists `ignore` and `null`.
+        """Read a column map: tables `[columns]`, `[apis]`, lists `ignore`, `elements`, `null`.
 
         Raises
         ------
@@ -89,6 +95,7 @@ class ColumnMap:
         content = read_toml(path, "column map")
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
+        elements = content.pop("elements", [])
         null = content.pop("null", "absent")
         apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
@@ -97,14 +104,16 @@ class ColumnMap:
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore`, `null`, `flatten`, "
-                "`visitor` and `log_format`",
+                hint="it has tables [columns] and [apis], lists `ignore` and `elements`, `null`, "
+                "`flatten`, `visitor` and `log_format`",
             )
-        if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
-            ignore, list
+        lists = (ignore, elements)
+        if not all(isinstance(table, dict) for table in (columns, apis)) or not all(
+            isinstance(names, list) for names in lists
         ):
             raise InputError(
-                f"column map {path}: `columns` and `apis` must be tables and `ignore` a list",
+                f"column map {path}: `columns` and `apis` must be tables, `ignore` and `elements` "
+                "lists",
                 hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
             )
         unknown = sorted(set(columns) - set(_FIELDS))
@@ -113,7 +122,10 @@ class ColumnMap:
                 f"column map {path}: unknown field {', '.join(unknown)}",
                 hint=f"fields are {', '.join(_FIELDS)}",
             )
-        if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
+        if not all(
+            isinstance(name, str)
+            for name in (*columns.values(), *apis.values(), *ignore, *elements)
+        ):
             raise InputError(f"column map {path}: names must be strings")
         absent = null if isinstance(null, list) else []
         if not all(isinstance(text, str) for text in absent):
@@ -139,4 +151,5 @@ class ColumnMap:
             frozenset(absent),
             visitor,
             log_format,
+            frozenset(elements),
         )

@@ -32,11 +32,6 @@ def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[
         Names, or addresses of one file each.
     allow_network
         Whether DuckDB may fetch what addresses name.
-
-    Raises
-    ------
-    InputError
-        Nothing there, a folder without logs, or an address that may not or cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
         found: dict[Path, LogFile] = {}

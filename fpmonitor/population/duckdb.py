@@ -93,13 +93,7 @@ class DuckDBSource:
         return other
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`.
-
-        Raises
-        ------
-        UnknownNameError
-            The snapshot lacks one of them.
-        """
+        """Count spectrum of the tuples of the values of `apis`."""
         columns = ", ".join(self._columns(apis)) or "()"
         fragments = {"snapshot": self._snapshot.table, "columns": columns}
         arrays = self._database.arrays("spectrum/of_set", fragments=fragments)
@@ -173,11 +167,6 @@ class DuckDBSource:
             APIs that make the cohorts, at least one; the order of `codes`.
         apis
             APIs that divide them.
-
-        Raises
-        ------
-        UnknownNameError
-            The snapshot lacks one of them.
         """
         cohort = [self._snapshot.column(api) for api in given]
         columns = dict.fromkeys([*cohort, *(self._snapshot.column(api) for api in apis)])

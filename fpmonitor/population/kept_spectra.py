@@ -75,11 +75,6 @@ class KeptSpectra:
         look
             Told before each set how many were counted; what it raises ends that, and those that
             were counted are kept.
-
-        Raises
-        ------
-        InputError
-            A code is too large.
         """
         changed = self._changed(columns)
         self.columns = dict(columns)

@@ -374,23 +374,11 @@ class MemorySource:
         return int(self.table.weights.sum())
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`, exact.
-
-        Raises
-        ------
-        UnknownNameError
-            An API that the source does not have.
-        """
+        """Count spectrum of the tuples of the values of `apis`, exact."""
         return CountSpectrum.from_counts(self.table.sizes(self._positions(apis)))
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order: in less time than of one after the other.
-
-        Raises
-        ------
-        UnknownNameError
-            An API that the source does not have.
-        """
+        """Count spectra of the sets, in their order: in less time than of one after the other."""
         sizes = self.table.sizes_of([self._positions(apis) for apis in sets])
         return [*map(CountSpectrum.from_counts, sizes)]
 

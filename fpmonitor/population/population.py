@@ -668,13 +668,7 @@ class Population:
         return {} if self.audience is Audience.OTHERS else self.snapshot.members(k)
 
     def coverage(self, apis: Iterable[str], k: int) -> dict[str, float | None]:
-        """Tell which share of the users has a value of each API: `disclosure.publishable_coverage`.
-
-        Raises
-        ------
-        UnknownNameError
-            An API that was never observed.
-        """
+        """Tell which share of the users has each API: `disclosure.publishable_coverage`."""
         wanted = sorted(self.named(apis))
         counts = self._counts_of(wanted) if self.snapshot.in_memory(1) else self.users_of_apis()
         return {api: publishable_coverage(counts.get(api, 0), self.users, k) for api in wanted}
@@ -690,11 +684,6 @@ class Population:
         """Find those of some APIs about which these users are no evidence: see `find_lack`.
 
         Values count as they were logged: what a view makes coarser was seen all the same.
-
-        Raises
-        ------
-        UnknownNameError
-            An API that was never observed.
         """
         found = {
             api: find_lack(self._seen(api), k, self.means.get(api, "")) for api in self.named(apis)
@@ -860,11 +849,6 @@ class Population:
         chosen
             Whether the limits of all sets hold together, whichever are named after looking; else
             each holds for a set that was named before.
-
-        Raises
-        ------
-        UnknownNameError, UndecidableError, PolicyError
-            An API that was never observed, fewer than k users, a number out of range.
         """
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
@@ -901,11 +885,6 @@ class Population:
             Follows these users from call to call: the spectra of `sets` are then known at once.
         sets
             Of the candidates.
-
-        Raises
-        ------
-        UnknownNameError, UndecidableError, PolicyError
-            An API that was never observed, fewer than k users, a number out of range.
         """
         named = self.named(candidates)
         sample = self.sample(question, [named])

@@ -236,15 +236,7 @@ def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None
 def window_snapshot(
     database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
-    """Users of a calendar window, with some APIs; codes mean the same in every window.
-
-    Raises
-    ------
-    UnknownNameError
-        No observation of one of the APIs, at any time.
-    UndecidableError
-        No user has an observation.
-    """
+    """Users of a calendar window, with some APIs; codes mean the same in every window."""
     return MemorySnapshot(
         columns=read_window(database, span, apis),
         texts=lambda api: read_values(database, api),

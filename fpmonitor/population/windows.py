@@ -73,13 +73,7 @@ class Windows:
         return list_spans(self.database, self.division, self.window)
 
     def population(self, span: Span, apis: Sequence[str]) -> Population:
-        """Read the users of a window, with some APIs; codes mean the same in every window.
-
-        Raises
-        ------
-        UnknownNameError
-            No observation of one of the APIs, at any time.
-        """
+        """Read the users of a window, with some APIs; codes mean the same in every window."""
         view, said = self.view, self._said
         masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
@@ -128,11 +122,6 @@ class Windows:
         ----------
         question
             All that the answer follows from beside these windows, as it prints.
-
-        Raises
-        ------
-        UndecidableError
-            No visit has a time, or none lies in the limits.
         """
         if not self._are_kept:
             return tuple(KeptWindow(span=span) for span in self.spans())

@@ -45,11 +45,6 @@ def answer(
         Draws cover redactions and randomised reports; simulations pass their own.
     answered
         Requests of the study that the user answered before.
-
-    Raises
-    ------
-    InputError
-        The request violates the terms of the study.
     """
     check_ask(study, ask, answered)
     single = token_limit(study.report_bytes, ("",))

@@ -205,11 +205,6 @@ def simulate(
         As in `selection.select` and `next_sets`.
     least_gain
         Stop after a round, from the second on, that raises the weight by less.
-
-    Raises
-    ------
-    InputError, UndecidableError
-        As `Knowledge`, or the table lacks an API.
     """
     ask = first_ask(study)
     counts: dict[ApiSet, Tuples] = {}

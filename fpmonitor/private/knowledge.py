@@ -287,13 +287,7 @@ class Knowledge:
         return bool(self.front(apis).sizes.size)
 
     def promise(self, apis: ApiSet) -> Promise:
-        """Return the smallest upper limit of a set by any rule.
-
-        Raises
-        ------
-        InputError
-            An API that the study does not have.
-        """
+        """Return the smallest upper limit of a set by any rule."""
         return min(self.rules(apis), key=lambda promise: promise.upper)
 
     def rules(self, apis: ApiSet, *, beaten: bool = False) -> list[Promise]:

@@ -228,13 +228,6 @@ def plan_randomisation(
     Returns
     -------
     The plan, and its randomisation; None where no mechanism is accurate enough.
-
-    Raises
-    ------
-    PolicyError
-        A number out of range.
-    UndecidableError
-        No value has `k` users.
     """
     listed = _listed(api, tokens, study)
     rest = sum(tokens.values()) - sum(tokens[token] for token in listed)
@@ -253,13 +246,7 @@ def plan_randomisation(
 
 
 def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple[str, ...]:
-    """List the values of an API for a request: those of `k` users or more, and the rest.
-
-    Raises
-    ------
-    UndecidableError
-        No value has `k` users.
-    """
+    """List the values of an API for a request: those of `k` users or more, and the rest."""
     limit = token_limit(study.report_bytes, ("",))
     listed = (fitting(token, limit, study.id) for token in _listed(api, tokens, study))
     return (*listed, REDACTED)
@@ -304,13 +291,7 @@ def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
 def randomised_ask(
     study: Study, plans: Mapping[str, Randomisation], *, epoch: int, round_number: int = 1
 ) -> CollectionRequest:
-    """Return the request for each planned API alone, randomised; others are not requested.
-
-    Raises
-    ------
-    InputError
-        There is no plan, or a report is too long for a message of the study.
-    """
+    """Return the request for each planned API alone, randomised; others are not requested."""
     ask = CollectionRequest(
         study=study.id.hex(),
         epoch=epoch,

@@ -217,11 +217,6 @@ def heaviest_set(
 
     Branch and bound over the sets that can be composed within the budget; then the known sets that
     are safe by their own counts, and any API that another rule lets in.
-
-    Raises
-    ------
-    InputError
-        A weight that is negative or not finite.
     """
     study = knowledge.study
     safe = [apis for apis in knowledge.asked if knowledge.limit(apis).upper <= study.budget]

@@ -63,11 +63,6 @@ def send_uploads(
     """Send sealed uploads in large bodies; return the number of messages by outcome.
 
     A busy shuffler is retried a few times, after as long as it says; `tell` is called then.
-
-    Raises
-    ------
-    UnreachableError
-        No answer, or it stays busy. All uploads may be sent again: each counts once.
     """
     outcomes: Counter[str] = Counter()
     for body in _bodies(uploads):

@@ -111,13 +111,7 @@ class Shuffler(KeyHolder):
         self.store.add_ask(ask)
 
     def take(self, bodies: Sequence[bytes]) -> list[Receipt]:
-        """Store the uploads of each body, each upload once; they are on disk on return.
-
-        Raises
-        ------
-        PoolFullError
-            The store is full; nothing is taken.
-        """
+        """Store the uploads of each body, each upload once; they are on disk on return."""
         with self._lock:
             self._check_room(sum(map(len, bodies)))
             opened = [list(self._messages(body)) for body in bodies]

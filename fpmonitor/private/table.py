@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> pl.DataFrame:
-    """Return the tokens of all users of a snapshot: a row each, a text column per API, no null.
-
-    Raises
-    ------
-    UnknownNameError
-        An API that was never observed.
-    """
+    """Return the tokens of all users of a snapshot: a row each, a text column per API, no null."""
     columns = []
     for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
         tokens = [ABSENT] * (int(codes.max(initial=0)) + 1)

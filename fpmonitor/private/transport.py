@@ -104,13 +104,7 @@ class Service(Closing):
         return self._request("GET", path, None, "")
 
     def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Answer:
-        """Send content.
-
-        Raises
-        ------
-        UnreachableError
-            No answer, or a status outside 200 to 299; the message has the reason.
-        """
+        """Send content."""
         return self._request("POST", path, content, content_type)
 
     def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Answer:

@@ -308,11 +308,6 @@ def attack_counts(
     attempts
         How many hash functions a run tries at most, until a record is alone below the cut.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range.
-
     Notes
     -----
     Singling out, Theorem 4.6; one more attempt after each that fails makes its success

@@ -187,13 +187,6 @@ def audit_release(
         Runs of each attack; of those on counts a tenth, because they read all users each time.
     rng
         Draws groups and hash functions.
-
-    Raises
-    ------
-    InputError
-        No user belongs to a row.
-    PolicyError
-        A number is out of its range.
     """
     users = len(groups)
     limit = 1 / (100 * users) if weight is None else weight

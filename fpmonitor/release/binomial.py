@@ -50,13 +50,7 @@ def log_pmf(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[
 
 
 def tail_ratio(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[np.float64]:
-    """`P(X >= count) / P(X = count)` for `X ~ Bin(trials, p)` and counts in 1..trials.
-
-    Raises
-    ------
-    UndecidableError
-        The continued fraction did not converge.
-    """
+    """`P(X >= count) / P(X = count)` for `X ~ Bin(trials, p)` and counts in 1..trials."""
     counts, totals = _together(count, trials)
     mean = totals * p
     far = counts - mean > _FAR * np.sqrt(mean * q)

@@ -72,11 +72,6 @@ def estimated_guarantee(
     alpha
         Tolerated probability that the distribution is not within the limits, in (0, 1).
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Partial knowledge, Theorem 5, takes the distribution as known. Here each split takes the lower

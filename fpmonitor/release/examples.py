@@ -58,11 +58,6 @@ def example_attacks(trials: int, *, rng: np.random.Generator) -> tuple[ExampleAt
         Runs of each.
     rng
         Draws records, hash functions and groups.
-
-    Raises
-    ------
-    PolicyError
-        Fewer than 1 trial.
     """
     check_trials(trials)
     found = []

@@ -283,11 +283,6 @@ def write_release(release: Release, path: Path) -> Path:
     """Write the table and its manifest beside it; where the manifest is.
 
     A file that is called `.csv` is CSV, in which a suppressed cell is empty; any other is Parquet.
-
-    Raises
-    ------
-    InputError
-        The files cannot be written.
     """
     table = io.BytesIO()
     if _is_csv(path):

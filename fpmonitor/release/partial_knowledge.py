@@ -160,11 +160,6 @@ def count_delta(users: int, probability: float, epsilon: float, *, known: int = 
     epsilon
         Nats, at least 0.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Partial knowledge, Theorem 5: the ratio of the two distributions at the count `s` grows with
@@ -198,11 +193,6 @@ def active_delta(
         Records of the value that the attacker made; more than `k - 1` do not help.
     known
         Further records that the attacker knows, of other values.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
 
     Notes
     -----
@@ -357,11 +347,6 @@ def split_guarantee(
         Whether `common` is the lower limit of the probability of absent and all rare values
         together, rather than of absent alone.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Partial knowledge, Theorem 5, sharpened: two common values need no detour over absent, so
@@ -466,11 +451,6 @@ def value_guarantee(
     epsilon
         Nats, at least 0.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Partial knowledge, Theorem 5: both values rare give `(0, 2 delta_1)`, both common give
@@ -498,13 +478,7 @@ def value_guarantee(
 def delta_curve(
     users: int, probability: float, *, k: int, epsilons: Sequence[float], known: int = 0
 ) -> NDArray[np.float64]:
-    """Delta of `value_guarantee` at each epsilon, shape of `epsilons`; non-increasing.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-    """
+    """Delta of `value_guarantee` at each epsilon, shape of `epsilons`; non-increasing."""
     return np.array(
         [
             value_guarantee(users, probability, k=k, epsilon=epsilon, known=known).delta
@@ -526,11 +500,6 @@ def smallest_k(
         As in `histogram_guarantee`.
     delta
         Wanted, in (0, 1).
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
     """
 
     def reached(k: int) -> float:
@@ -559,13 +528,7 @@ def least_threshold(reached: Callable[[int], float], users: int, delta: float) -
 
 
 def pitfalls(users: int, probability: float, *, k: int, epsilon: float) -> list[str]:
-    """Say what the deltas do not cover, with numbers: no absent value, and active attackers.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-    """
+    """Say what the deltas do not cover, with numbers: no absent value, and active attackers."""
     threshold = threshold_delta(users, probability, k)
     bare = count_delta(users, probability, epsilon)
     no_absent_value = (
@@ -582,26 +545,14 @@ def pitfalls(users: int, probability: float, *, k: int, epsilon: float) -> list[
 
 
 def check_release(users: int, *, k: int = 2, known: int = 0) -> None:
-    """Check the size of a release, its threshold, and the number of records an attacker knows.
-
-    Raises
-    ------
-    PolicyError
-        Not whole numbers, or out of range; the error names the argument.
-    """
+    """Check the size of a release, its threshold, and the number of records an attacker knows."""
     _check_whole("users", users, 1, MAX_POPULATION)
     check_k(k)
     _check_whole("known", known, 0, users - 1)
 
 
 def check_k(k: int) -> int:
-    """Return the threshold back when it is a whole number between 2 and a million.
-
-    Raises
-    ------
-    PolicyError
-        It is not.
-    """
+    """Return the threshold back when it is a whole number between 2 and a million."""
     _check_whole("k", k, 2, MAX_K)
     return k
 

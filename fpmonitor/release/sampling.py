@@ -63,11 +63,6 @@ def sampling_of(rate: float, k: int, epsilon: float, *, seed: bytes) -> Sampling
         As of `sampling_delta`.
     seed
         16 bytes from a source of secrets.
-
-    Raises
-    ------
-    PolicyError
-        As `sampling_delta`.
     """
     delta = sampling_delta(rate, k, epsilon)
     return Sampling(rate=rate, epsilon=epsilon, delta=delta, seed=seed[:_SEED].hex())

@@ -40,11 +40,6 @@ def baseline(users: int, weight: float) -> float:
     weight
         Probability of the predicate for one record, in [0, 1].
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Singling out, section 3.2.
@@ -60,24 +55,13 @@ def baseline(users: int, weight: float) -> float:
 
 
 def best_baseline(users: int, weight: float) -> float:
-    """Largest baseline of a predicate of weight at most `weight`; arguments as in `baseline`.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-    """
+    """Largest baseline of a predicate of weight at most `weight`; arguments as in `baseline`."""
     check_release(users)
     return baseline(users, min(weight, 1 / users))
 
 
 def best_baseline_above(users: int, weight: float) -> float:
     """Largest baseline of a predicate of weight at least `weight`; arguments as in `baseline`.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
 
     Notes
     -----
@@ -199,11 +183,6 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
     delta
         In [0, 1].
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
-
     Notes
     -----
     Singling out, Theorem 5.4: `e^epsilon' B(n, w) + n delta` with
@@ -218,11 +197,6 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
 
 def dp_bound_above(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -> float:
     """Upper bound of the success of weights of at least `weight`; arguments as in `dp_bound`.
-
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
 
     Notes
     -----

@@ -83,12 +83,6 @@ def release_users(
         One of the APIs, of which the manifest says how much the table tells.
     made
         Date of the manifest; now by default.
-
-    Raises
-    ------
-    InputError, PolicyError, UnknownNameError, UndecidableError
-        As in `release.histogram.make_release` and `read_values`; or the database keeps digests of
-        values.
     """
     refuse_digests(database, "release")
     wanted, transforms = _columns(database, apis, window, transforms)
@@ -138,11 +132,6 @@ def attack_release(
         Of a fresh record, as a table for `audit.weights_by_table`: one more beside the shares of
         whole records, which are never below 1 in their number, and the products of the shares of
         the values of each API.
-
-    Raises
-    ------
-    InputError, PolicyError
-        The release was made of other data, or a number is out of its range.
     """
     snapshot = take_snapshot(database, window)
     manifest = release.manifest
@@ -249,13 +238,7 @@ class Histogram:
     alpha: float
 
     def guarantee(self, k: int) -> EstimatedGuarantee:
-        """Privacy under partial knowledge where counts below `k` are withheld.
-
-        Raises
-        ------
-        PolicyError
-            A number is out of its range; the error names it.
-        """
+        """Privacy under partial knowledge where counts below `k` are withheld."""
         return estimated_guarantee(
             self.spectrum,
             self.absent,
@@ -299,11 +282,6 @@ def read_histogram(
         Users in the release; the observed ones by default.
     epsilon, known, alpha
         As of `Histogram`.
-
-    Raises
-    ------
-    InputError, UnknownNameError, UndecidableError
-        No API, one never observed, nobody with a value.
     """
     wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)
@@ -446,11 +424,6 @@ def count_answers(
     limit
         `log2` of the users, or a number: different counts of which one reader may have the answers.
         Counts asked again are answered again.
-
-    Raises
-    ------
-    PolicyError
-        The limit is neither.
     """
     policy = QueryPolicy.from_text(limit, population.users)
     named = [f"{population.digest} {query}" for query in queries]

@@ -34,6 +34,7 @@ _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by qu
 _SHORT = {
     "exact": "yes",
     "over-blocking": "yes+",
+    "untried": "untried",
     "by-passable": "by-pass",
     "header-only": "header",
     "impossible": "-",
@@ -378,7 +379,8 @@ def coverage(found: Coverage) -> Output:
     table = Table(
         title="What each format enforces",
         caption=(
-            "yes: exact; yes+: over-blocking; by-pass: by-passable; header: header-only; "
+            "yes: exact; yes+: over-blocking; untried: nobody looked in the product; "
+            "by-pass: by-passable; header: header-only; "
             "-: impossible; ?: name not known to fpmonitor. "
             f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."

@@ -56,6 +56,7 @@ _TITLE = "Which browser APIs a site may read together"
 _MARKS = {
     "exact": "✓",
     "over-blocking": "✓ and more",
+    "untried": "not tried",
     "by-passable": "by-passable",
     "header-only": "header",
     "impossible": "–",

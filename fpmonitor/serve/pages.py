@@ -65,11 +65,11 @@ def _templates() -> jinja2.Environment:
         "chips": chips,
         "words_of_apis": WORDS_OF_APIS,
     }
-    templates.filters["breakable"] = _breakable
+    templates.filters["breakable"] = breakable
     return templates
 
 
-def _breakable(api: str) -> markupsafe.Markup:
+def breakable(api: str) -> markupsafe.Markup:
     """Name of an API that narrow screens break at its dots."""
     return markupsafe.Markup("<wbr>").join(re.split(r"(?<=[.#])", api))
 

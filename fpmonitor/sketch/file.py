@@ -219,13 +219,7 @@ def sketch_of_part(
 
 
 def write_sketch(sketch: Sketch, path: Path) -> None:
-    """Write a sketch for its owner alone, whole or not at all; equal ones give equal bytes.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
+    """Write a sketch for its owner alone, whole or not at all; equal ones give equal bytes."""
     sizes = [len(values.words) for values in sketch.sets]
     frame = pl.DataFrame(
         {

@@ -86,13 +86,7 @@ class SketchKey:
 
 
 def make_sketch_key(path: Path) -> None:
-    """Write a new key of sketches, for the owner's eyes alone.
-
-    Raises
-    ------
-    InputError
-        The file already exists, or cannot be written.
-    """
+    """Write a new key of sketches, for the owner's eyes alone."""
     make_secret_file(path, secrets.token_hex(_KEY_BYTES))
 
 

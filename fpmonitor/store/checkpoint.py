@@ -79,13 +79,7 @@ def by_hand_only(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def undo_unfinished(path: Path) -> None:
-    """Undo a checkpoint that was cut short; call it before DuckDB opens the file.
-
-    Raises
-    ------
-    StoreError
-        The file cannot be written.
-    """
+    """Undo a checkpoint that was cut short; call it before DuckDB opens the file."""
     undo = _undo_of(path)
     with _LOCK, _told(path):
         if not (undo.exists() and path.exists()) or _descriptor_of(path) is not None:

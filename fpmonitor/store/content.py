@@ -41,13 +41,7 @@ _ALL_VISITS: dict[str, Any] = {"first": -(2**63), "last": 2**63 - 1}
 
 
 def read_content(database: Database) -> Content:
-    """Read every row of a database, and give their digest.
-
-    Raises
-    ------
-    StoreError
-        A part of the file cannot be read.
-    """
+    """Read every row of a database, and give their digest."""
     sums = {what: (rows, int(total)) for what, rows, total in database.rows("content/rest")}
     visits = database.arrays("content/visits")
     ids = np.asarray(visits["visit_id"], dtype=np.int64)

@@ -62,12 +62,6 @@ def convert(
         As in `Monitor.ingest`.
     rows_are_users
         Whether rows of a log that names no users may become users of the file, which names them.
-
-    Raises
-    ------
-    InputError
-        A log that cannot be read or names no users, an API with the name of another column, or a
-        file that cannot be written.
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:

@@ -94,11 +94,6 @@ def demand_logs(
         As of `log_files`.
     name
         Of the collector; null where each log tells.
-
-    Raises
-    ------
-    InputError
-        As of `log_files` and `choose_demand_collector`.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpmonitor-")))
@@ -145,13 +140,7 @@ def choose_demand_collector(log: LogFile, name: str | None = None) -> DemandColl
 
 
 def store_demand(database: Database, log: LogFile, collector: DemandCollector) -> DemandReport:
-    """Store the calls of a log in one transaction; a file that is stored already adds nothing.
-
-    Raises
-    ------
-    InputError
-        The log cannot be read; nothing of it is stored.
-    """
+    """Store the calls of a log in one transaction; a file that is stored already adds nothing."""
     digest = _digest(log, collector)
     known = database.rows("demand/batch_by_digest", digest=digest)
     if known:

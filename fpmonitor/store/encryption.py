@@ -22,13 +22,7 @@ _LEAST_CHARACTERS = 16
 
 
 def make_key_file(path: Path) -> None:
-    """Write a new random key of 256 bits, for the owner's eyes alone.
-
-    Raises
-    ------
-    InputError
-        The file is there already, or cannot be written.
-    """
+    """Write a new random key of 256 bits, for the owner's eyes alone."""
     make_secret_file(path, secrets.token_hex(_KEY_BYTES))
 
 
@@ -75,17 +69,7 @@ def connect_encrypted(path: Path, key: str, **settings: str | bool) -> duckdb.Du
 def attach(
     connection: duckdb.DuckDBPyConnection, path: Path, name: str, key_file: Path | None
 ) -> None:
-    """Open a database under a name, with the key of a file where one is named.
-
-    Raises
-    ------
-    InputError
-        The key file cannot be read or holds no key.
-    StoreError
-        DuckDB has no secure cipher here.
-    duckdb.Error
-        It cannot be opened with this key.
-    """
+    """Open a database under a name, with the key of a file where one is named."""
     if key_file is None:
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name}")
     else:

@@ -57,11 +57,6 @@ def kept_windows(
         Name of all that the content follows from, apart from the visits.
     period, source
         Length of the windows, and which visits count.
-
-    Raises
-    ------
-    UndecidableError
-        No visit has a time.
     """
     with database.transaction():
         take_in_changes(database)

@@ -88,13 +88,7 @@ class Snapshot:
         return tuple(sorted(self.columns))
 
     def column(self, api: str) -> str:
-        """Quoted column of an API.
-
-        Raises
-        ------
-        UnknownNameError
-            No observation of such an API; the message lists the nearest names.
-        """
+        """Quoted column of an API."""
         return quote_name(self.column_of(api))
 
     def column_of(self, api: str) -> str:
@@ -106,13 +100,7 @@ class Snapshot:
 
 
 def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
-    """Snapshot of the window (default: all time); made once and kept until the next batch.
-
-    Raises
-    ------
-    UndecidableError
-        The database, or the window, holds no observation.
-    """
+    """Snapshot of the window (default: all time); made once and kept until the next batch."""
     window = window or Window()
     bounds = window.bounds
     columns = api_columns(database)

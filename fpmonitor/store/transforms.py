@@ -121,13 +121,7 @@ def _canonical(value: Any) -> str:
 
 
 def read_transforms(path: Path) -> Mapping[str, Transform]:
-    """Read a TOML file with a table for each API.
-
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, or with words or values that a transform does not have.
-    """
+    """Read a TOML file with a table for each API."""
     return transforms_of(str(path), read_toml(path, "transforms"))
 
 

@@ -368,11 +368,6 @@ def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
         Its name.
     means
         Column -> the API that it holds.
-
-    Raises
-    ------
-    InputError
-        The name may mean several APIs.
     """
     wanted = api_named(api) if meanings(api) else None
     return [column for column, held in means.items() if held == wanted]

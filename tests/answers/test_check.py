@@ -296,6 +296,7 @@ def test_too_few_users_are_skipped_in_junit_and_open_in_sarif(
     assert (result["kind"], result["level"]) == ("open", "none")
 
 
+@pytest.mark.long
 def test_checks_of_a_horizon_are_counted_once_per_data_and_over_restarts(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -326,6 +327,7 @@ def test_checks_of_a_horizon_are_counted_once_per_data_and_over_restarts(
     assert (other.check, other.horizon) == (1, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("horizon", [1, 7, 365])
 def test_the_shares_of_a_horizon_add_up_to_delta(folder: Path, horizon: int) -> None:
     decision = read_decision(folder / "decision.json")

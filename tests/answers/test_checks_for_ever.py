@@ -96,6 +96,7 @@ def forget(path: Path, *options: str) -> None:
     assert run(["db", "forget", "--quiet", "--db", str(path), *options]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["before the first check", "after it", "after it, by batch"])
 def test_users_who_were_forgotten_and_come_again_are_not_new(
     decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], when: str
@@ -320,6 +321,7 @@ def test_a_user_who_is_forgotten_and_comes_again_counts_once_in_the_runs(
     assert by_day(db, decision).alarm is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("retention", [False, True])
 def test_an_alarm_stays_on_where_users_are_forgotten(
     decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], retention: bool
@@ -347,6 +349,7 @@ def test_an_alarm_stays_on_where_users_are_forgotten(
     assert told["alarm"]["after"].startswith("2026-03-0")
 
 
+@pytest.mark.long
 def test_a_visit_without_a_time_that_is_forgotten_ends_no_alarm(
     decision: Path, tmp_path: Path
 ) -> None:
@@ -366,6 +369,7 @@ def test_a_visit_without_a_time_that_is_forgotten_ends_no_alarm(
     assert after.to_json()["after"] == "2026-03-02T12:00:00"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", ["a copy of itself", "one that checks", "one that does not"])
 def test_runs_begin_anew_only_where_a_copy_brings_other_runs(
     decision: Path, tmp_path: Path, other: str

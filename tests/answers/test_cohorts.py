@@ -102,6 +102,7 @@ def test_no_estimate_for_a_population_above_the_sample() -> None:
     assert cohort_exposure(spectrum, k=5, population=101, users=100) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("population", [USERS // 2, USERS, 20 * USERS])
 def test_limits_of_all_cohorts_hold_together(population: int) -> None:
     rows = SIMULATION["cohorts"](USERS, population, RUNS, 5)
@@ -119,6 +120,7 @@ def test_simulation_finds_limits_that_take_every_cohort_for_the_whole(
     assert max(row["upper_missed"] for row in rows) > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("population", [USERS, 20 * USERS])
 def test_bounds_of_the_paper_and_composition_rarely_miss(population: int) -> None:
     rows = SIMULATION["paper_bounds"](USERS, population, RUNS, 5)

@@ -96,6 +96,7 @@ def forget_log_and_day(path: Path) -> None:
         forget_before(monitor.database, (START + timedelta(days=1)).replace(tzinfo=None))
 
 
+@pytest.mark.long
 def test_whatever_happens_a_trend_says_what_it_would_say_from_nothing(tmp_path: Path) -> None:
     path = tmp_path / "db"
     late = of_day(3) + visits(1, range(500, 520))
@@ -211,6 +212,7 @@ def test_nothing_is_kept_of_the_days_of_a_forgotten_user_or_compared_with_them(
     assert kept_days(path) == [2, 3, 4]
 
 
+@pytest.mark.long
 def test_which_apis_others_are_told_of_takes_no_look_at_the_whole_history(tmp_path: Path) -> None:
     path, k = tmp_path / "db", 3
     rows = [

@@ -142,6 +142,7 @@ def test_a_window_in_which_no_candidate_may_be_named_shows_no_moves(
     assert (found.vanished, found.moved, found.moved_since) == (("a", "c"), None, None)
 
 
+@pytest.mark.long
 def test_a_second_look_at_a_window_finds_no_set_that_the_first_did_not(
     decision: Decision, tmp_path: Path
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_value_is_named_where_k_users_have_it_now(database: Path) -> None:
     assert {alarm.before for alarm in by_day.alarms} <= {START.replace(tzinfo=None)}
 
 
+@pytest.mark.long
 def test_the_order_of_ingest_does_not_matter(database: Path, tmp_path: Path) -> None:
     logs = sorted(database.parent.glob("*.jsonl"), reverse=True)
     together = "".join(log.read_text(encoding="utf-8") for log in logs).splitlines(keepends=True)

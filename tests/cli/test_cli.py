@@ -509,6 +509,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["in_the_database", "beside_it"])
 def test_an_interrupt_ends_a_query_on_all_its_threads(database: str, where: str) -> None:
     command = [sys.executable, "-P", "-c", WITH_LONG_QUERY.format(where), "apis", "--db", database]

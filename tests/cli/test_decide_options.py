@@ -289,6 +289,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 def test_an_interrupt_leaves_a_valid_decision_file(tmp_path: Path) -> None:
     rng = random.Random(3)
     rows = [

@@ -93,6 +93,59 @@ def test_commands_that_answer_many_counts_at_once_are_refused(
     assert run([*command, "--db", db, "--reader", "ann", "--query-limit", "100000"]) == 0
 
 
+UNCOUNTED = [
+    ["decide", "--budget", "0.05"],
+    ["check", "decision.json"],
+    ["trend"],
+    ["compare", "{db}", "{db}", "--split", "2026-01-12"],
+    ["preview", "decision.json", "--to", "firefox-policies"],
+    ["report", "-o", "report.html"],
+    ["plot", "exposure", "-o", "plot.svg"],
+    ["audit", "histogram", "--apis", "Screen.height", "--k", "10", "--epsilon", "1"],
+    ["audit", "several", "--apis", "Screen.height", "--k", "10", "--epsilon", "1"],
+    ["shares", "--apis", "Screen.height"],
+    ["ldp", "plan", "--epsilon", "1"],
+]
+
+
+@pytest.mark.parametrize("how", ["environment", "settings"])
+@pytest.mark.parametrize("command", UNCOUNTED, ids=lambda command: " ".join(command[:2]))
+def test_what_is_not_counted_is_refused_to_a_named_reader(  # noqa: PLR0917 -- fixtures
+    command: list[str],
+    how: str,
+    db: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = f'db = "{db}"\n'
+    if how == "environment":
+        monkeypatch.setenv("FPMONITOR_READER", "ann")
+    else:
+        settings = 'reader = "ann"\n' + settings
+    Path("fpmonitor.toml").write_text(settings)
+    before = {path.name for path in tmp_path.iterdir()}
+    assert run([word.format(db=db) for word in command]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "not counted for ann" in told.err
+    assert {path.name for path in tmp_path.iterdir()} == before, "nothing is written"
+
+
+def test_a_named_reader_stops_no_ingest_and_no_help(
+    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FPMONITOR_READER", "ann")
+    Path("more.jsonl").write_text('{"user": "x", "api": "Screen.height", "value": 800}\n')
+    assert run(["ingest", "more.jsonl", "--db", db, "-q"]) == 0
+    assert run(["audit", "queries", "--db", db]) == 0
+    assert run(["db", "batches", "--db", db]) == 0
+    assert run(["decide", "--help"]) == 0
+    assert run(["audit", "histogram", "--help"]) == 0
+
+
 def test_the_limit_and_the_reader_may_stand_in_the_settings(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,3 +300,14 @@ def test_each_cohort_is_counted(db: str, capsys: pytest.CaptureFixture[str]) -> 
     assert answered(db, capsys, "--given", APIS[0]) == before + 1 + 2 * cohorts
     few = ["--reader", "eve", "--query-limit", str(2 * cohorts)]
     assert run([*asked, *few]) == 1
+
+
+def test_exposure_tells_how_many_users_are_enough(
+    db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["exposure", "--apis", "Screen.height", "--db", db, "--users-for", "1%"]
+    assert run([*asked, "--support", "1000", "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    [found] = json.loads(printed.out)
+    assert found["users_for_gamma"] == math.ceil(math.log(2 * 1000 / 0.05) / 2 / 0.01**2)
+    assert "users are enough" in printed.err

@@ -60,9 +60,50 @@ def test_a_share_that_says_nothing_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_others_are_told_nothing_of_fewer_than_k_users(
+def test_others_are_told_of_tiers_whatever_k_is(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["exposure", "--apis", "tier", "--k", "10%", "-n", "1M", "--db", database]
-    assert run(["--for-others", *asked]) == 3
-    assert "nothing is told of them" in capsys.readouterr().err
+    """Who may be recognised in an answer does not depend on k: here k is above all users."""
+    asked = ["exposure", "--apis", "tier", "-n", "1M", "--db", database, "--format", "json"]
+    told = []
+    for audience in ([], ["--for-others"]):
+        assert run([*audience, *asked, "--k", "10%"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    [owner], [others] = told
+    assert others["suppressed"]  # as if nine users had a value of their own
+    assert others["lower"] <= owner["lower"]
+    assert owner["upper"] <= others["upper"] <= 0.05
+
+
+def test_others_are_told_nothing_of_fewer_than_ten_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nine users in a group of their own look as five do, though k is 1,000."""
+    told = []
+    for few in (5, 9):
+        folder = tmp_path / str(few)
+        folder.mkdir()
+        tiers = ["rare"] * few + ["a"] * 1_200 + ["b"] * (1_300 - few)
+        db = stored(folder, [{"tier": tier, "other": "x"} for tier in tiers])
+        capsys.readouterr()
+        asked = ["exposure", "--apis", "tier", "--k", "1000", "-n", "1M", "--db", db]
+        assert run(["--for-others", *asked, "--format", "json"]) == 0
+        told.append(json.loads(capsys.readouterr().out)[0])
+        assert told[-1]["suppressed"]
+    assert told[0] == told[1]
+
+
+def test_levels_are_designed_where_k_is_above_all_users(tmp_path: Path) -> None:
+    """How many tiers of cores, and where, so that each holds a tenth of a million."""
+    cores = [2, 4, 8, 16]
+    rows = [{"cores": cores[i % 4], "other": "x"} for i in range(8_000)]
+    db = stored(tmp_path, rows)
+    levels, made = tmp_path / "levels.toml", tmp_path / "made.json"
+    levels.write_text('[[component]]\napis = ["cores"]\nlevels = [{design = {buckets = 6}}]\n')
+    asked = ["decide", "--levels", str(levels), "--design-share", "30%", "--budget", "5%"]
+    asked += ["--k", "10%", "-n", "1M", "--db", db, "-q", "-o", str(made)]
+    assert run(asked) == 0
+    decided = json.loads(made.read_text())
+    [level] = decided["components"][0]["levels"]
+    assert decided["allow"] == [{"cores": 1}]
+    assert len(level["edges"]) > 1

@@ -307,6 +307,7 @@ def run_program(
     )
 
 
+@pytest.mark.long
 def test_without_the_extra_a_message_names_it_and_nothing_is_imported(
     tmp_path: Path, sail: str
 ) -> None:
@@ -328,6 +329,7 @@ sys.exit(run(["snapshot", "--engine", "{sail}", "--from", "t", "--to", "x"]))
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_program_without_a_file_needs_no_spark_of_its_own(tmp_path: Path, sail: str) -> None:
     script = f"""
 from fpmonitor.cluster import spark

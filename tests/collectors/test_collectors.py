@@ -734,6 +734,7 @@ def check_counts(name: str, content: bytes, folder: Path) -> None:
         assert len(stored.rejects) == rejected
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(lines=st.lists(json_line, min_size=1, max_size=6))
 def test_any_json_lines_are_accounted_for(
@@ -743,6 +744,7 @@ def test_any_json_lines_are_accounted_for(
     check_counts("any.jsonl", content, tmp_path_factory.mktemp("any"))
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(body=st.text(alphabet='au,;"\n\r \t\x00é', max_size=40))
 def test_any_csv_is_accounted_for(body: str, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -651,6 +651,7 @@ COMPONENTS = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=200)
 @given(
     results=st.lists(COMPONENTS, min_size=1, max_size=3),

@@ -173,6 +173,7 @@ def wrong_allows(decision: Decision, exposed: float) -> float:
     return float(binom.pmf(alone, users, exposed)[score <= test["limits"][1]].sum())
 
 
+@pytest.mark.long
 def test_windows_tried_until_one_pleases_are_wrong_at_most_delta(database: Path) -> None:
     """Every window of days has a law of its own, above the budget: the mean number of allows."""
     day = datetime(2026, 3, 2, tzinfo=UTC)

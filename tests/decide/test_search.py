@@ -258,6 +258,7 @@ def test_a_column_is_hopeless_only_if_it_fails(seed: int) -> None:
     assert all(scores[column] > limit for column in data.hopeless(columns, limit))
 
 
+@pytest.mark.long
 def test_a_column_far_above_the_limit_is_found_by_a_part_of_the_rows() -> None:
     """Thousand users in groups of ten, of which the column makes single ones, say it of all."""
     rows = np.arange(100_000)

@@ -75,6 +75,7 @@ def enlarged(bias: float) -> tuple[np.ndarray, np.ndarray]:
     return there, here
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("laws", "bias"), [(hidden, 1.5), (enlarged, 1.25), (enlarged, 2.0)])
 def test_a_biased_sample_of_a_population_above_the_budget_is_allowed_without_bias_only(
     laws: object, bias: float
@@ -92,6 +93,7 @@ def test_a_biased_sample_of_a_population_above_the_budget_is_allowed_without_bia
     assert np.mean([biased.holds(spectrum, 1) for spectrum in spectra]) <= DELTA
 
 
+@pytest.mark.long
 def test_a_set_within_the_budget_is_not_blocked_for_a_bias_that_enlarges_it() -> None:
     rare = np.full(200_000, 0.9 * BUDGET / 200_000)
     here = np.append(rare * 1.5, 1 - rare.sum() * 1.5)

@@ -22,6 +22,7 @@ from fpmonitor.estimate.bounds import (
     theorem5,
     theorem6_floor,
     theorem8,
+    users_for_gamma,
 )
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import binomial_probability, gamma_dkw, statistical_exposure
@@ -294,3 +295,18 @@ def test_a_vacuous_bound_says_why() -> None:
         interval = bound(spectrum, k=10, population=60, delta=0.05, support=10**6)
         assert interval.vacuous, bound
         assert interval.reason, bound
+
+
+def test_as_many_users_as_theorem_5_asks_for() -> None:
+    """The least sample at which the distance of the theorem is reached, by trying them."""
+    for gamma, delta, support in ((0.01, 0.05, 50), (0.1, 0.01, 2), (0.02, 0.05, None)):
+        found = users_for_gamma(gamma, delta=delta, support=support)
+
+        def distance(users: int, delta: float = delta, support: int | None = support) -> float:
+            known = math.inf if support is None else gamma_hoeffding(users, support, delta)
+            return min(gamma_dkw(users, delta), known)
+
+        assert distance(found) <= gamma < distance(found - 1)
+    assert users_for_gamma(0.01, delta=0.05, support=10**9) == users_for_gamma(0.01, delta=0.05)
+    with pytest.raises(PolicyError, match="gamma"):
+        users_for_gamma(0.0, delta=0.05)

@@ -41,6 +41,7 @@ def test_p_value_of_a_value_is_exact_over_all_outcomes(users: tuple[int, int]) -
         assert law.pmf(outcomes)[np.array(p_values) <= level].sum() <= level
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(3000, 3000), (6000, 1500)])
 @pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
 def test_no_more_false_alarms_than_stated(sizes: tuple[int, int], compare: object) -> None:
@@ -69,6 +70,7 @@ def test_users_with_a_value_of_their_own_are_users_that_moved() -> None:
     assert test.moved == pytest.approx(300 / 1800, abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", [8, 60, 1000])
 def test_one_percent_of_users_moved_is_found_at_50000_users(values: int) -> None:
     rng = np.random.default_rng(values)
@@ -86,6 +88,7 @@ def test_one_percent_of_users_moved_is_found_at_50000_users(values: int) -> None
     assert found == 20
 
 
+@pytest.mark.long
 def test_many_small_changes_that_agree_are_found_though_no_value_alone_tells() -> None:
     rng = np.random.default_rng(3)
     law = np.full(400, 1 / 400)
@@ -121,6 +124,7 @@ def told_to_others(counts: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64]
     return told, k - 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
 @pytest.mark.parametrize("k", [3, 10, 50])
 def test_users_who_are_hidden_never_make_a_change_surer(compare: Any, k: int) -> None:
@@ -144,6 +148,7 @@ def test_users_who_are_hidden_never_make_a_change_surer(compare: Any, k: int) ->
     assert min(hidden, sure) > 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("users", [(600, 600), (600, 5000), (5000, 600)])
 @pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
 def test_windows_of_which_one_hides_its_rare_values_raise_no_more_alarms_than_stated(

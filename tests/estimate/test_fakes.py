@@ -59,6 +59,7 @@ def test_whoever_adds_rows_has_two_designs_to_choose_from(users: int, share: flo
     assert len(set(sizes)) <= 2 or max(steps) - min(steps) < 1 + 1 / (users * share)
 
 
+@pytest.mark.long
 def test_rows_that_hide_exposed_users_do_not_make_a_set_allowed() -> None:
     p = 0.8 * K / N
     values = int(1.02 * BUDGET / float(exposure_probability(p, k=K, population=N)) / p)
@@ -82,6 +83,7 @@ def test_rows_that_hide_exposed_users_do_not_make_a_set_allowed() -> None:
     assert robust <= DELTA
 
 
+@pytest.mark.long
 def test_a_set_that_fakes_enlarge_is_not_blocked_and_limits_hold_its_exposure() -> None:
     rare = np.full(20_000, 0.95 * BUDGET / 20_000)
     law = np.append(rare, 1 - rare.sum())

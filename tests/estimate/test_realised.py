@@ -39,6 +39,7 @@ def test_the_share_of_a_population_exceeds_the_budget_where_the_average_does_not
     assert exceeding(law_of(0.965 * BUDGET, 1.3), rng) > 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [0.2, 0.025])
 def test_within_the_average_few_populations_exceed_the_budget(delta: float) -> None:
     rng = np.random.default_rng(2)
@@ -71,6 +72,7 @@ def realised_shares(law: np.ndarray, runs: int, rng: np.random.Generator) -> np.
     return np.where(counts < K, counts, 0).sum(axis=1) / N
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [0.2, 0.025])
 def test_few_populations_are_outside_the_limits_of_their_average(delta: float) -> None:
     rng = np.random.default_rng(4)
@@ -88,6 +90,7 @@ def test_few_populations_are_outside_the_limits_of_their_average(delta: float) -
             assert (shares < lower - 1e-12).mean() <= most, (exposure, group)
 
 
+@pytest.mark.long
 def test_limits_of_the_average_are_broken_by_populations_and_realised_ones_are_not() -> None:
     """Many observed users tell the average well, and one population differs from it."""
     rng, users = np.random.default_rng(5), 50_000

@@ -30,6 +30,7 @@ def test_users_are_drawn_once_until_a_stratum_has_none_left(sizes: list[int], se
     assert drawn[binding] == sizes[binding]
 
 
+@pytest.mark.long
 def test_so_many_users_are_drawn_as_the_scarcest_stratum_allows() -> None:
     rng = np.random.default_rng(7)
     for over, share in ((0.6, 0.5), (0.75, 0.5), (0.9, 0.5)):
@@ -64,6 +65,7 @@ def test_as_many_as_are_expected_can_nearly_always_be_drawn(sizes: list[int], se
     assert expected < 20 or (wanted <= np.array(sizes)).all(axis=1).mean() > 0.6
 
 
+@pytest.mark.long
 def test_a_stratum_that_is_rare_in_the_sample_alone_is_allowed_without_its_share_only() -> None:
     """One in ten of the population, and four in ten of the sample, share the common values."""
     common, rare = 20, 200_000
@@ -131,6 +133,7 @@ def test_no_population_within_the_limits_of_the_shares_exposes_more_or_fewer(
     assert least - steepest_fall(K, N) * unobserved - 1e-9 <= truth <= most + unobserved + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shares", "left_out", "drawn"),
     [

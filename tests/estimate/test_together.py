@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import decision_criteria
@@ -49,6 +50,7 @@ def above(counts: np.ndarray) -> bool:
     return bool(counts[counts < QUESTION["k"]].sum() > QUESTION["budget"] * N)
 
 
+@pytest.mark.long
 def test_bias_and_added_rows_together_do_not_hide_exposed_users() -> None:
     bias, added, p = 1.25, 250, 0.8 * 10 / N
     values = int(1.15 * 0.05 / float(exposure_probability(p, k=10, population=N)) / p)
@@ -68,6 +70,7 @@ def test_bias_and_added_rows_together_do_not_hide_exposed_users() -> None:
     assert assumed <= QUESTION["delta"]
 
 
+@pytest.mark.long
 def test_strata_bias_and_several_ids_together_do_not_hide_exposed_users() -> None:
     """Phones are four in five and observed as one in five; exposed ones have forty ids."""
     bias, share, sizes, common, rare = 1.25, 0.8, np.array([4_000, 1_000]), 20, 50_000

@@ -94,6 +94,7 @@ def kept_counts(rng: np.random.Generator, law: NDArray[np.float64], share: float
     return rng.multinomial(USERS, np.append(kept, 1 - kept.sum()))[:-1]
 
 
+@pytest.mark.long
 def test_limits_hold_at_the_law_that_is_hardest_for_them() -> None:
     law, exposure = hardest_law()
     rng = np.random.default_rng(1)

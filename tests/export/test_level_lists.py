@@ -16,7 +16,8 @@ from fpmonitor.cli import run
 from fpmonitor.decide.files import read_level_decision
 from fpmonitor.export.level_lists import what_if
 from fpmonitor.population.levels import Component, LevelMap
-from tests.firefox import firefox, wait
+from tests.firefox import firefox
+from tests.patience import wait
 from tests.stored import stored
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Component, LevelMap
 from fpmonitor.store.staging import LARGE_VALUE_BYTES
-from tests.firefox import firefox, wait
+from tests.firefox import firefox
+from tests.patience import wait
 from tests.stored import stored
 
 if TYPE_CHECKING:

@@ -353,6 +353,7 @@ def test_a_bomb_is_refused_before_it_unpacks(tmp_path: Path, pack: Any) -> None:
         ingested(path)
 
 
+@pytest.mark.long
 def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +382,7 @@ def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant
     assert ingested(path).read == 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [b"\0", b" ", b"["])
 def test_a_packed_desert_is_refused_after_its_beginning(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "desert.gz"
@@ -403,6 +405,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "start", "end", "last"),
     [
@@ -432,6 +435,7 @@ def test_a_line_of_200_megabytes_is_rejected_in_bounded_memory(
     assert reject.line in {2, 3}
 
 
+@pytest.mark.long
 def test_too_many_broken_records_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"user,a\nu,1\n" + b"x\n" * 2_000)
@@ -447,6 +451,7 @@ def test_many_lines_within_quotes_are_no_broken_records(tmp_path: Path) -> None:
     assert outcome(ingested(path)) == (2, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["wide JSON", "one API a record", "CSV", "long"])
 def test_100000_apis_are_refused_with_the_limit(tmp_path: Path, form: str) -> None:
     names = [f"api{i}" for i in range(100_000)]

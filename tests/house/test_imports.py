@@ -42,8 +42,9 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"snapshots"},
+    {"planning", "snapshots"},
     {"serve", "watch"},
+    {"ui"},
     {"cli"},
     # Registers its commands by their names; nothing knows of it.
     {"private"},

@@ -1,11 +1,63 @@
-"""The reference numbers of the papers are those that their script computes."""
+"""Every statement of the source papers has a public name, and its reference numbers a script."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 from pathlib import Path
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+import pytest
+from typer.core import TyperGroup
+
+from fpmonitor.cli import command_tree
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "fixtures"
+# Items that were once no part of the package, or answered by nothing.
+ITEMS = {
+    *("Theorem 5, sample size", "section 2.2, sensitive attributes", "active attacker"),
+    *("several releases", "sampling before the histogram", "Corollary 3.2, high"),
+    *("Claims 3.1, 3.3, Lemma 3.4", "Theorem 4.6", "Theorem 4.9", "Claim 5.6", "Lemma 6.3"),
+    *("amplification, Corollary B.2, Lemma B.1", "section 6.2, bit suppression"),
+    *("section 6.2, interval buckets", "average min-entropy", "Definition 6.3, k_max"),
+    "Definition 2.2, Lemma 2.2, Corollary C.1",
+    "Proposition 4.2, Corollary 4.3, Theorem 4.4, Lemma 4.1, Proposition 4.5",
+    *("Remark 4.4, any prior", "Propositions D.10, D.13", "Theorem 8.1"),
+    *("Theorem 8.1, any prior", "section 11, at ε", "section 11, at S_mu"),
+}
+
+
+def rows() -> list[list[str]]:
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    part = text.split("## The papers, item by item")[1].split("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    return [row for row in cells if row[0] != "item"]
+
+
+def test_every_item_has_a_row() -> None:
+    items = [row[0] for row in rows()]
+    assert set(items) >= ITEMS
+    assert len(items) == len(set(items)) + 1, "two papers have a Theorem 5"
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[1].strip("`"))
+def test_the_name_that_answers_an_item_is_public(row: list[str]) -> None:
+    _, name, command, assumption, erratum = row
+    module, _, attribute = name.strip("`").rpartition(".")
+    found = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
+    assert not attribute.startswith("_")
+    assert found.__doc__
+    assert assumption
+    assert erratum
+    if command == "–":
+        return
+    words = command.strip("`").split()
+    below = command_tree().commands[words.pop(0)].load()  # type: ignore[attr-defined]
+    while isinstance(below, TyperGroup):
+        below = below.commands[words.pop(0)]
+    if words:
+        assert words[0] in {option for parameter in below.params for option in parameter.opts}
 
 
 def test_reference_numbers_are_what_their_script_computes() -> None:
@@ -15,3 +67,9 @@ def test_reference_numbers_are_what_their_script_computes() -> None:
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     assert (FIXTURES / "reference" / "papers.json").read_text(encoding="utf-8") == made.papers()
+
+
+def test_no_paper_is_without_an_item() -> None:
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    for paper in ("Statistical anonymity", "Partial knowledge", "Singling out", "LDP metrics"):
+        assert re.search(rf"^\*\*{paper}\*\*", text, re.MULTILINE)

@@ -67,6 +67,7 @@ def in_quickstart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_quickstart")
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["README", "docs/open-database", "docs/tutorial"])
 def test_pages_show_what_their_commands_print(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """FPMONITOR_RECORD=1 writes what is printed into the pages instead."""

@@ -16,6 +16,7 @@ from fpmonitor.ldp.mechanisms import basic_rappor
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
+    *("participation_bound", "participation_bound_any_prior"),
     *("entropy_given_p", "rank", "classes", "distribution_utility_limit", "tally_utility_limit"),
     *("distribution_utility", "tally_utility", "digit_utility"),
 ]
@@ -105,7 +106,7 @@ def test_monte_carlo_states_its_error_on_stderr(capsys: pytest.CaptureFixture[st
     arguments = ["--mechanism", "oue", "--values", "6", "--epsilon", "1", "--format", "json"]
     assert run(["ldp", "metrics", *arguments]) == 0
     assert "standard error" in capsys.readouterr().err
-    assert run(["ldp", "metrics", *arguments, "--users", "50", "--values", "30"]) == 0
+    assert run(["ldp", "metrics", *arguments, "--users", "50", "--values", "40"]) == 0
     printed = capsys.readouterr()
     assert "no utilities for this number of users" in printed.err
     assert json.loads(printed.out)["digit_utility"] is None
@@ -277,3 +278,39 @@ def test_lines_that_are_no_reports_are_refused(
     path.write_text(text)
     assert run(["ldp", "reports", str(path), *GRR]) == 2
     assert "reports" in capsys.readouterr().err
+
+
+def test_a_prior_may_be_a_file_of_hypotheses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("0.5,0.2,0.3,0.5\n0.5,0.6,0.2,0.2\n")
+    found = metrics(capsys, *GRR, "--prior", str(path), "--users", "5")
+    assert 0 < (found["average_privacy"] or 0) < 1
+    assert 0 < (found["distribution_utility"] or 0) < 1
+    assert found["participation"] is None
+    path.write_text("0.5,0.2,0.3,0.5\n0.4,0.6,0.2,0.2\n")
+    assert run(["ldp", "metrics", *GRR, "--prior", str(path)]) == 2
+    assert "sum to 1" in capsys.readouterr().err
+
+
+def test_the_best_matrix_at_an_average_privacy(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["ldp", "optimal", "--values", "3", "--privacy", "0.8", "--users", "10"]
+    assert run([*asked, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["mechanisms"]
+    assert {row["mechanism"] for row in rows} == {"best", "grr", "rappor", "oue", "blh"}
+    best = rows[0]
+    assert all(row["average_privacy"] == pytest.approx(0.8, abs=1e-3) for row in rows)
+    assert all(best["participation"] >= row["participation"] for row in rows)
+    assert all(0 < row["distribution_utility"] < 1 for row in rows)
+    assert run([*asked, "--epsilon", "1"]) == 2
+
+
+def test_a_comparison_says_what_the_best_promises_least(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["ldp", "compare", "--values", "12", "--users", "100000"]
+    assert run([*asked, "--privacy", "0.8"]) == 0
+    assert "grr tells most here, with epsilon 2.18" in capsys.readouterr().err
+    assert run([*asked, "--epsilon", "1"]) == 0
+    assert capsys.readouterr().err == ""

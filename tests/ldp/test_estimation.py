@@ -35,7 +35,7 @@ from fpmonitor.ldp.mechanisms import (
     StochasticMatrix,
     optimised_unary_encoding,
 )
-from fpmonitor.ldp.planner import PROTOCOLS, compare, local_hash, plan_api
+from fpmonitor.ldp.planner import PROTOCOLS, compare, plan_api
 from fpmonitor.ldp.posterior import exact_posterior, sample_posterior
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.spectrum import CountSpectrum
@@ -115,6 +115,7 @@ def test_projection_gives_the_nearest_law(wanted: list[float]) -> None:
     assert slope.min() >= slope @ law - 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_frequency_limits_hold_together_as_often_as_promised(mechanism: PureMechanism) -> None:
     rng, users, delta, missed = np.random.default_rng(11), 300, 0.1, 0
@@ -283,7 +284,7 @@ def test_a_plan_reaches_its_accuracy_in_simulation() -> None:
     assert plan.epsilon is not None
     assert plan.accuracy is not None
     assert plan.accuracy <= accuracy
-    protocols = {**PROTOCOLS, "lh": local_hash}
+    protocols = {**PROTOCOLS, "lh": LocalHash}
     mechanism = protocols[plan.mechanism](plan.values, plan.epsilon)
     law = np.repeat(spectrum.counts, spectrum.values) / spectrum.users
     rng = np.random.default_rng(15)

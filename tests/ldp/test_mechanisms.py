@@ -22,7 +22,6 @@ from fpmonitor.ldp.mechanisms import (
     optimised_unary_encoding,
     product,
 )
-from fpmonitor.ldp.planner import local_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +62,7 @@ def test_reports_support_values_as_often_as_promised(mechanism: PureMechanism) -
         assert np.abs(counts - expected).max() < spread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", PURE, ids=str)
 def test_support_counts_of_aggregate_and_single_reports_have_one_law(
     mechanism: PureMechanism,
@@ -141,7 +141,7 @@ def test_two_values_with_their_own_mechanisms_spend_both_budgets() -> None:
         ("epsilon", lambda: basic_rappor(3, math.nan)),
         ("epsilon", lambda: optimised_unary_encoding(3, math.inf)),
         ("epsilon", lambda: binary_local_hash(3, 0.0)),
-        ("epsilon", lambda: local_hash(3, 0.0)),
+        ("epsilon", lambda: LocalHash(3, 0.0)),
         ("epsilon", lambda: LocalHash(3, 0.0, 2)),
         ("values", lambda: RandomisedResponse(1, 1.0)),
         ("values", lambda: basic_rappor(0, 1.0)),

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from fpmonitor.errors import PolicyError, UndecidableError
-from fpmonitor.ldp import finite
+from fpmonitor.ldp import finite, finite_sums
+from fpmonitor.ldp import sampled as sampled_information
 from fpmonitor.ldp.finite import reports_information
 from fpmonitor.ldp.fisher import (
     expected_log_determinant,
@@ -39,18 +40,26 @@ from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
     participation,
+    participation_bound,
+    prior_free_participation_bound,
     report_information,
     worst_case_privacy,
 )
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import PROTOCOLS
-from fpmonitor.ldp.priors import DirichletPrior, prior_of
+from fpmonitor.ldp.point_priors import (
+    PointPrior,
+    average_privacy_of_points,
+    point_utilities,
+)
+from fpmonitor.ldp.priors import DirichletPrior, prior_of, truthful_utility_floor
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism
 
 PATH = Path(__file__).parents[2] / "fixtures" / "reference" / "ldp.json"
 REFERENCE: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
+PAPERS: dict[str, Any] = json.loads(PATH.with_name("papers.json").read_text(encoding="utf-8"))
 MATRICES = {name: StochasticMatrix(np.array(m)) for name, m in REFERENCE["matrices"].items()}
 MATRICES["truth"] = StochasticMatrix(np.eye(3))
 
@@ -245,11 +254,14 @@ def test_average_privacy_agrees_with_simulation() -> None:
     ("mechanism", "users"),
     [(RandomisedResponse(3, 1.0), 40), (RandomisedResponse(2, 2.0), 120)],
 )
-def test_sampled_information_agrees_with_the_exact_one(mechanism: Mechanism, users: int) -> None:
+def test_sampled_information_agrees_with_the_exact_one(
+    mechanism: Mechanism, users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prior = DirichletPrior.jeffreys(mechanism.values)
     exact = reports_information(mechanism, prior, users, rng=generator())
     assert exact.exact
     matrix = merged_matrix(mechanism)
+    monkeypatch.setattr(sampled_information, "exact_information", lambda *_: None)
     sampled = finite._by_sampling(mechanism, matrix, prior, users, generator())
     assert not sampled.exact
     assert abs(sampled.of_distribution - exact.of_distribution) < 4 * sampled.standard_error
@@ -415,8 +427,12 @@ def test_mechanisms_that_are_not_faithful_tell_nothing_in_the_limit() -> None:
     assert participation(found, prior).value == 0
     assert 0 < average_privacy(merged, prior) < 1
     assert reports_information(merged, prior, 5, rng=generator()).of_distribution > 0
-    with pytest.raises(UndecidableError, match="not faithful"):
-        reports_information(merged, prior, 10_000, rng=generator())
+    told = reports_information(merged, prior, 10_000, rng=generator())
+    two = StochasticMatrix(np.array([[0.7, 0.2], [0.3, 0.8]]))
+    of_classes = reports_information(two, DirichletPrior((1.0, 0.5)), 10_000, rng=generator())
+    same = pytest.approx(of_classes.of_distribution)
+    assert told.of_distribution == same, "values that no report tells apart count as one"
+    assert 0 < told.tally_utility(prior) < 1
 
 
 def test_metrics_name_the_argument_that_is_wrong() -> None:
@@ -468,5 +484,145 @@ def test_no_matrix_of_a_level_tells_more_than_the_best(
     assert all(utility(other, prior) <= most + 2e-3 for other in others)
     if size > 1:
         assert all(utility(other, prior) < most - 0.01 for other in others)
+    with pytest.raises(PolicyError, match="values"):
+        optimal_matrix(DirichletPrior((1.0,) * 6 + (2.0,)), epsilon, rng=rng)
+
+
+def test_a_prior_that_favours_values_has_a_best_matrix_too() -> None:
+    prior, rng = DirichletPrior((1.0, 2.0, 0.5)), np.random.default_rng(2)
+    best = optimal_matrix(prior, 1.0, rng=generator())
+    assert best.matrix.ldp_level == pytest.approx(1.0)
+    most = utility(best.matrix, prior)
+    others: list[Mechanism] = [protocol(3, 1.0) for protocol in PROTOCOLS.values()]
+    for _ in range(10):
+        rows = np.exp(rng.random((9, 3)))
+        sizes = scipy.optimize.nnls(rows.T, np.ones(3))[0]
+        if np.allclose(rows.T @ sizes, 1):
+            others.append(StochasticMatrix(rows[sizes > 0] * sizes[sizes > 0, None]))
+    assert all(utility(other, prior) <= most + 2e-3 for other in others)
+
+
+@pytest.mark.parametrize("alpha", [(0.5, 0.5, 0.5), (1.0, 2.0, 0.5)])
+def test_the_best_matrix_at_an_average_privacy_tells_the_truth_to_some(
+    alpha: tuple[float, ...],
+) -> None:
+    """Truth with probability 1 - S has the average privacy S and the participation 1 - S."""
+    prior, privacy = DirichletPrior(alpha), 0.8
+    best = optimal_matrix(prior, privacy=privacy, rng=generator())
+    assert average_privacy(best.matrix, prior) == pytest.approx(privacy, abs=1e-3)
+    found = participation(asymptotic_utility(best.matrix, prior, rng=generator()), prior).value
+    nothing = np.full((1, 3), privacy)
+    some = StochasticMatrix(np.vstack([(1 - privacy) * np.eye(3), nothing]))
+    assert average_privacy(some, prior) == pytest.approx(privacy)
+    truth = participation(asymptotic_utility(some, prior, rng=generator()), prior).value
+    assert truth == pytest.approx(1 - privacy)
+    assert found > 0.97 * truth, "the largest level of the family is 12"
+    with pytest.raises(PolicyError, match="epsilon"):
+        optimal_matrix(prior, rng=generator())
+
+
+# ---- Finite sums, priors of points, bounds of participation -------------------------------------
+
+
+def exact_mechanism(figure: dict[str, Any]) -> Mechanism:
+    if figure["mechanism"] == "grr":
+        return RandomisedResponse(figure["values"], math.log(figure["ratio"]))
+    return UnaryEncoding(figure["values"], figure["true_support"], figure["false_support"])
+
+
+@pytest.mark.parametrize("figure", PAPERS["information"], ids=str)
+def test_finite_sums_are_those_over_all_sequences_of_reports(figure: dict[str, Any]) -> None:
+    mechanism, users = exact_mechanism(figure), figure["users"]
+    prior = DirichletPrior(tuple(figure["alpha"]))
+    found = reports_information(mechanism, prior, users, rng=generator())
+    assert found.of_distribution == pytest.approx(figure["nats"], abs=1e-9)
+    matrix = merged_matrix(mechanism)
+    assert finite_sums._by_nodes(matrix, prior, users) == pytest.approx(figure["nats"], abs=1e-9)
+    summed = finite_sums.exact_information(mechanism, matrix, prior, users)
+    assert summed == pytest.approx(figure["nats"], abs=1e-9)
+    bits = mechanism.independent_bits
+    if bits is not None and len(set(prior.alpha)) == 1 and users <= 3:
+        by_pattern = finite_sums._of_bits(*bits, prior, users)
+        assert by_pattern == pytest.approx(figure["nats"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "users"),
+    [
+        (RandomisedResponse(5, 1.0), 60),
+        (RandomisedResponse(3, 2.0), 300),
+        (optimised_unary_encoding(3, 1.0), 20),
+        (basic_rappor(14, 2.0), 3),
+    ],
+    ids=str,
+)
+def test_sums_are_exact_where_enumeration_of_values_is_out_of_reach(
+    mechanism: Mechanism, users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prior = DirichletPrior.jeffreys(mechanism.values)
+    found = reports_information(mechanism, prior, users, rng=generator())
+    assert found.standard_error == 0
+    if mechanism.values < 14:
+        monkeypatch.setattr(sampled_information, "exact_information", lambda *_: None)
+        again = reports_information(mechanism, prior, users, rng=generator())
+        assert abs(again.of_distribution - found.of_distribution) < 5 * again.standard_error
+
+
+def test_bits_on_many_values_are_sampled() -> None:
+    prior, mechanism = DirichletPrior((2.0,) * 14), basic_rappor(14, 3.0)
+    found = reports_information(mechanism, prior, 1000, rng=generator())
+    assert 0 < found.standard_error < 0.4
+    assert found.of_distribution < found.of_tally
+    limit = utility(mechanism, prior) + math.log(1000) / 2
+    assert found.digit_utility(prior) == pytest.approx(limit, abs=0.15)
+
+
+def test_a_matrix_that_is_not_faithful_is_told_of_for_many_users() -> None:
+    """A value whose reports are those of the two others, mixed: no two columns are equal."""
+    first, second = np.array([0.8, 0.1, 0.1]), np.array([0.1, 0.2, 0.7])
+    mechanism = StochasticMatrix(np.column_stack([first, second, (first + second) / 2]))
+    prior = DirichletPrior.jeffreys(3)
+    assert not is_faithful(mechanism)
+    exact = reports_information(mechanism, prior, 12, rng=generator())
+    assert exact.exact
+    many = reports_information(mechanism, prior, 3000, rng=generator())
+    assert exact.of_distribution < many.of_distribution
+    assert 0 < many.tally_utility(prior) < 1
+    assert many.distribution_utility(prior) < 0.75, "the limit is 1/2"
+
+
+@pytest.mark.parametrize("figure", PAPERS["points"], ids=str)
+def test_priors_of_points_are_finite_sums(figure: dict[str, Any]) -> None:
+    mechanism = exact_mechanism(figure)
+    prior = PointPrior(np.array(figure["weights"]), np.array(figure["distributions"]))
+    privacy = average_privacy_of_points(mechanism, prior)
+    assert privacy == pytest.approx(figure["average_privacy"], abs=1e-12)
+    found = point_utilities(mechanism, prior, figure["users"])
+    assert found[0] == pytest.approx(figure["distribution_utility"], abs=1e-10)
+    assert found[1] == pytest.approx(figure["tally_utility"], abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("weights", "points"),
+    [([1.0], [[0.5, 0.6]]), ([0.5, 0.6], [[0.5, 0.5]] * 2), ([1.0], [[1.5, -0.5]]), ([1.0], [[1]])],
+)
+def test_points_that_are_no_prior_are_refused(weights: list[float], points: Any) -> None:
     with pytest.raises(PolicyError, match="prior"):
-        optimal_matrix(DirichletPrior((1.0, 2.0)), epsilon, rng=rng)
+        PointPrior(np.array(weights), np.array(points))
+
+
+@pytest.mark.parametrize("name", ["grr", "rappor", "oue", "blh"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_participation_is_within_its_bounds(name: str, epsilon: float) -> None:
+    for prior in (DirichletPrior.jeffreys(4), DirichletPrior((2.0, 1.0, 0.5, 3.0))):
+        mechanism = PROTOCOLS[name](4, epsilon)
+        found = participation(asymptotic_utility(mechanism, prior, rng=generator()), prior).value
+        bound = participation_bound(mechanism, prior)
+        free = prior_free_participation_bound(mechanism)
+        assert found <= bound + 1e-9
+        assert found <= free + 1e-9
+        assert prior.truthful_utility >= truthful_utility_floor(4)
+        # (e^eps - 1)^2 / (2 pi e) e^(-2 C), and at the floor of C: a^(-a / (a - 1)).
+        known = math.expm1(epsilon) ** 2 * math.exp(-2 * prior.truthful_utility)
+        assert bound == pytest.approx(known / (2 * math.pi * math.e))
+        assert free <= math.expm1(epsilon) ** 2 * 4 ** (-4 / 3) * (1 + 1e-12)

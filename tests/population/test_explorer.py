@@ -35,6 +35,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Monitor:
     return monitor
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("population", [4000, None, 1_000_000])
 def test_every_set_has_the_numbers_of_the_monitor(monitor: Monitor, population: int | None) -> None:
     held = monitor.index(CANDIDATES, k=10, population=population)

@@ -92,6 +92,7 @@ def test_columns_of_other_apis_are_other_users() -> None:
         assert (found.counts.tolist(), found.values.tolist()) == ([1, 2], [1, 1])
 
 
+@pytest.mark.long
 def test_kept_spectra_beside_others_share_their_room() -> None:
     rows = np.arange(600_000).reshape(100_000, 6)
     columns = {f"a{place}": rows[:, place] for place in range(6)}

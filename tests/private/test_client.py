@@ -123,6 +123,7 @@ def test_a_redaction_hides_what_is_not_kept_and_nothing_else() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_covering_redactions_come_with_their_probability() -> None:
     rng = random.Random(2)
     rule = RedactionRule(keep=frozenset({"=1"}), cover=0.2)
@@ -144,6 +145,7 @@ def test_a_token_is_withheld_alike_in_all_sets_of_an_ask() -> None:
     assert min(seen.values()) > 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["=x", "=y", "=z", "=not listed"])
 def test_randomised_response_has_the_law_of_its_matrix(held: str) -> None:
     plan = grr(1.2, "=x", "=y", "=z", "redacted")
@@ -156,6 +158,7 @@ def test_randomised_response_has_the_law_of_its_matrix(held: str) -> None:
     assert stats.chisquare(seen, law * 20_000).pvalue > 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", ["=x", "=z", "=not listed"])
 @pytest.mark.parametrize("mechanism", UNARY)
 def test_unary_encoding_has_the_law_of_its_matrix(held: str, mechanism: MechanismName) -> None:
@@ -169,6 +172,7 @@ def test_unary_encoding_has_the_law_of_its_matrix(held: str, mechanism: Mechanis
     assert stats.chisquare(seen, law * 20_000).pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_local_hashing_supports_values_as_often_as_its_mechanism_does() -> None:
     values = tuple(f"={value}" for value in range(6))
     plan = Randomisation(mechanism="lh", epsilon=1.1, values=values, hash_range=4)

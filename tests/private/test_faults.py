@@ -25,7 +25,8 @@ from fpmonitor.private.study import Study, first_ask, release_ask
 from fpmonitor.private.transport import Service, UnreachableError, make_password
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
-from tests.piloted import Serving, counts, free_ports, wait_for
+from tests.patience import wait
+from tests.piloted import Serving, counts, free_ports
 
 if TYPE_CHECKING:
     import logging
@@ -172,10 +173,10 @@ def collect_under_rotation(
     for sender in senders:
         sender.start()
     for key in (1, 2, 3):
-        wait_for(lambda least=key * USERS // 2: used.total() >= least)
+        wait(lambda least=key * USERS // 2: used.total() >= least)
         for role in ("shuffler", "curator"):
             ran("private", "rotate", str(folder / role))
-        wait_for(lambda key=key: len(newest) == 3 and min(newest.values()) > key)
+        wait(lambda key=key: len(newest) == 3 and min(newest.values()) > key)
         # Nobody seals for the shuffler's old key any more. The curator's stays: answers that are
         # sealed for it wait at the shuffler.
         ran("private", "rotate", str(folder / "shuffler"), "--retire", str(key))
@@ -249,7 +250,7 @@ def counted(
     def held() -> int:
         return sum(sum(one.values()) for one in counts(folder, ask.recipient, ask).values())
 
-    wait_for(lambda: held() >= USERS * len(ask.sets))
+    wait(lambda: held() >= USERS * len(ask.sets))
     return dict(counts(folder, ask.recipient, ask))
 
 
@@ -257,6 +258,7 @@ def truth(apis: Sequence[str]) -> Counter[tuple[str, ...]]:
     return Counter(tuple(user(number)[api] for api in apis) for number in range(USERS))
 
 
+@pytest.mark.long
 def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     folder: Path, roles: dict[str, Serving]
 ) -> None:

@@ -285,6 +285,7 @@ def test_a_page_answers_what_its_stored_record_would_answer(tmp_path: Path) -> N
     assert sum(token.startswith("=sha256:") for _, token in by_value) == 6
 
 
+@pytest.mark.long
 @needs_node
 @given(values=st.lists(JSON_VALUES | TEXTS, min_size=40, max_size=60))
 @settings(
@@ -720,6 +721,7 @@ def many_answers(
     return Counter(held for report in parties.reports(page["posts"]) for held in report.tokens)
 
 
+@pytest.mark.long
 @needs_node
 def test_redaction_in_the_page_covers_with_its_probability(tmp_path: Path) -> None:
     names = [f"m{index}" for index in range(26)]
@@ -733,6 +735,7 @@ def test_redaction_in_the_page_covers_with_its_probability(tmp_path: Path) -> No
     assert stats.binomtest(hidden, 24 * 12, 0.3).pvalue > 1e-6
 
 
+@pytest.mark.long
 @needs_node
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_randomisation_in_the_page_has_the_law_of_its_mechanism(
@@ -811,6 +814,7 @@ def test_page_and_python_draw_the_same_report_from_the_same_bits(
     assert len(set(page["result"])) > reports * 0.9
 
 
+@pytest.mark.long
 @needs_node
 def test_a_matrix_in_a_page_has_its_law_and_the_curator_tells_the_shares(tmp_path: Path) -> None:
     names = [f"m{index}" for index in range(25)]

@@ -20,6 +20,7 @@ from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import CollectionRequest, SetPromise, Study, first_ask, release_ask
 from fpmonitor.private.transport import UnreachableError
 from fpmonitor.private.wire import encode_batch
+from tests.patience import wait
 from tests.piloted import (
     APIS,
     PAGE,
@@ -29,7 +30,6 @@ from tests.piloted import (
     perform,
     ran,
     user,
-    wait_for,
     write_log,
 )
 
@@ -111,7 +111,7 @@ def collect_marginals(capsys: pytest.CaptureFixture[str]) -> None:
     perform(SELECT, code=3)
     assert f"{sent} messages of round 1 are under way" in capsys.readouterr().err
     shutil.copy("right", curator.keys)
-    wait_for(lambda: shown(1)["undelivered"] == 0)
+    wait(lambda: shown(1)["undelivered"] == 0)
     assert counts(curator.path, "curator", first_ask(curator.study)) == {
         (api,): truth(api, users=USERS + FEW) for api in APIS
     }
@@ -164,7 +164,7 @@ def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes
     perform(PUBLISH)
     for command in SECOND[:-1]:
         perform(command)
-    wait_for(lambda: shown(2)["missing"] == 0)
+    wait(lambda: shown(2)["missing"] == 0)
     assert "certificate" in perform(SECOND[-1])
     comparing = SECOND[-1].replace("--format table", "--format json")
     found = json.loads(perform(comparing))["promise"]
@@ -180,7 +180,7 @@ def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes
     assert (third.round, third.sets) == (3, (APIS[1:],))
     for command in (PUBLISH, *SECOND[:-1]):
         perform(command.replace("round-2", "round-3"))
-    wait_for(lambda: shown(3)["counted"] == USERS)
+    wait(lambda: shown(3)["counted"] == USERS)
     [kept] = third.redact[APIS[2]].keep
     assert counts(Path("pilot"), "analyst", third)[APIS[1:]][("=Linux", kept)] > 0
     assert json.loads(perform(comparing))["promise"] == found

@@ -17,7 +17,8 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
-from tests.firefox import Firefox, firefox, wait
+from tests.firefox import Firefox, firefox
+from tests.patience import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -231,6 +231,7 @@ def test_tails_of_a_billion_users_have_nine_digits() -> None:
     assert threshold_delta(BILLION, p, k) == pytest.approx(float(total), rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.0, 1e-4, 0.01])
 def test_count_of_a_billion_users_agrees_with_the_plain_sum(epsilon: float) -> None:
     trials, p = 10**6, 0.2

@@ -248,6 +248,7 @@ def test_baselines_hold_for_a_billion_users_and_weights_near_nothing() -> None:
     assert dp_bound(BILLION, 1e-300, epsilon=1) == pytest.approx(math.e * 1e-291)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("factor", "disguised"), [(1, False), (1, True), (2, True)], ids=["4.6", "4.7", "4.7 doubled"]
 )
@@ -281,6 +282,7 @@ def test_disguised_counts_are_never_small() -> None:
     assert min(answers) > 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_positional_predicates_single_out_as_often_as_computed(k: int) -> None:
     rng = np.random.default_rng(k)
@@ -309,12 +311,14 @@ def test_bit_suppression_is_k_anonymous() -> None:
         assert len(np.unique(records[rows][:, ~suppressed], axis=0)) == 1
 
 
+@pytest.mark.long
 def test_interval_ends_single_out_as_often_as_computed() -> None:
     rng = np.random.default_rng(8)
     successes = sum(interval_attack(rng.integers(0, 256, 100)) for _ in range(2000))
     assert within_four_sigma(successes, 2000, interval_bucket_success(100, 8))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", [8, 16])
 def test_two_harmless_releases_single_out_together(bits: int) -> None:
     rng = np.random.default_rng(49)
@@ -331,6 +335,7 @@ def test_a_sixteenth_of_the_users_is_a_key_that_hardly_ever_fails() -> None:
     assert composition_success(users, users // 8) < 0.53
 
 
+@pytest.mark.long
 def test_groups_of_low_weight_are_singled_out_and_others_are_not() -> None:
     users, k, weight = 3000, 10, 1e-6
     groups = np.repeat(np.arange(users // k), k)

@@ -218,6 +218,7 @@ def test_local_suppression_loses_less_than_dropping_apis_on_the_fixture_logs(
     assert manifest.suppressed.cells_share < manifest.suppressed.cells_share_by_dropping_apis / 2
 
 
+@pytest.mark.long
 def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
     database: Path, fixture_law: FixtureDistribution
 ) -> None:
@@ -244,6 +245,7 @@ def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
     assert result.singles_out
 
 
+@pytest.mark.long
 def test_the_hash_attack_stays_at_the_baseline_on_a_private_histogram(
     database: Path, fixture_law: FixtureDistribution
 ) -> None:
@@ -294,6 +296,7 @@ def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> Non
     assert shares.predicate_weights == pytest.approx((1 / 20_000,) * 3, rel=0.05)
 
 
+@pytest.mark.long
 def test_the_failure_of_k_anonymity_shows_on_a_release_of_independent_values(
     database: Path, fixture_law: FixtureDistribution
 ) -> None:

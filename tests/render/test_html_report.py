@@ -241,6 +241,7 @@ def test_plot_says_what_it_cannot_do(
     assert "budget" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_compare_tells_what_changed_for_sure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,8 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis, randomised_in
-from tests.firefox import SECONDS, Firefox, firefox, wait
+from tests.firefox import SECONDS, Firefox, firefox
+from tests.patience import patience, wait
 from tests.served import DashboardService, routes
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
         assert "Among the 30 observed it is at most 3.33 %" in text
         done = outcome_of(browser, f"http://127.0.0.1:{site}/")
         assert done == {"outcome": "sent", "records": 2, "unread": []}
-        records = service.beacons.get(timeout=SECONDS)
+        records = service.beacons.get(timeout=patience(SECONDS))
         assert [record["api"] for record in records] == ASKED
         assert records[0]["value"] == browser.run("navigator.userAgent")
         browser.open(dashboard)
@@ -292,7 +293,7 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
 def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Service) -> None:
     with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         here = f"http://localhost:{port}/"
         for place, consent, network, expected in (
             ("http://localhost:1/", "true", nullcontext(), ("undelivered", 0)),
@@ -310,7 +311,7 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
                 )
                 done = json.loads(wait(lambda: browser.run("document.title")))
             assert (done["outcome"], done["records"]) == expected
-        assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(2)] == [3, 1]
+        assert [len(service.beacons.get(timeout=patience(SECONDS))) for _ in range(2)] == [3, 1]
         browser.run("document.title = ''")
         browser.run(
             "void fpmonitor.collect({ endpoint: 'http://localhost:1/v1/observations?key=key', "
@@ -322,16 +323,16 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
         service.seconds_to_answer = 1
         browser.open("about:blank")
         browser.open(f"http://127.0.0.1:{site}/")
-        assert len(service.beacons.get(timeout=SECONDS)) == 3
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 3
         browser.run("void location.reload()")
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         browser.open("about:blank")
         with browser.tab() as tab:
             tab.open(f"http://127.0.0.1:{site}/")
-            assert len(service.beacons.get(timeout=SECONDS)) == 2
+            assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         service.seconds_to_answer = 0
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["records"] == 2
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         assert service.beacons.empty()
 
 
@@ -345,7 +346,7 @@ def check_nothing_happens_without_leave(
             seen = json.loads(browser.run(REPORT))
             assert set(seen["reads"]) == {"userAgent", "width", "languages", "hardwareConcurrency"}
             assert seen["sends"] == ["fetch"]
-            service.beacons.get(timeout=SECONDS)
+            service.beacons.get(timeout=patience(SECONDS))
         with serving(page_of(port, apis, consent=consent, before=before + SPY)) as site:
             done = outcome_of(browser, f"http://127.0.0.1:{site}/")
             assert done == {"outcome": outcome, "records": 0, "unread": []}
@@ -375,6 +376,7 @@ def test_nothing_hinders_readers_of_the_dashboard(
         assert list(found) == []
 
 
+@pytest.mark.long
 def test_an_open_dashboard_keeps_up_by_itself(
     service: Service, chromium: Chromium, one_chromium: Any
 ) -> None:
@@ -385,7 +387,7 @@ def test_an_open_dashboard_keeps_up_by_itself(
         visitor = Chromium(one_chromium.new_page())
         service.seconds_to_answer = 1
         visitor.open(f"http://127.0.0.1:{site}/")
-        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        assert len(service.beacons.get(timeout=patience(SECONDS))) == 2
         visitor.page.close()
         wait(lambda: "31" in chromium.run(counts))
         assert service.beacons.empty(), "a closed tab sends nothing twice"
@@ -436,6 +438,7 @@ HAS = """(names) => names.filter((name) => {
 })"""
 
 
+@pytest.mark.long
 def test_browsers_answer_for_the_vocabulary(service: Service, either_browser: Browser) -> None:
     """Every API that a page can read gives a record, and the shaped ones give values.
 
@@ -462,7 +465,9 @@ def test_browsers_answer_for_the_vocabulary(service: Service, either_browser: Br
         assert done["outcome"] == "sent"
         records: dict[str, Any] = {}
         while len(records) < done["records"]:
-            records |= {record["api"]: record for record in service.beacons.get(timeout=SECONDS)}
+            records |= {
+                record["api"]: record for record in service.beacons.get(timeout=patience(SECONDS))
+            }
         assert {records[api]["status"] for api in shaped} == {"value"}
         canvas = records["HTMLCanvasElement.toDataURL#fpmonitor"]["value"]
         assert re.fullmatch(r"sha256:[0-9a-f]{32}:\d+", canvas)
@@ -556,7 +561,7 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
             assert outcome_of(browser, address)["outcome"] == "sent"
             assert set(json.loads(browser.run(REPORT))["sends"]) == {"fetch"}
         assert outcome_of(browser, f"http://127.0.0.1:{plain}/")["outcome"] == "sent"
-        service.beacons.get(timeout=SECONDS)
+        service.beacons.get(timeout=patience(SECONDS))
     shuffler.close_ask(ask.id)
     for batch in shuffler.unsent():
         assert curator.take(shuffler.batch(batch)).refused == {}
@@ -589,6 +594,7 @@ def changed_between(sessions: list[dict[str, list[int]]]) -> set[str]:
     return changed
 
 
+@pytest.mark.long
 def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
     service: Service, tmp_path: Path
 ) -> None:
@@ -606,7 +612,7 @@ def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
                 # Within a session the value stays: visits of one session come back with it.
                 assert drawn(browser, f"http://127.0.0.1:{site}/?again") == sessions[-1]
                 assert outcome_of(browser, f"http://127.0.0.1:{page}/")["outcome"] == "sent"
-            [record] = service.beacons.get(timeout=SECONDS)
+            [record] = service.beacons.get(timeout=patience(SECONDS))
             of_the_snippet.append(record["value"])
     assert randomised_in(drawing)["firefox"].since == 153
     assert len({*of_the_snippet}) == (2 if version >= 153 else 1)
@@ -620,6 +626,7 @@ def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
     assert said == changed_between(sessions)
 
 
+@pytest.mark.long
 def test_page_views_of_one_session_of_firefox_take_no_mask_away(
     service: Service, tmp_path: Path
 ) -> None:
@@ -642,6 +649,7 @@ def test_page_views_of_one_session_of_firefox_take_no_mask_away(
     assert service.monitor.population().snapshot.visits == 30 + 2 * 12
 
 
+@pytest.mark.long
 def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path) -> None:
     # Not in the vocabulary: a log does not tell who did.
     preference = 'user_pref("privacy.resistFingerprinting", true);\n'
@@ -656,6 +664,7 @@ def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path)
     assert "firefox" not in randomised_in("CanvasRenderingContext2D.getImageData")
 
 
+@pytest.mark.long
 def test_chromium_draws_nothing_anew(launch_chromium: Callable[[], Any]) -> None:
     with serving(site_with("")) as site:
         sessions = []

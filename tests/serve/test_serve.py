@@ -50,6 +50,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -342,6 +343,7 @@ def test_the_days_of_a_key_are_those_of_all_that_came_by_it(tmp_path: Path) -> N
         assert monitor.population().days(1) == (date(2026, 2, 1), date(2026, 2, 3))
 
 
+@pytest.mark.long
 def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
     """Nine users of a public key with a guessed value: where they count, the upper limit tells.
 
@@ -448,6 +450,7 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_beginning(
     assert waits == [False]
 
 
+@pytest.mark.long
 def test_a_free_port_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "fpmonitor", "serve", "--port", "0"]
     command += ["--db", str(tmp_path / "s.duckdb")]
@@ -589,7 +592,7 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
             client.portal.call(service_of(client).move)
             if not number:
                 asking.start()
-            end = time.monotonic() + 30
+            end = time.monotonic() + patience(30)
             while (not answers or answers[-1][0] < len(widths)) and time.monotonic() < end:
                 time.sleep(0.01)
         over.set()
@@ -601,7 +604,7 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
 
 def lists_of_now(client: TestClient) -> dict[str, Any]:
     """Ask for the lists until they are those of the users of now."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience(30)
     while time.monotonic() < end:
         told: dict[str, Any] = client.get("/v1/decision").json()
         if told["state"]["is_now"]:
@@ -637,13 +640,14 @@ def test_lists_are_called_those_of_now_only_once_the_users_are_read(tmp_path: Pa
         page = client.get("/").text
         assert "The lists at /v1/decision are as of 200 users." in page
         assert "those of now" not in page
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while client.get("/v1/decision").json()["state"]["users_now"] != 201:
             assert time.monotonic() < end
             time.sleep(0.02)
         assert "others have come in since" in client.get("/").text
 
 
+@pytest.mark.long
 def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path) -> None:
     """As a decision of now has them, and the gate answers; nothing that was blocked is freed."""
     rng, config = np.random.default_rng(3), config_of(tmp_path, max_records=8000)
@@ -728,7 +732,7 @@ def test_lists_that_are_not_made_in_time_are_logged(
     with client_of(config) as client:
         lists_of_now(client)
         add_user(client)
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while "not made within" not in caplog.text and time.monotonic() < end:
             assert not client.get("/v1/decision").json()["state"]["is_now"]
             time.sleep(0.02)
@@ -881,7 +885,7 @@ def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -
     with client_of(config) as client:
         assert "decide again" not in client.get("/").text
         add_user(client)
-        end, answer = time.monotonic() + 30, {"users": 0}
+        end, answer = time.monotonic() + patience(30), {"users": 0}
         while answer["users"] != 201 and time.monotonic() < end:
             answer = client.get("/v1/gate", params={"want": "Screen.width"}).json()
         assert (answer["users"], answer["verdict"]) == (201, "allow")
@@ -916,7 +920,7 @@ def test_users_of_before_answer_until_all_are_read_again(
         monkeypatch.setattr(service, "_make_explorer", slowly)
         assert users_answered(client) == before  # at once, not after 30 seconds
         may_read.set()
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while users_answered(client) == before and time.monotonic() < end:
             time.sleep(0.02)
         assert users_answered(client) == before + 1
@@ -938,6 +942,7 @@ def test_a_forgotten_user_is_in_no_answer_after_that(
             assert users_answered(client) == number
 
 
+@pytest.mark.long
 def test_users_who_are_followed_are_those_of_the_file_whatever_others_did_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1025,7 +1030,7 @@ def test_a_spool_that_cannot_be_moved_now_is_moved_later(
 
         monkeypatch.setattr(service.spool, "close_segments", fails_once)
         client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
-        end = time.monotonic() + 30
+        end = time.monotonic() + patience(30)
         while service.spool.waiting_bytes and time.monotonic() < end:
             time.sleep(0.02)
         assert failed
@@ -1221,6 +1226,7 @@ def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Pa
     assert len(acknowledged) > 20
 
 
+@pytest.mark.long
 def test_two_services_cannot_share_a_spool(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1306,6 +1312,7 @@ def test_a_temporary_folder_that_is_gone_loses_no_record(
     assert len(stored(tmp_path)) == 1
 
 
+@pytest.mark.long
 def test_health_is_not_ok_while_records_cannot_reach_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1360,7 +1367,7 @@ def test_health_is_not_ok_when_nobody_moves_records_any_more(
         service = service_of(client)
 
         def becomes(status: str) -> bool:
-            end = time.monotonic() + 20
+            end = time.monotonic() + patience(20)
             while time.monotonic() < end:
                 if client.get("/healthz").json()["status"] == status:
                     return True

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2 as httpx
 import pytest
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -52,7 +54,7 @@ class Running:
             self.process = subprocess.Popen(
                 [*command, "--config", str(config)], cwd=folder, stderr=log
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + patience(60)
         while "started" not in self.log.read_text() and time.monotonic() < end:
             time.sleep(0.05)
         self.port = int(self.log.read_text().split("/ ")[0].rpartition(":")[2])
@@ -176,7 +178,7 @@ def test_a_spool_leaves_the_database_room_on_the_disk_and_recovers_by_itself(
             taken += status == 202
         assert status == 429
         assert running.get("/healthz")[0] == 503
-        end = time.monotonic() + 120
+        end = time.monotonic() + patience(120)
         while running.get("/healthz")[1]["waiting_bytes"] and time.monotonic() < end:
             time.sleep(0.5)
         assert running.get("/healthz") == (

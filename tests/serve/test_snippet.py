@@ -580,6 +580,7 @@ def drawn(tmp_path: Path, plan: dict[str, Any], value: Any, times: int) -> Count
     return Counter(run(tmp_path, script, file="collector-ldp.js")["result"])
 
 
+@pytest.mark.long
 @needs_node
 @pytest.mark.parametrize("value", [30, 99])
 def test_randomised_response_in_the_page_has_the_law_of_its_matrix(

@@ -24,6 +24,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import Patience, owner_only
 from fpmonitor.store.upkeep import compact, verify
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,7 @@ def test_a_command_waits_for_the_holder_and_says_so_once(
     assert len(json.loads(printed.out)) == 2
 
 
+@pytest.mark.long
 def test_after_the_wait_the_error_names_the_holder(
     db: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +106,7 @@ def test_after_the_wait_the_error_names_the_holder(
             assert "--wait SECONDS" in last
 
 
+@pytest.mark.long
 def test_patience_may_stand_in_the_settings_and_is_not_that_of_the_next_command(
     db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +139,7 @@ def test_two_ingests_and_a_reader_at_once_lose_and_double_nothing(db: Path, tmp_
         assert not any(flaw.found for flaw in verify(monitor.database).flaws)
 
 
+@pytest.mark.long
 def test_nobody_else_opens_a_database_that_is_written_anew(db: Path) -> None:
     """What another process stored between copy and replacement would be lost."""
     with Monitor(db) as monitor:
@@ -176,6 +180,7 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
         assert monitor.population().users == 150, "what was stored is in the file of that name"
 
 
+@pytest.mark.long
 def test_what_is_stored_in_a_file_that_was_replaced_meanwhile_is_told_and_kept(db: Path) -> None:
     """Written into the old file, which has no name any more, it would be lost."""
     other = db.with_name("other")
@@ -206,6 +211,7 @@ def test_the_log_beside_an_open_database_is_for_its_owner_alone(tmp_path: Path) 
         os.umask(before)
 
 
+@pytest.mark.long
 def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -213,7 +219,7 @@ def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -
     service = fpmonitor("serve", "--db", db, "--port", port)
     try:
         address = f"http://127.0.0.1:{port}/v1/exposure?apis=A.a&k=2"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         answers = 0
         ingest = None
         while answers < 5:

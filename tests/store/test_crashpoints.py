@@ -11,6 +11,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 
 
+@pytest.mark.long
 def test_every_point_of_a_flush_leaves_what_was_acknowledged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_killed_ingest_leaves_the_whole_batch_or_nothing(log_path: Path, tmp_pat
     assert rows(database, CONTENT) == rows(whole, CONTENT)
 
 
+@pytest.mark.long
 def test_kill_in_a_second_ingest_leaves_the_first(log_path: Path, tmp_path: Path) -> None:
     database = tmp_path / "two.duckdb"
     first = tmp_path / "first.jsonl"
@@ -196,6 +197,7 @@ def test_a_folder_that_may_not_be_looked_into_is_an_error_in_one_line(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_full_disk_is_told_with_the_file_and_what_was_stored_stays(
     log_path: Path, tmp_path: Path
 ) -> None:
@@ -236,6 +238,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 def test_what_a_killed_process_has_spilled_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "d.duckdb"
     with subprocess.Popen(

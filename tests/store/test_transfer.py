@@ -156,6 +156,7 @@ def test_every_table_is_exported_or_made_anew(db: Path) -> None:
     assert tables == set(TABLES)
 
 
+@pytest.mark.long
 def test_thousands_of_browsers_come_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,6 +190,7 @@ records = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(
     max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -110,6 +110,7 @@ def test_a_user_is_forgotten_by_an_id_that_is_not_on_the_command_line(
     assert run(["db", "verify", "--db", str(db)]) == 0
 
 
+@pytest.mark.long
 def test_the_space_of_forgotten_rows_is_used_again_without_compacting(db: Path) -> None:
     def rows_held(database: Database) -> int:
         [(rows,)] = database._connection.execute(

@@ -301,6 +301,7 @@ def test_a_decision_names_what_it_masked(
     assert run(["gate", str(tmp_path / "old.json"), "--want", CANVAS, "--exit-zero"]) == 0
 
 
+@pytest.mark.long
 def test_every_answer_names_what_it_masked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,6 +341,7 @@ def test_figures_name_what_they_masked(
     assert f"by design: {CANVAS}.</desc>" in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_what_is_handed_on_names_what_it_masked(tmp_path: Path) -> None:
     path = database(tmp_path, crowd(600, agent=FIREFOX.format(153), canvas="f{}"))
     decided(path)

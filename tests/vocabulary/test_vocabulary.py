@@ -272,5 +272,5 @@ def test_what_a_server_sees_of_a_connection_is_known_and_out_of_reach_of_every_l
         exporter = load_plugin(EXPORTERS, name)
         if isinstance(exporter, ControlExporter):
             controls = controls_of(exporter.families)
-            verdicts = [judge(one, decided, controls, exporter.absent).verdict for one in decided]
+            verdicts = [judge(one, decided, controls, exporter.product).verdict for one in decided]
             assert set(verdicts) == {"impossible"}, name

@@ -31,6 +31,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,11 @@ if TYPE_CHECKING:
     from fpmonitor.store.watching import Notice
 
 # Two users share a value that tells: a value of one user each looks like an id, and is no API.
-WORLD = {"common": lambda _user: "x", "telling": lambda user: user // 2}
+WORLD = {
+    "common": lambda _user: "x",
+    "telling": lambda user: user // 2,
+    "each": lambda user: f"{user * 7919:x}z",
+}
 
 
 def log(folder: Path, name: str, users: range, kind: str) -> Path:
@@ -110,6 +115,18 @@ def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -
     assert [(body["was"], body["outcome"]) for body in told[1:]] == [("holds", "violated")]
     assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"], "lower": 0.25, "upper": 0.25}]
     assert [body["id"] for body in told] == [1, 2]
+    assert watch.outcome == "violated"
+
+
+def test_values_that_all_differ_are_judged_and_not_set_aside_in_a_new_database(
+    settings: WatchSettings,
+) -> None:
+    """Of its decision the watch knows what is an API: no value need have been seen before."""
+    log(settings.folder, "first.jsonl", range(100), "each")
+    told: list[dict[str, Any]] = []
+    watch = Watch(settings, deliver=[collect(told)])
+    watch.step()
+    assert not watch.refused
     assert watch.outcome == "violated"
 
 
@@ -283,6 +300,7 @@ def test_what_a_database_in_the_place_of_another_lacks_is_read_again(
     assert changes == [(None, "holds"), ("holds", "violated"), again]
 
 
+@pytest.mark.long
 def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     decision: Path, tmp_path: Path
 ) -> None:
@@ -297,7 +315,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     command = [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"]
 
     def states(number: int) -> list[str]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while time.monotonic() < deadline:
             lines = told.read_text(encoding="utf-8").splitlines()
             if len(lines) >= number:
@@ -400,7 +418,7 @@ def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) 
     with path.open("a", encoding="utf-8") as file:
         file.write('{"user": "late", "a": "x"}\n')
     watch.step()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while watch.waiting and time.monotonic() < deadline:
         time.sleep(0.1)
         watch.step()
@@ -433,6 +451,7 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     assert watch.outcome == "holds"
 
 
+@pytest.mark.long
 def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
     settings: WatchSettings, decision: Path
 ) -> None:
@@ -467,6 +486,7 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
         assert [batch.stored for batch in monitor.batches()] == [100, 20, 20]
 
 
+@pytest.mark.long
 def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
     settings: WatchSettings,
     decision: Path,
@@ -580,7 +600,7 @@ def test_kill_at_any_moment_loses_nothing(
             stdout=output,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while not settings.database.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(moment)
@@ -864,6 +884,7 @@ def good(folder: Path, day: int, *, users: int = 1000, **more: Callable[[int], A
     day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2, **more)
 
 
+@pytest.mark.long
 def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -905,6 +926,7 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     assert daily(7)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_each_thing_in_the_way_is_told_once(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -946,6 +968,7 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(6)[1] == []
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -960,6 +983,7 @@ def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
 
 
+@pytest.mark.long
 def test_a_watch_that_was_away_judges_the_days_that_it_missed(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -996,6 +1020,7 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     assert told == {"vanished": "b", "appeared": "B"}
 
 
+@pytest.mark.long
 def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1052,6 +1077,7 @@ def test_users_who_count_as_exposed_by_what_they_lack_are_a_violation_and_no_rid
     ]
 
 
+@pytest.mark.long
 def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1066,6 +1092,7 @@ def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     assert (code, notice["state"]) == (1, "violated")
 
 
+@pytest.mark.long
 def test_late_logs_that_would_be_a_violation_are_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -1089,6 +1116,7 @@ def test_late_logs_that_would_be_a_violation_are_told(
     assert daily(2)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
     settings: WatchSettings, on_population: Path
 ) -> None:
@@ -1153,6 +1181,7 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
 YEAR = Path(__file__).with_name("year.json")
 
 
+@pytest.mark.long
 def test_a_year_in_small_is_told_as_recorded(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:

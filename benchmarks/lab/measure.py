@@ -1,0 +1,327 @@
+"""Measures one secret: what tells it without a list, and what of that each list closes."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.lab import browsers
+from benchmarks.lab.browsers import Environment, in_chrome
+from benchmarks.lab.products import (
+    PRODUCTS,
+    headers_of,
+    merged_extension,
+    preferences_of,
+    scriptlet_extension,
+    ublock_policies,
+)
+from benchmarks.lab.site import PAGES, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from benchmarks.lab.products import Lists, Product
+    from benchmarks.lab.secrets import Pair
+    from benchmarks.lab.site import Reading
+    from fpmonitor.export.controls import Control
+    from tests.firefox import Firefox
+
+Tried = dict[str, tuple["Product", tuple["Control", ...]]]  # host -> the list in force there
+BARE = "bare.localhost"
+UNKNOWN = {"late", "nothing"}
+_SET = """(() => {
+  for (const [name, value] of Object.entries(%s))
+    if (value === null) Services.prefs.clearUserPref(name);
+    else if (typeof value == "number") Services.prefs.setIntPref(name, value);
+    else if (typeof value == "boolean") Services.prefs.setBoolPref(name, value);
+    else Services.prefs.setStringPref(name, value);
+})()"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where the products are."""
+
+    folder: Path
+    modules: Path
+    ublock: Path
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What was found of one secret.
+
+    Attributes
+    ----------
+    told
+        Readers that differ without a list, as `reader@place`.
+    tried
+        How many readers were called.
+    read
+        Names of readers that gave a value.
+    closed
+        Product, names of controls -> readers of `told` that do not differ beside them.
+    """
+
+    told: set[str]
+    tried: int
+    read: set[str] = field(default_factory=set)
+    closed: dict[tuple[str, tuple[str, ...]], set[str]] = field(default_factory=dict)
+
+
+def differing(one: Sequence[Reading], other: Sequence[Reading]) -> set[str]:
+    """Readers that tell the same in all sessions of each environment, and tell the two apart."""
+    names = set(one[0]).intersection(*one[1:], *other)
+    return {
+        name
+        for name in names
+        if len({read[name] for read in one} | UNKNOWN) == 1 + len(UNKNOWN)
+        and len({read[name] for read in other} | UNKNOWN) == 1 + len(UNKNOWN)
+        and one[0][name] != other[0][name]
+        and not {one[0][name], other[0][name]} & UNKNOWN
+    }
+
+
+def still_open(names: Iterable[str], one: Sequence[Reading], other: Sequence[Reading]) -> set[str]:
+    """Readers that still tell two environments apart, or may: none that failed only sometimes."""
+    return {name for name in names if _tells(name, one, other)}
+
+
+def _is_value(text: str) -> bool:
+    return text not in {*UNKNOWN, "undefined", "null"} and not text.startswith("!")
+
+
+def _tells(name: str, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
+    here = [read.get(name, "nothing") for read in one]
+    there = [read.get(name, "nothing") for read in other]
+    missing = sum(value in UNKNOWN for value in here + there)
+    if missing:
+        return missing < len(here) + len(there)
+    if len(set(here)) == len(set(there)) == 1:
+        return here[0] != there[0]
+    return _apart(here, there)
+
+
+def _apart(here: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether noise is smaller than what lies between: an average of more would tell."""
+    try:
+        low, high = sorted([sorted(map(float, here)), sorted(map(float, there))])
+    except ValueError:
+        return False
+    return high[0] - low[-1] > 2 * max(low[-1] - low[0], high[-1] - high[0])
+
+
+def relevant(product: Product, told: Collection[str]) -> tuple[Control, ...]:
+    """Return the controls of a product that say something of an API that tells the secret."""
+    apis = {name.split("@")[0] for name in told}
+    return tuple(c for c in product.controls if any(c.effect_on(api) for api in apis))
+
+
+def lists_of(
+    products: Sequence[Product], told: Collection[str]
+) -> dict[str, tuple[Product, tuple[Control, ...]]]:
+    """Host -> the list in force there: all controls of a product, and each alone.
+
+    Scripts act each on its own members, so that these are read together only.
+    """
+    found: dict[str, tuple[Product, tuple[Control, ...]]] = {}
+    for number, product in enumerate(products):
+        controls = relevant(product, told)
+        alone = product.how in {"headers", "preferences", "policies"}
+        sets = [(control,) for control in controls] if alone else []
+        sets += [controls] * (len(controls) > len(sets) or len(controls) > 1)
+        for place, chosen in enumerate(sets):
+            found[f"l{number}x{place}.localhost"] = (product, chosen)
+    return found
+
+
+def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] = print) -> Found:
+    """Measure a secret in a browser and all products of it."""
+    start = time.monotonic()
+    with Site() as site:
+        first = [_bare(bench, browser, site, environment) for environment in pair]
+    told = differing(first[:1], first[1:])
+    read = {
+        key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])
+    }
+    found = Found(told=told, tried=max(map(len, first)), read=read)
+    log(f"  {len(told)} of {found.tried} readers tell it ({time.monotonic() - start:.0f} s)")
+    if not told:
+        return found
+    products = [product for product in PRODUCTS if product.browser == browser]
+    in_page = [product for product in products if product.how != "policies"]
+    lists = lists_of(in_page, told)
+    turns = 1 if browser == "chromium" else 2  # of noise that is drawn anew in each session
+    sides: list[list[dict[str, Reading]]] = [[], []]
+    for _ in range(turns):
+        for side, environment in enumerate(pair):
+            sides[side].append(_with_lists(bench, browser, environment, lists, told))
+    bare = [[read[key] for read in side for key in (BARE, f"{BARE} again")] for side in sides]
+    found.told = differing([first[0], *bare[0]], [first[1], *bare[1]])
+    for host, (product, controls) in lists.items():
+        reads = [[read[host] for read in side] for side in sides]
+        _note(found, product, controls, reads)
+    for product in products:
+        if product.how == "policies":
+            for _, (_, controls) in lists_of([product], found.told).items():
+                reads = [
+                    [_with_policies(bench, environment, product.text(controls), found.told)]
+                    for environment in pair
+                ]
+                _note(found, product, controls, reads)
+    seconds = f"{time.monotonic() - start:.0f} s"
+    log(f"  {len(found.told)} told again, {len(found.closed)} lists ({seconds})")
+    return found
+
+
+def breakage(
+    bench: Bench, browser: str, log: Callable[[str], None] = print
+) -> dict[str, dict[str, list[str]]]:
+    """Product -> control -> ordinary pages that stop beside it alone: seen twice in one session."""
+    products = [p for p in PRODUCTS if p.browser == browser and p.how != "policies"]
+    lists: Tried = {
+        f"b{number}x{place}.localhost": (product, (control,))
+        for number, product in enumerate(products)
+        for place, control in enumerate(product.controls)
+    }
+    reads = _with_lists(bench, browser, Environment(), lists, PAGES)
+    usual = {name for name in PAGES if reads[BARE].get(name) == "works"}
+    usual &= {name for name in PAGES if reads[f"{BARE} again"].get(name) == "works"}
+    log(f"  {len(usual)} of {len(PAGES)} pages work without a list")
+    stopped = {host: {n for n in usual if reads[host].get(n) != "works"} for host in lists}
+    again = {host: lists[host] for host in lists if stopped[host]}
+    if again:
+        reads = _with_lists(bench, browser, Environment(), again, PAGES)
+    found: dict[str, dict[str, list[str]]] = {product.name: {} for product in products}
+    for host, (product, [control]) in again.items():
+        both = {name for name in stopped[host] if reads[host].get(name) != "works"}
+        if both:
+            found[product.name][control.name] = sorted(name.partition("@")[0] for name in both)
+    return found
+
+
+def _note(
+    found: Found, product: Product, controls: Sequence[Control], reads: Sequence[list[Reading]]
+) -> None:
+    closed = found.told - still_open(found.told, *reads)
+    found.closed[product.name, tuple(control.name for control in controls)] = closed
+
+
+def _bare(bench: Bench, browser: str, site: Site, environment: Environment) -> Reading:
+    with _folder(bench) as folder:
+        run = browsers.chromium if browser == "chromium" else browsers.firefox
+        with run(folder / "browser", site.waiting_page, environment):
+            return site.visit(BARE)
+
+
+def _with_lists(
+    bench: Bench, browser: str, environment: Environment,
+    lists: Mapping[str, tuple[Product, tuple[Control, ...]]], told: Collection[str],
+) -> dict[str, Reading]:  # fmt: skip
+    """Return what is read on every host, in one session."""
+    by_how: dict[str, Lists] = {}
+    products = {product.how: product for product, _ in lists.values()}
+    for host, (product, controls) in lists.items():
+        by_how.setdefault(product.how, {})[host] = controls
+    headers = {
+        host: headers_of(products["headers"].text(controls))
+        for host, controls in by_how.get("headers", {}).items()
+    }
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder(bench))
+        site = stack.enter_context(Site(headers=headers))
+        extensions = []
+        if "extension" in by_how:
+            extensions.append(
+                merged_extension(folder / "ours", products["extension"], by_how["extension"])
+            )
+        if browser == "chromium":
+            if "scriptlets" in by_how:
+                extensions.append(
+                    scriptlet_extension(
+                        folder / "theirs",
+                        products["scriptlets"],
+                        by_how["scriptlets"],
+                        bench.modules,
+                    )
+                )
+            stack.enter_context(
+                browsers.chromium(
+                    folder / "browser", site.waiting_page, environment, extensions=extensions
+                )
+            )
+            return _tour(site, lists, told)
+        policies = ""
+        if "filters" in by_how:
+            policies = ublock_policies(products["filters"], by_how["filters"])
+            extensions.append(bench.ublock)
+        firefox = stack.enter_context(
+            browsers.firefox(folder / "browser", site.waiting_page, environment, policies=policies)
+        )
+        for extension in extensions:
+            firefox._call("Addon:Install", {"path": str(extension.resolve()), "temporary": True})
+        if extensions:
+            time.sleep(8)  # until lists are compiled
+        return _tour(site, lists, told, firefox, environment)
+
+
+def _tour(
+    site: Site, lists: Mapping[str, tuple[Product, tuple[Control, ...]]], told: Collection[str],
+    firefox: Firefox | None = None, environment: Environment | None = None,
+) -> dict[str, Reading]:  # fmt: skip
+    found = {BARE: site.visit(BARE, told)}
+    for host, (product, controls) in lists.items():
+        chosen: dict[str, Any] = {}
+        if firefox and environment and product.how == "preferences":
+            chosen = preferences_of(controls)
+            in_chrome(firefox, _SET % json.dumps(chosen))
+        found[host] = _visited(site, host, told)
+        if firefox and environment and chosen:
+            usual = browsers.STOCK | dict(environment.preferences)
+            in_chrome(firefox, _SET % json.dumps({name: usual.get(name) for name in chosen}))
+    found[f"{BARE} again"] = site.visit(BARE, told)
+    return found
+
+
+def _visited(site: Site, host: str, told: Collection[str]) -> Reading:
+    """Read on a host; where a page never reports, its list has stopped it: nothing is known."""
+    try:
+        return site.visit(host, told)
+    except queue.Empty:
+        print(f"  {host} did not report", file=sys.stderr)
+        return dict.fromkeys(told, "late")
+
+
+def _with_policies(
+    bench: Bench, environment: Environment, text: str, told: Collection[str]
+) -> Reading:
+    with (
+        _folder(bench) as folder,
+        Site() as site,
+        browsers.chromium(folder / "browser", site.waiting_page, environment, policies=text),
+    ):
+        return site.visit(BARE, told)
+
+
+def _folder(bench: Bench) -> Any:
+    return _Folder(bench.folder)
+
+
+class _Folder:
+    """A new folder, which is deleted."""
+
+    def __init__(self, parent: Path) -> None:
+        self._made = tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True)
+
+    def __enter__(self) -> Path:
+        return Path(self._made.name)
+
+    def __exit__(self, *_: object) -> None:
+        self._made.cleanup()

@@ -1,0 +1,61 @@
+"""The command `ui`: one page on the owner's machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fpmonitor.cli.context import INVOCATION
+from fpmonitor.cli.listening import run_application
+from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import PolicyError
+
+
+def ui(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Logs to look at; nothing is stored before you say so."),
+    ] = None,
+    *,
+    db: DB = DEFAULT_DB,
+    port: Annotated[
+        int, typer.Option("--port", help="Port to listen on; 0 picks a free one.", min=0)
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open a browser.")
+    ] = True,
+) -> None:
+    """Open one page: what a log holds, what a set of APIs exposes, which list follows."""
+    from fpmonitor.ui.app import create_app  # noqa: PLC0415 -- for this command only
+    from fpmonitor.ui.desk import Desk  # noqa: PLC0415
+
+    invocation = INVOCATION.get()
+    if invocation.audience is Audience.OTHERS:
+        raise PolicyError("ui", "is for the owner of the data only")
+    token = secrets.token_urlsafe(24)
+    desk = Desk(
+        paths or [],
+        Path(db),
+        key_file=invocation.key_file,
+        patience=invocation.patience,
+    )
+    run_application(
+        create_app(desk, token),
+        "127.0.0.1",
+        port,
+        path=f"?token={token}",
+        ready=_open if browser else None,
+    )
+
+
+def _open(address: str) -> None:
+    """Open a browser with windows: one of text would take the terminal."""
+    if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
+        webbrowser.open(address, new=2)

@@ -1,0 +1,402 @@
+"""The addresses of the page, for one user of this machine who has the token."""
+
+from __future__ import annotations
+
+import csv
+import io
+import secrets
+import shlex
+import zipfile
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from fpmonitor.account import summary
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
+from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
+from fpmonitor.ui.pages import draw, fragment, page, static_routes
+from fpmonitor.ui.words import sentences
+from fpmonitor.unit import VISITOR_RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.store.accounts import Judged
+    from fpmonitor.ui.desk import Desk, Explored
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+_COOKIE = "fpmonitor_ui"
+_LOCAL = {"127.0.0.1", "localhost", "[::1]"}
+_MOST_BYTES = 4_000_000
+_CHOICES = (
+    ("API", "an API"),
+    ("ignore", "no API: leave out"),
+    ("user", "who the user is"),
+    ("time", "when it was seen"),
+    ("source", "where it was seen"),
+    ("weight", "how many users"),
+)
+_UNITS = (
+    ("", "As the log says: its users, if a column names them"),
+    ("visitor", f"A visitor: {VISITOR_RULE}"),
+    ("row", "Nobody knows: the rows themselves are counted"),
+)
+
+
+def create_app(desk: Desk, token: str) -> Starlette:
+    """Return the application; whoever has the token may ask everything."""
+    addresses = _Addresses(desk)
+    routes = [
+        Route("/", _answered(addresses.page)),
+        Route("/account", _answered(addresses.account), methods=["GET", "POST"]),
+        Route("/account.json", _answered(addresses.account_json)),
+        Route("/map.toml", _answered(addresses.column_map), methods=["POST"]),
+        Route("/store", _answered(addresses.store), methods=["POST"]),
+        Route("/apis.json", _answered(addresses.apis_json)),
+        Route("/apis.csv", _answered(addresses.apis_csv)),
+        Route("/exposure", _answered(addresses.exposure)),
+        Route("/exposure.json", _answered(addresses.exposure_json)),
+        Route("/decide", _answered(addresses.decide), methods=["POST"]),
+        Route("/decision.json", _answered(addresses.decision_json)),
+        Route("/lists", _answered(addresses.lists)),
+        Route("/lists.json", _answered(addresses.lists_json)),
+        Route("/list/{name}", _answered(addresses.list_file)),
+        *static_routes(),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(_Owner, token=token)])
+
+
+class _Owner:
+    """Lets in who came with the token, under a name of this machine, and from this page.
+
+    The name of the host is checked since a page of a stranger may have its own name point here;
+    the origin, since it may send forms.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = {
+            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
+        }
+        host = headers.get("host", "")
+        if host.rpartition(":")[0] not in _LOCAL:
+            return text_refusal(403, "this page is for this machine only")
+        origin = headers.get("origin")
+        if scope["method"] != "GET" and (origin is None or urlsplit(origin).netloc != host):
+            return text_refusal(403, "this came from another page")
+        fields = parse_qs(scope["query_string"].decode("latin-1"))
+        if "token" in fields:
+            return self._opened(scope, fields)
+        cookies = headers.get("cookie", "").split("; ")
+        wanted = f"{self._cookie(host)}={self._token}"
+        if any(secrets.compare_digest(one.encode(), wanted.encode()) for one in cookies):
+            return None
+        return text_refusal(403, "open the address that fpmonitor printed: it has the token")
+
+    def _opened(self, scope: Scope, fields: Mapping[str, list[str]]) -> Response:
+        if not secrets.compare_digest(fields["token"][0].encode(), self._token.encode()):
+            return text_refusal(403, "this token is not the one that fpmonitor printed")
+        rest = QueryParams(scope["query_string"]).multi_items()
+        asked = QueryParams([(name, text) for name, text in rest if name != "token"])
+        address = scope["path"] + (f"?{asked}" if asked else "")
+        # Two slashes would be another host.
+        answer = RedirectResponse("/" + address.lstrip("/"), 303, headers=PAGE_HEADERS)
+        host = Headers(scope=scope)["host"]
+        answer.set_cookie(self._cookie(host), self._token, httponly=True, samesite="strict")
+        return answer
+
+    @staticmethod
+    def _cookie(host: str) -> str:
+        """Name of the cookie: browsers keep one jar for all ports of a host."""
+        return f"{_COOKIE}_{host.rpartition(':')[2]}"
+
+
+class _Addresses:
+    """Answers each address from the desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._account: dict[str, str] = {}  # what was last said of the logs
+        self._is_stored = not desk.logs
+
+    # ---- The page
+
+    async def page(self, request: Request) -> Response:
+        """Show everything; the slow parts ask for themselves."""
+        problem = ""
+        try:
+            asked = Asked.of(request.query_params)
+        except FpmonitorError as error:
+            asked, problem = Asked(), str(error)
+        stored = await run_in_threadpool(self._desk.stored, asked.k)
+        decision = await run_in_threadpool(self._desk.decision)
+        is_old = decision is not None and stored is not None and decision.users != stored.users
+        return page(
+            "page.html",
+            unit="user" if stored is None else stored.unit,
+            name=self._desk.db.name,
+            file=self._desk.decision_file.name,
+            logs=() if self._is_stored else self._desk.logs,
+            asked=asked,
+            stored=stored,
+            decision=decision,
+            is_old=is_old,
+            command="" if decision is None else self._decide_command(decision),
+            problem=problem,
+            chosen={},
+            summary=summary,
+        )
+
+    # ---- Is this column the API?
+
+    async def account(self, request: Request) -> Response:
+        """Show what the members of the logs are, as the form says."""
+        self._account = await _form(request) if request.method == "POST" else {}
+        column_map, problem = column_map_of(self._account), ""
+        planned: dict[str, Judged] = {}
+        try:
+            planned = await run_in_threadpool(self._desk.plan, column_map)
+        except FpmonitorError as error:
+            problem = error.message
+            # What the members are can be seen all the same, and one of them may name the users.
+            as_rows = replace(column_map, columns={"user": "row"} | dict(column_map.columns))
+            if as_rows != column_map and not column_map.visitor:
+                with suppress(FpmonitorError):
+                    planned = await run_in_threadpool(self._desk.plan, as_rows)
+        return fragment(
+            "account.html",
+            planned=planned,
+            problem=problem,
+            units=_UNITS,
+            choices=_CHOICES,
+            row=self._account.get("unit", ""),
+            chosen={name.removeprefix("member:"): value for name, value in self._account.items()},
+            name=self._desk.db.name,
+            command=self._ingest_command(column_map),
+            summary=summary,
+        )
+
+    async def account_json(self, request: Request) -> Response:
+        """Return what the members of the logs are, as was last said, or as was stored."""
+        del request
+        if self._is_stored:
+            stored = await run_in_threadpool(self._desk.stored, DEFAULT_K)
+            batches = () if stored is None else stored.batches
+            found = {b.source: b.account.to_json() for b in batches if b.account is not None}
+        else:
+            planned = await run_in_threadpool(self._desk.plan, column_map_of(self._account))
+            found = {label: judged.account.to_json() for label, judged in planned.items()}
+        return JSONResponse(found, headers=PAGE_HEADERS)
+
+    async def column_map(self, request: Request) -> Response:
+        """Return the column map that the form says."""
+        column_map = column_map_of(await _form(request))
+        text = await run_in_threadpool(self._desk.map_text, column_map)
+        return _download(text.encode(), "columns.toml", "text/plain")
+
+    async def store(self, request: Request) -> Response:
+        """Store the logs as the form says."""
+        column_map = column_map_of(await _form(request))
+        await run_in_threadpool(self._desk.store, column_map)
+        self._is_stored = True
+        return RedirectResponse("/#question", 303, headers=PAGE_HEADERS)
+
+    # ---- What does a set expose?
+
+    async def apis_json(self, request: Request) -> Response:
+        """Return every API alone."""
+        del request
+        return JSONResponse(await self._apis(), headers=PAGE_HEADERS)
+
+    async def apis_csv(self, request: Request) -> Response:
+        """Return every API alone."""
+        del request
+        rows, text = await self._apis(), io.StringIO()
+        if rows:
+            writer = csv.DictWriter(text, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        return _download(text.getvalue().encode(), "apis.csv", "text/csv")
+
+    async def _apis(self) -> list[dict[str, Any]]:
+        stored = await run_in_threadpool(self._desk.stored, DEFAULT_K)
+        return [] if stored is None else [asdict(line) for line in stored.apis]
+
+    async def exposure(self, request: Request) -> Response:
+        """Show what the ticked APIs expose."""
+        asked = Asked.of(request.query_params)
+        explored = await run_in_threadpool(self._desk.explore, asked)
+        stored = await run_in_threadpool(self._desk.stored, asked.k)
+        lacks = {} if stored is None else stored.lacks
+        return fragment(
+            "exposure.html",
+            unit="user" if stored is None else stored.unit,
+            asked=asked,
+            chart=draw(explored.exposure, asked.budget),
+            masked=explored.exposure.masked,
+            lacks=lacks,
+            lacking=[api for api in explored.exposure.apis if api in lacks],
+            command=self._exposure_command(asked, explored),
+            python=self._exposure_python(asked, explored),
+            told=sentences(explored, asked),
+        )
+
+    async def exposure_json(self, request: Request) -> Response:
+        """Return what the ticked APIs expose."""
+        asked = Asked.of(request.query_params)
+        explored = await run_in_threadpool(self._desk.explore, asked)
+        stored = await run_in_threadpool(self._desk.stored, asked.k)
+        lacks = {} if stored is None else stored.lacks
+        lacking = {api: lacks[api] for api in explored.exposure.apis if api in lacks}
+        found = asdict(asked) | asdict(explored) | {"no_evidence": lacking}
+        return JSONResponse(found, headers=PAGE_HEADERS)
+
+    # ---- What follows?
+
+    async def decide(self, request: Request) -> Response:
+        """Decide the ticked APIs."""
+        asked = Asked.of(QueryParams((await _form(request)).get("asked", "")))
+        await run_in_threadpool(self._desk.decide, asked)
+        return RedirectResponse(asked.address() + "#lists", 303, headers=PAGE_HEADERS)
+
+    async def decision_json(self, request: Request) -> Response:
+        """Return the decision."""
+        del request
+        decision = await run_in_threadpool(self._decision)
+        return (
+            _download(
+                self._desk.decision_file.read_bytes(),
+                "decision.json",
+                "application/json",
+            )
+            if decision
+            else text_refusal(404, "nothing is decided yet")
+        )
+
+    async def lists(self, request: Request) -> Response:
+        """Show what each product would hide."""
+        del request
+        decision = await run_in_threadpool(self._decision)
+        found = await run_in_threadpool(self._desk.lists, decision) if decision else []
+        return fragment("lists.html", lists=found, command=self._export_command("ublock"))
+
+    async def lists_json(self, request: Request) -> Response:
+        """Return what each product would hide."""
+        del request
+        decision = await run_in_threadpool(self._decision)
+        found = await run_in_threadpool(self._desk.lists, decision) if decision else []
+        rows = []
+        for one in found:
+            headline = one.result.headline if one.result else None
+            row: dict[str, Any] = {"name": one.name, "problem": one.problem}
+            rows.append(row | ({} if headline is None else asdict(headline)))
+        return JSONResponse(rows, headers=PAGE_HEADERS)
+
+    async def list_file(self, request: Request) -> Response:
+        """Return one list: a file, or an archive of several."""
+        name = request.path_params["name"]
+        decision = await run_in_threadpool(self._decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        result = await run_in_threadpool(self._desk.list_of, decision, name)
+        if not result.files:
+            return _download(result.text.encode(), f"{name}.txt", "text/plain")
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file, text in result.files.items():
+                archive.writestr(file, text)
+        return _download(packed.getvalue(), f"{name}.zip", "application/zip")
+
+    def _decision(self) -> Decision | None:
+        return self._desk.decision()
+
+    # ---- The commands for this
+
+    def _ingest_command(self, column_map: ColumnMap) -> str:
+        words = ["fpmonitor", "ingest", *self._desk.logs, "--db", str(self._desk.db)]
+        for field, name in column_map.columns.items():
+            words += [f"--{field}", name]
+        words += ["--visitor"] * column_map.visitor
+        for name in sorted(column_map.ignore):
+            words += ["--ignore", name]
+        for name, api in column_map.apis.items():
+            words += ["--as", f"{name}={api}"]
+        return shlex.join(words)
+
+    def _exposure_command(self, asked: Asked, explored: Explored) -> str:
+        words = ["fpmonitor", "exposure", "--apis", ",".join(explored.exposure.apis)]
+        words += ["--k", str(asked.k), "--db", str(self._desk.db)]
+        words += ["--population", str(asked.population)] * (asked.population is not None)
+        words += ["--rows-are-users"] * asked.rows_are_users
+        return shlex.join(words)
+
+    def _exposure_python(self, asked: Asked, explored: Explored) -> str:
+        population = "" if asked.population is None else f", population={asked.population}"
+        return (
+            "import fpmonitor as fp\n\n"
+            f"with fp.Monitor({str(self._desk.db)!r}) as monitor:\n"
+            f"    monitor.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population})"
+        )
+
+    def _decide_command(self, decision: Decision) -> str:
+        policy = decision.policy
+        words = ["fpmonitor", "decide", "--candidates", ",".join(policy.candidates)]
+        words += ["--k", str(policy.k), "--population", str(policy.population)]
+        words += ["--budget", f"{policy.budget:.6g}", "--db", str(self._desk.db)]
+        words += ["--rows-are-users"] * policy.sample.rows_are_users
+        return shlex.join([*words, "-o", str(self._desk.decision_file)])
+
+    def _export_command(self, name: str) -> str:
+        words = ["fpmonitor", "export", str(self._desk.decision_file), "--to", name]
+        return shlex.join([*words, "--db", str(self._desk.db), "-o", f"{name}.txt"])
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read a form, without files: `parse_qs` needs no library of its own."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            break
+    fields = parse_qs(body[:_MOST_BYTES].decode("utf-8", "replace"), keep_blank_values=True)
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def _download(content: bytes, name: str, kind: str) -> Response:
+    headers = PAGE_HEADERS | {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kind, headers=headers)
+
+
+def _answered(handler: Handler) -> Handler:
+    """Answer; a user-fixable error is one line on the page."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except FpmonitorError as error:
+            return fragment("problem.html", status=422, problem=str(error))
+
+    return answered

@@ -1,0 +1,122 @@
+"""What an address of the page asks, and what the forms say; every state is an address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.datastructures import FormData, QueryParams
+
+DEFAULT_K, DEFAULT_BUDGET, DELTA = 10, 0.05, 0.05
+_KIND = "member:"
+_FIELDS = ("user", "time", "source", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question of the page.
+
+    Attributes
+    ----------
+    k
+        Anonymity threshold, users.
+    population
+        `n`, users; null for as many as are observed.
+    budget
+        Tolerated exposure, a share of the users.
+    apis
+        What is ticked.
+    rows_are_users
+        Whether each row of a log that names no users is taken for a user.
+    """
+
+    k: int = DEFAULT_K
+    population: int | None = None
+    budget: float = DEFAULT_BUDGET
+    apis: tuple[str, ...] = ()
+    rows_are_users: bool = False
+
+    @classmethod
+    def of(cls, fields: QueryParams | FormData) -> Asked:
+        """Read an address or a form; what is left out has its usual value.
+
+        Raises
+        ------
+        PolicyError
+            No number where one is meant, or a budget that is no share.
+        """
+        budget = _number(fields, "budget", 100 * DEFAULT_BUDGET) / 100
+        if not 0 < budget < 1:
+            raise PolicyError("budget", "a percentage between 0 and 100, such as 5")
+        population = _number(fields, "n", 0)
+        return cls(
+            k=int(_number(fields, "k", DEFAULT_K)),
+            population=int(population) or None,
+            budget=budget,
+            apis=tuple(dict.fromkeys(str(api) for api in fields.getlist("api"))),
+            rows_are_users=bool(fields.get("rows")),
+        )
+
+    def question(self, delta: float = DELTA) -> Question:
+        """Return it as the statistics take it; errors as of `Question`."""
+        from fpmonitor.policy import SampleModel  # noqa: PLC0415 -- beside its one use
+
+        sample = SampleModel(rows_are_users=self.rows_are_users)
+        return Question(self.k, self.population, delta, sample=sample)
+
+    @property
+    def percent(self) -> str:
+        """The budget in per cent, as it is written."""
+        return f"{100 * self.budget:.6g}"
+
+    def address(self, path: str = "/") -> str:
+        """Return the address that asks this."""
+        fields = [("k", str(self.k)), ("budget", self.percent)]
+        fields += [("n", str(self.population))] * (self.population is not None)
+        fields += [("rows", "1")] * self.rows_are_users
+        fields += [("api", api) for api in self.apis]
+        return f"{path}?{urlencode(fields)}"
+
+
+def _number(fields: QueryParams | FormData, name: str, usual: float) -> float:
+    text = str(fields.get(name) or "").replace(",", "").replace("_", "").strip()
+    if not text:
+        return usual
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise PolicyError(name, "a number, such as 10") from None
+    if not 0 < number < 1e12:
+        raise PolicyError(name, "a number above 0")
+    return number
+
+
+def column_map_of(form: FormData | Mapping[str, str]) -> ColumnMap:
+    """Read what a form says of the members of the logs, and of who a row is."""
+    columns: dict[str, str] = {}
+    ignore: set[str] = set()
+    apis: dict[str, str] = {}
+    for name, value in form.items():
+        if not name.startswith(_KIND):
+            continue
+        path = name.removeprefix(_KIND)
+        if value in _FIELDS:
+            columns[str(value)] = path
+        elif value == "API":
+            apis[path] = ""
+        elif value == "ignore":
+            ignore.add(path)
+    unit = form.get("unit")
+    if unit == "row":
+        columns["user"] = "row"
+    return ColumnMap(
+        columns=columns, ignore=frozenset(ignore), apis=apis, visitor=unit == "visitor"
+    )

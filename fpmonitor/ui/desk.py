@@ -1,0 +1,286 @@
+"""What the page asks of logs and of the database; opened for each question, and closed again."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fpmonitor.answers.preview import preview_sets
+from fpmonitor.decide.files import read_decision
+from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
+from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
+from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.monitor import Monitor
+from fpmonitor.planning import map_text, plan_logs
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.population.evidence import lack_in_words
+from fpmonitor.render.output import to_json
+from fpmonitor.safe_files import write_bytes
+from fpmonitor.store.files import NO_PATIENCE, Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.exporter import Exporter, ExportResult
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
+    from fpmonitor.question import Question
+    from fpmonitor.store.accounts import Judged
+    from fpmonitor.store.batches import BatchReport
+    from fpmonitor.ui.asked import Asked
+    from fpmonitor.unit import Unit
+
+_HELD = 4  # users of as many questions in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What the database holds.
+
+    Attributes
+    ----------
+    batches
+        The logs that were stored.
+    unit
+        What is counted.
+    users
+        How many; 0 before the first log.
+    apis
+        Every API alone, the most exposing first.
+    lacks
+        API -> why the users are no evidence of how it divides them.
+    """
+
+    batches: tuple[BatchReport, ...]
+    unit: Unit
+    users: int
+    apis: tuple[ApiOverview, ...]
+    lacks: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """Exposure of the ticked APIs.
+
+    Attributes
+    ----------
+    exposure
+        Estimate and limits, shares.
+    users, values
+        Observed users, and different combinations of values.
+    alone, in_few
+        Combinations of one user each, and of 2 to k - 1 users each.
+    bits, by_entropy
+        Plug-in entropy of the users, and the size of a crowd that it suggests, users.
+    """
+
+    exposure: IndexedExposure
+    users: int
+    values: int
+    alone: int
+    in_few: int
+    bits: float
+    by_entropy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One list of a decision.
+
+    Attributes
+    ----------
+    name, about
+        The format, and what it is for.
+    result
+        The list; null where it cannot be written.
+    problem
+        Why it cannot.
+    """
+
+    name: str
+    about: str
+    result: ExportResult | None
+    problem: str = ""
+
+
+class Desk:
+    """Logs that are looked at, one database, and the decision beside it.
+
+    Parameters
+    ----------
+    logs
+        Paths, as of `Monitor.ingest`; nothing is stored before `store`.
+    db
+        The database file, which need not be there.
+    key_file, patience
+        As of `Monitor`.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[str],
+        db: Path,
+        *,
+        key_file: Path | None = None,
+        patience: Patience = NO_PATIENCE,
+    ) -> None:
+        self.logs, self.db = tuple(logs), db
+        self.decision_file = db.with_name(f"{db.stem}.decision.json")
+        self._key_file, self._patience = key_file, patience
+        self._lock = threading.Lock()
+        self._indexes: dict[tuple[object, ...], ExposureIndex] = {}
+        self._stored: tuple[tuple[int, ...], Stored | None] | None = None
+
+    def _state(self) -> tuple[int, int]:
+        """Return what changes when anybody writes to the file."""
+        kept = self.db.stat()
+        return kept.st_mtime_ns, kept.st_size
+
+    @contextmanager
+    def _monitor(self, *, create: bool = False) -> Iterator[Monitor]:
+        # One at a time: a process opens a DuckDB file once.
+        with (
+            self._lock,
+            Monitor(
+                self.db, create=create, key_file=self._key_file, patience=self._patience
+            ) as monitor,
+        ):
+            yield monitor
+
+    # ---- Is this column the API, and is a row a user?
+
+    def plan(self, column_map: ColumnMap) -> dict[str, Judged]:
+        """Tell of each log what its members are, and store nothing; errors as of `plan_logs`."""
+        return plan_logs(self.logs, column_map)
+
+    def store(self, column_map: ColumnMap) -> list[BatchReport]:
+        """Store the logs as they were planned; errors as of `Monitor.ingest`."""
+        with self._monitor(create=True) as monitor:
+            return monitor.ingest(self.logs, column_map=column_map)
+
+    def map_text(self, column_map: ColumnMap) -> str:
+        """Return the column map by which `fpmonitor ingest` reads so."""
+        return map_text(self.plan(column_map), column_map)
+
+    def stored(self, k: int) -> Stored | None:
+        """Return what the database holds; null before the first log."""
+        if not self.db.exists():
+            return None
+        state = (*self._state(), k)
+        if self._stored is None or self._stored[0] != state:
+            with self._monitor() as monitor:
+                self._stored = state, _stored(monitor, k)
+        return self._stored[1]
+
+    # ---- What does a set expose?
+
+    def explore(self, asked: Asked) -> Explored:
+        """Measure the ticked APIs; errors as of `ExposureIndex.explore`."""
+        index = self._index(asked.question())
+        exposure = index.explore(asked.apis)
+        spectrum = index.sample.told(exposure.apis).most
+        few = spectrum.counts < index.k
+        bits = entropy_bits(spectrum)
+        return Explored(
+            exposure=exposure,
+            users=index.users,
+            values=int(spectrum.values.sum()),
+            alone=int(spectrum.values[spectrum.counts == 1].sum()),
+            in_few=int(spectrum.values[few & (spectrum.counts > 1)].sum()),
+            bits=bits,
+            by_entropy=naive_group_size(bits, index.population),
+        )
+
+    def _index(self, question: Question) -> ExposureIndex:
+        """Hold the users of a question as long as nobody writes to the file."""
+        if not self.db.exists():
+            raise InputError("no log is stored yet", hint="store one on this page first")
+        state = (*self._state(), question)
+        if (found := self._indexes.get(state)) is not None:
+            return found
+        with self._monitor() as monitor:
+            users = monitor.population()
+            index = users.index(question, users.askable_apis(question))
+        alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
+        self._indexes = dict([*alive.items()][-_HELD + 1 :]) | {state: index}
+        return index
+
+    # ---- Which question, and what follows?
+
+    def decide(self, asked: Asked) -> Decision:
+        """Decide the ticked APIs, list the question, and write the decision beside the database.
+
+        Errors are those of `Monitor.decide`.
+        """
+        question = asked.question()
+        with self._monitor() as monitor:
+            decision = monitor.decide(
+                k=question.k,
+                budget=asked.budget,
+                population=question.population,
+                delta=question.delta,
+                sample=question.sample,
+                candidates=asked.apis or None,
+            )
+        write_bytes(self.decision_file, [to_json(decision.to_json()).encode()])
+        return decision
+
+    def decision(self) -> Decision | None:
+        """Return the decision beside the database; null where there is none."""
+        return read_decision(self.decision_file) if self.decision_file.exists() else None
+
+    def lists(self, decision: Decision) -> list[Listed]:
+        """Write the decision for every product, with the limits of what stays readable."""
+        exporters: dict[str, Exporter] = {
+            name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)
+        }
+        with self._monitor() as monitor:
+            users = monitor.population_as(decision)
+
+            def measure(most: tuple[str, ...], least: tuple[str, ...]) -> tuple[float, float]:
+                low, high = preview_sets(users, decision, [least, most])
+                return low.lower, high.upper
+
+            options = ExportOptions(measure=measure)
+            return [
+                _listed(name, exporter, decision, options)
+                for name, exporter in exporters.items()
+                if not isinstance(exporter, PlainExporter)
+            ]
+
+    def list_of(self, decision: Decision, name: str) -> ExportResult:
+        """Write one list; errors as of its exporter, and of a name that there is not."""
+        exporter: Exporter = load_plugin(EXPORTERS, name)
+        return exporter.export(decision, ExportOptions())
+
+
+def _stored(monitor: Monitor, k: int) -> Stored | None:
+    batches = tuple(monitor.batches())
+    if not batches:
+        return None
+    try:
+        users = monitor.population()
+    except UndecidableError:
+        return Stored(batches=batches, unit=monitor.unit, users=0, apis=(), lacks={})
+    apis = tuple(monitor.apis(k=k))
+    lacks = users.lacks([line.api for line in apis], k)
+    return Stored(
+        batches=batches,
+        unit=monitor.unit,
+        users=users.users,
+        apis=apis,
+        lacks={api: lack_in_words(lack, k) for api, lack in lacks.items()},
+    )
+
+
+def _listed(name: str, exporter: Exporter, decision: Decision, options: ExportOptions) -> Listed:
+    try:
+        result = exporter.export(decision, options)
+    except FpmonitorError as error:
+        return Listed(name=name, about=exporter.summary, result=None, problem=str(error))
+    return Listed(name=name, about=exporter.summary, result=replace(result, text=""))

@@ -1,0 +1,99 @@
+"""Templates of the page, and the script and style that it loads."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from fpmonitor.render.charts import range_chart
+from fpmonitor.render.decisions import bounds, counted, headline
+from fpmonitor.render.html import chips
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.svg import chart_style
+from fpmonitor.serve.pages import PAGE_HEADERS, breakable
+from fpmonitor.unit import Unit, spoken
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from fpmonitor.population.exposure_index import IndexedExposure
+
+# Without a referrer to itself, a browser says "null" for the origin of the forms of this page.
+HEADERS = PAGE_HEADERS | {"Referrer-Policy": "same-origin"}
+_KINDS = {"ui.css": "text/css", "ui.js": "text/javascript"}
+_SHOWN = 60  # characters of a value
+
+
+def static_routes() -> list[Route]:
+    """Addresses of script and style."""
+    return [Route(f"/static/{name}", partial(_static, name)) for name in _KINDS]
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("fpmonitor.ui"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    templates.globals |= {
+        "percent": percent,
+        "headline": headline,
+        "counted": counted,
+        "bounds": bounds,
+        "chips": chips,
+    }
+    templates.filters |= {"breakable": breakable, "shortened": _shortened}
+    return templates
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def page(template: str, *, unit: Unit = "user", **values: Any) -> Response:
+    """Return the page, filled."""
+    style, script = _path("ui.css"), _path("ui.js")
+    return fragment(template, unit=unit, style=style, script=script, **values)
+
+
+def fragment(template: str, *, status: int = 200, unit: Unit = "user", **values: Any) -> Response:
+    """Return a part of the page, filled; rows are called rows."""
+    text = _templates().get_template(template).render(**values)
+    headers = HEADERS | {"Cache-Control": "no-store"}
+    return HTMLResponse(spoken(text, unit), status_code=status, headers=headers)
+
+
+def draw(exposure: IndexedExposure, budget: float) -> str:
+    """Draw the limits, the estimate and the budget."""
+    return range_chart(
+        [("", exposure.lower, exposure.upper, exposure.unbiased)],
+        title=f"Exposure from {percent(exposure.lower)} to {percent(exposure.upper)}",
+        x_label="exposure",
+        budget=budget,
+    )
+
+
+@cache
+def _content(name: str) -> bytes:
+    content = (resources.files("fpmonitor.ui") / "static" / name).read_bytes()
+    if name.endswith(".css"):
+        shared = (resources.files("fpmonitor.serve") / "static" / "dashboard.css").read_bytes()
+        return shared + content + chart_style().encode()
+    return content
+
+
+def _path(name: str) -> str:
+    return f"/static/{name}?v={hashlib.sha256(_content(name)).hexdigest()[:12]}"
+
+
+async def _static(name: str, request: Request) -> Response:
+    del request
+    return Response(_content(name), media_type=_KINDS[name], headers=PAGE_HEADERS)

@@ -1,0 +1,48 @@
+"""The sentences of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fpmonitor.render.numbers import between, decimal, percent, significant
+
+if TYPE_CHECKING:
+    from fpmonitor.ui.asked import Asked
+    from fpmonitor.ui.desk import Explored
+
+
+def sentences(explored: Explored, asked: Asked) -> dict[str, str]:
+    """Say what the ticked APIs expose; `outcome` is the word by which it is coloured."""
+    found = explored.exposure
+    number = len(found.apis)
+    one = "This API" if number == 1 else f"These {number} APIs together"
+    verb = "exposes" if number == 1 else "expose"
+    limits = between(found.lower, found.upper)
+    users = "the users" if asked.population is None else f"{asked.population:,} users"
+    budget = percent(asked.budget)
+    if found.upper <= asked.budget:
+        outcome, against = "allow", f"That is within the {budget} that you accept."
+    elif found.lower > asked.budget:
+        outcome, against = "block", f"That is more than the {budget} that you accept."
+    else:
+        outcome = "undecided"
+        against = f"These users do not settle whether it is at most {budget}."
+    return {
+        "outcome": outcome,
+        "sentence": f"{one} {verb} {limits} of {users}, with 95 % confidence.",
+        "against": f"{against} Exposed: in a group of fewer than {asked.k} users.",
+        "groups": (
+            f"Among {explored.users:,} observed users there are {explored.values:,} combinations "
+            f"of values. {explored.alone:,} belong to one user each, {explored.in_few:,} to 2 to "
+            f"{asked.k - 1}."
+        )
+        if asked.k > 2
+        else (
+            f"Among {explored.users:,} observed users there are {explored.values:,} combinations "
+            f"of values. {explored.alone:,} belong to one user each."
+        ),
+        "entropy": (
+            f"Entropy alone, {decimal(explored.bits)} bits, suggests crowds of about "
+            f"{significant(explored.by_entropy)} users. It cannot see who is alone."
+        ),
+    }

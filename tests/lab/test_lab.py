@@ -1,0 +1,200 @@
+"""The laboratory: what it calls a way, and that all answers about a list follow from what it found.
+
+Those with the marker `browser` need Debian's `chromium`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.lab import browsers
+from benchmarks.lab.measure import differing, still_open
+from benchmarks.lab.record import FILE, laid_out, recorded
+from benchmarks.lab.secrets import SECRETS
+from benchmarks.lab.site import Site
+from fpmonitor.export.controls import HIDING, controls_of, effect_of
+from fpmonitor.export.effect import left_readable
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.plan import cheapest_plan, plan_of
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.policy import Policy
+from tests.decided import decided
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.lab.site import Reading
+
+CONTENT = json.loads(FILE.read_text(encoding="utf-8"))
+FORMATS = {
+    name: exporter
+    for name in plugin_names(EXPORTERS)
+    if isinstance(exporter := load_plugin(EXPORTERS, name), ControlExporter)
+}
+MEASURED = sorted(
+    {
+        api
+        for browser in CONTENT["browsers"].values()
+        for told in browser["secrets"].values()
+        for api in told["apis"]
+    }
+)
+ZONE = "Intl.DateTimeFormat.resolvedOptions#timeZone"
+
+
+def sessions(*values: str) -> list[Reading]:
+    return [{"a": value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (sessions("1", "1"), sessions("2", "2"), True),
+        (sessions("1", "1"), sessions("1", "1"), False),
+        (sessions("!TypeError", "!TypeError"), sessions("2", "2"), True),
+        (sessions("#5", "#6"), sessions("#7", "#8"), False),  # noise
+        (sessions("1.01", "1.02"), sessions("2.01", "2.02"), True),  # noise that averages out
+        (sessions("1.0", "3.0"), sessions("2.0", "4.0"), False),
+        (sessions("late", "1"), sessions("1", "1"), True),  # nothing is known
+        (sessions("late", "late"), sessions("late", "late"), False),  # it never answers
+        ([{}, {}], [{}, {}], False),
+        ([{}, {"a": "1"}], [{}, {}], True),
+    ],
+)
+def test_a_way_is_open_unless_it_was_seen_closed(
+    one: list[Reading], other: list[Reading], *, told: bool
+) -> None:
+    assert (still_open({"a"}, one, other) == {"a"}) == told
+
+
+def test_what_changes_by_itself_tells_no_secret() -> None:
+    assert differing(sessions("1", "1"), sessions("2", "2")) == {"a"}
+    assert differing(sessions("1", "2"), sessions("3", "3")) == set()
+    assert differing(sessions("late"), sessions("1")) == set()
+
+
+def test_the_file_keeps_places_of_apis_and_others_only_where_all_are_closed() -> None:
+    places = ["the page"]
+    told = {"Screen.width@the page", "Screen.width@a worker", "a border@the page", "a border@x"}
+    closed = {"every member: Screen.width@a worker", "a border@x"}
+    assert recorded(told, told, places) == {
+        "apis": {"Screen.width": "10"} if places[1] == "a worker" else {},
+        "others": ["a border"],
+    }
+    assert recorded(closed, told, places) == {"apis": {"Screen.width": "1"}}
+
+
+def test_the_file_is_laid_out_as_it_is_written() -> None:
+    assert laid_out(CONTENT) == FILE.read_text(encoding="utf-8")
+
+
+def test_the_controls_that_were_tried_exist() -> None:
+    known = {c.name for e in FORMATS.values() for c in controls_of(e.families)}
+    tried = {
+        name
+        for run in CONTENT["runs"]
+        for lists in run["closed"].values()
+        for entry in lists
+        for name in entry["controls"]
+    }
+    assert tried <= known
+    assert {name for run in CONTENT["runs"] for name in run["exporters"]} <= set(FORMATS)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@settings(deadline=None, max_examples=12)
+@given(apis=st.sets(st.sampled_from(MEASURED), min_size=1, max_size=5), data=st.data())
+def test_a_list_has_one_answer(name: str, apis: set[str], data: st.DataObject) -> None:
+    """Verdicts, headline, what `preview` says is left, and `plan` never contradict each other."""
+    exporter, candidates = FORMATS[name], sorted(apis)
+    kept = data.draw(st.sets(st.sampled_from(candidates)))
+    policy = Policy(k=5, population=100, budget=0.1, delta=0.1, candidates=tuple(candidates))
+    decision = decided(
+        candidates, allow=[sorted(kept)] if kept else [], recommended=sorted(kept), policy=policy
+    )
+    result = exporter.export(decision, ExportOptions())
+    left = left_readable(candidates, result.controls, exporter.product, decision.means)
+    assert result.headline is not None
+    assert result.headline.left == left
+    withheld = [entry for entry in result.verdicts if entry.action == "block"]
+    assert {entry.api for entry in withheld if not entry.enforced} == {
+        entry.api for entry in withheld if entry.api in left
+    }
+    assert result.headline.hidden == sum(entry.enforced for entry in withheld)
+    assert all(entry.note for entry in withheld if entry.verdict == "by-passable")
+    found = cheapest_plan(decision, exporter.controls(ExportOptions()), exporter.product)
+    if result.headline.is_whole and set(left) <= set(kept):
+        assert found is not None, "the list itself is a plan"
+    if found is not None:
+        assert plan_of(decision, found.controls, exporter.product).left == found.left
+        assert set(found.left) <= kept
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_nothing_is_exact_that_a_way_opens_or_nobody_tried(name: str) -> None:
+    exporter = FORMATS[name]
+    product = exporter.product
+    assert product.evidence is not None
+    for api in {api for control in controls_of(exporter.families) for api in control.effects}:
+        decision = decided([api], allow=[], block=[[api]], recommended=[])
+        [verdict] = exporter.export(decision, ExportOptions()).verdicts
+        if verdict.enforced:
+            assert product.lacks(api) or product.evidence.is_whole(api), api
+    if name == "brave":
+        assert not product.evidence.runs, "Brave was never run: nothing of it is called exact"
+
+
+def test_what_was_seen_in_firefox() -> None:
+    """The true ratio by a thin border, canvases by cleaned noise; cores and zones are hidden."""
+    exporter = FORMATS["firefox-userjs"]
+    ratio, canvas = "Window.devicePixelRatio", "HTMLCanvasElement.toDataURL"
+    wanted = [ratio, canvas, "Navigator.hardwareConcurrency", ZONE]
+    decision = decided(wanted, allow=[], block=[[api] for api in wanted], recommended=[])
+    found = {entry.api: entry for entry in exporter.export(decision, ExportOptions()).verdicts}
+    assert (found[ratio].verdict, found[canvas].verdict) == ("by-passable", "by-passable")
+    told = CONTENT["browsers"]["Firefox"]["secrets"]
+    for reader in ("a border of 0.1px", "an outline of 0.1px", "the width of a field for files"):
+        assert reader in told["pixel ratio"]["others"], reader
+    assert "ResizeObserverEntry.devicePixelContentBoxSize" in told["pixel ratio"]["apis"]
+    assert any("in black and white" in reader for reader in told["canvas"]["others"])
+    assert found["Navigator.hardwareConcurrency"].enforced
+    assert found[ZONE].enforced
+
+
+def test_hiding_what_no_table_says_counts() -> None:
+    """A control that closes all ways of an API hides it, whatever is said of the control."""
+    exporter = FORMATS["firefox-userjs"]
+    zone = [c for c in controls_of(exporter.families) if c.name == "JSDateTimeUTC"]
+    assert zone[0].effect_on("Document.lastModified") is None or zone
+    siblings = exporter.product.evidence.siblings(["JSDateTimeUTC"])  # type: ignore[union-attr]
+    assert ZONE in siblings
+    assert all(effect_of(api, zone, exporter.product) in HIDING for api in siblings)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(browsers.CHROMIUM is None, reason="chromium is not installed")
+def test_a_scheme_is_told_and_the_same_scheme_is_not(tmp_path: Path) -> None:
+    """A small part of the laboratory: one secret, read in every way that the file names."""
+    light, dark = SECRETS["colour scheme"]["chromium"]
+    wanted = {
+        "css:prefers-color-scheme@the page", "css:prefers-color-scheme@a style sheet",
+        "the colour of either scheme@the page", "the scheme of an image that is drawn@the page",
+        "Navigator.hardwareConcurrency@the page", "Navigator.hardwareConcurrency@a worker",
+    }  # fmt: skip
+    reads = []
+    for number, environment in enumerate((light, light, dark)):
+        with (
+            Site() as site,
+            browsers.chromium(tmp_path / str(number), site.waiting_page, environment),
+        ):
+            reads.append(site.visit("bare.localhost", wanted))
+    assert set(reads[0]) == wanted
+    assert differing(reads[:1], reads[1:2]) == set(), "nothing differs where nothing differs"
+    told = differing(reads[:2], reads[2:])
+    assert {name for name in wanted if "scheme" in name} == told

@@ -1,0 +1,301 @@
+"""The page of `fpmonitor ui`, asked over HTTP as the application that the command runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+import pytest
+from starlette.testclient import TestClient
+
+from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
+from fpmonitor.ui.app import create_app
+from fpmonitor.ui.desk import Desk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "a-token-of-the-test"
+SITE = "http://127.0.0.1:8017"
+OWN = {"Origin": SITE}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Users of three screens, a column that tells nothing, one of errors, and an id."""
+    chance = random.Random(7)
+    path = tmp_path / "visits.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["who", "userAgent", "screenWidth", "audio", "cpuClass", "<b>odd</b>"])
+        for number in range(600):
+            agent = f"Mozilla/5.0 rv:{chance.randrange(4)}"
+            agent = f"only {number}" if number < 30 else agent
+            width = chance.choice([390, 1280, 1920])
+            rows.writerow([f"u{number}", agent, width, "ERR_TIMEOUT", "", number % 3])
+    return path
+
+
+def opened(desk: Desk) -> TestClient:
+    client = TestClient(create_app(desk, TOKEN), base_url=SITE)
+    client.get("/", params={"token": TOKEN})
+    return client
+
+
+@pytest.fixture
+def client(log: Path, tmp_path: Path) -> TestClient:
+    return opened(Desk([str(log)], tmp_path / "fp.duckdb"))
+
+
+def store(client: TestClient) -> None:
+    form = {"unit": "", "member:who": "user"}
+    assert client.post("/store", data=form, headers=OWN, follow_redirects=False).status_code == 303
+
+
+# Who may ask
+
+
+def test_without_the_token_nothing_is_told(log: Path, tmp_path: Path) -> None:
+    client = TestClient(create_app(Desk([str(log)], tmp_path / "fp.duckdb"), TOKEN), base_url=SITE)
+    for path in ("/", "/account", "/account.json", "/apis.csv", "/exposure?api=a", "/lists"):
+        assert client.get(path).status_code == 403
+    assert client.get("/", params={"token": "another"}).status_code == 403
+    assert client.get("/static/ui.js").status_code == 403
+
+
+def test_the_token_is_taken_out_of_the_address(client: TestClient) -> None:
+    answer = client.get("/", params={"token": TOKEN, "k": "7"}, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/?k=7")
+    assert "httponly" in answer.headers["set-cookie"].lower()
+    away = client.get(f"//evil.example/?token={TOKEN}", follow_redirects=False)
+    assert not away.headers.get("location", "").startswith("//")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8017", "127.0.0.1.evil.example"])
+def test_a_name_of_a_stranger_that_points_here_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:9"])
+def test_forms_of_other_pages_change_nothing(
+    client: TestClient, tmp_path: Path, origin: str | None
+) -> None:
+    headers = {} if origin is None else {"Origin": origin}
+    for path in ("/store", "/decide"):
+        assert client.post(path, data={"member:who": "user"}, headers=headers).status_code == 403
+    assert not (tmp_path / "fp.duckdb").exists()
+
+
+# Is this column the API, and is a row a user?
+
+
+def test_nothing_is_stored_before_it_is_said(client: TestClient, tmp_path: Path) -> None:
+    page = client.get("/account").text
+    assert "userAgent" in page
+    assert not (tmp_path / "fp.duckdb").exists()
+
+
+def test_a_log_that_names_no_user_asks_who_a_row_is(client: TestClient) -> None:
+    page = client.get("/account").text
+    assert 'role="alert"' in page
+    assert "<button disabled>Store" in page
+    told = client.post("/account", data={"member:who": "user"}, headers=OWN).text
+    assert 'role="alert"' not in told
+    assert "<button>Store" in told
+
+
+def test_the_account_tells_constants_errors_and_empty_columns(client: TestClient) -> None:
+    client.post("/account", data={"member:who": "user"}, headers=OWN)
+    [account] = client.get("/account.json").json().values()
+    kinds = {member["path"]: member["kind"] for member in account["members"]}
+    assert kinds["who"] == "user"
+    assert kinds["audio"] == "errors"
+    assert kinds["cpuClass"] == "empty"
+
+
+def test_what_is_left_out_by_a_click_is_not_stored(client: TestClient, tmp_path: Path) -> None:
+    form = {"member:who": "user", "member:audio": "ignore", "member:screenWidth": ""}
+    client.post("/store", data=form, headers=OWN)
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        apis = {line.api for line in monitor.apis()}
+    assert "audio" not in apis
+    assert "screenWidth" in apis
+
+
+def test_the_column_map_reads_as_the_page_does(
+    client: TestClient, log: Path, tmp_path: Path
+) -> None:
+    form = {"member:who": "user", "member:audio": "ignore"}
+    answer = client.post("/map.toml", data=form, headers=OWN)
+    path = tmp_path / "columns.toml"
+    path.write_bytes(answer.content)
+    other = tmp_path / "other.duckdb"
+    assert run(["ingest", str(log), "--columns", str(path), "--db", str(other)]) == 0
+    client.post("/store", data=form, headers=OWN)
+    with Monitor(other) as one, Monitor(tmp_path / "fp.duckdb") as two:
+        assert one.population().digest == two.population().digest
+
+
+def test_names_of_a_hostile_log_are_text(client: TestClient) -> None:
+    page = client.post("/account", data={"member:who": "user"}, headers=OWN).text
+    assert "<b>odd</b>" not in page
+    store(client)
+    assert "<b>odd</b>" not in client.get("/").text
+    assert "<b>odd</b>" not in client.get("/exposure", params={"api": "<b>odd</b>"}).text
+
+
+# What does a set expose?
+
+
+def test_the_exposure_is_that_of_the_command(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(client)
+    asked = {"api": ["userAgent", "screenWidth"], "k": "5", "n": "100,000"}
+    shown = client.get("/exposure.json", params=asked).json()
+    db = str(tmp_path / "fp.duckdb")
+    command = ["exposure", "--apis", "userAgent,screenWidth", "--k", "5"]
+    assert run([*command, "--population", "100000", "--db", db, "--format", "json"]) == 0
+    told: Any = json.loads(capsys.readouterr().out)
+    told = told[0] if isinstance(told, list) else told
+    assert shown["exposure"]["lower"] == told["lower"]
+    assert shown["exposure"]["upper"] == told["upper"]
+    assert shown["alone"] == 30
+
+
+def test_an_api_without_evidence_is_not_called_harmless(client: TestClient) -> None:
+    store(client)
+    assert "no evidence" in client.get("/").text
+    for api in ("audio", "cpuClass"):
+        page = client.get("/exposure", params={"api": api}).text
+        assert f"No evidence about {api}" in page
+        assert api in client.get("/exposure.json", params={"api": api}).json()["no_evidence"]
+
+
+def test_a_log_stored_by_another_program_is_seen(client: TestClient, tmp_path: Path) -> None:
+    store(client)
+    before = client.get("/exposure.json", params={"api": "userAgent"}).json()
+    more = tmp_path / "more.csv"
+    more.write_text("user,userAgent\n" + "".join(f"x{i},again\n" for i in range(50)))
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        monitor.ingest(str(more))
+    after = client.get("/exposure.json", params={"api": "userAgent"}).json()
+    assert (before["users"], after["users"]) == (600, 650)
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"api": "nowhere"}, "nowhere"),
+        ({"api": "userAgent", "k": "word"}, "a number"),
+        ({"api": "userAgent", "budget": "200"}, "percentage"),
+        ({"api": "userAgent", "n": "-5"}, "above 0"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    client: TestClient, asked: dict[str, str], word: str
+) -> None:
+    store(client)
+    answer = client.get("/exposure", params=asked)
+    assert answer.status_code == 422
+    assert word in answer.text
+    assert client.get("/", params=asked).status_code == 200
+
+
+def test_rows_are_called_rows(client: TestClient) -> None:
+    client.post("/store", data={"unit": "row", "member:who": "ignore"}, headers=OWN)
+    assert "600 rows" in client.get("/").text
+    refused = client.get("/exposure", params={"api": "userAgent"})
+    assert refused.status_code == 422
+    taken = client.get("/exposure", params={"api": "userAgent", "rows": "1"})
+    assert taken.status_code == 200
+    assert "fewer than 10 rows" in taken.text
+
+
+# What follows?
+
+
+def decided(client: TestClient) -> None:
+    store(client)
+    form = {"asked": "k=10&budget=5&api=userAgent&api=screenWidth"}
+    answer = client.post("/decide", data=form, headers=OWN, follow_redirects=False)
+    assert answer.headers["location"] == "/?k=10&budget=5&api=userAgent&api=screenWidth#lists"
+
+
+def test_the_decision_is_that_of_the_command_and_listed(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided(client)
+    file = tmp_path / "fp.decision.json"
+    made = json.loads(file.read_text())
+    assert client.get("/decision.json").json() == made
+    db = str(tmp_path / "fp.duckdb")
+    command = ["decide", "--k", "10", "--budget", "5%", "--candidates", "userAgent,screenWidth"]
+    assert run([*command, "--population", "600", "--db", db, "-q", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["allow"], told["block"]) == (made["allow"], made["block"])
+    assert run(["questions", "--db", db]) == 0
+
+
+def test_each_list_says_what_it_hides_and_is_the_file_of_export(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided(client)
+    page = client.get("/lists").text
+    rows = {row["name"]: row for row in client.get("/lists.json").json()}
+    assert {"brave", "ublock", "firefox-policies", "webextension"} <= rows.keys()
+    for name, row in rows.items():
+        assert name in page
+        if "hidden" in row:
+            assert f"{row['hidden']} of {row['withheld']}" in page
+    run(["export", str(tmp_path / "fp.decision.json"), "--to", "ublock", "-q", "--partial"])
+    assert client.get("/list/ublock").text == capsys.readouterr().out
+    archive = zipfile.ZipFile(BytesIO(client.get("/list/webextension").content))
+    assert json.loads(archive.read("manifest.json"))["manifest_version"] == 3
+    assert client.get("/list/nowhere").status_code == 422
+
+
+def test_lists_of_a_changed_decision_file_are_refused(client: TestClient, tmp_path: Path) -> None:
+    decided(client)
+    file = tmp_path / "fp.decision.json"
+    made = json.loads(file.read_text())
+    made["recommended"] = ["userAgent", "screenWidth"]
+    file.write_text(json.dumps(made))
+    assert client.get("/lists").status_code == 422
+
+
+# The command
+
+
+@pytest.mark.parametrize("words", [["ui"], []])
+def test_the_command_prints_an_address_with_a_token_that_opens(
+    log: Path, tmp_path: Path, words: list[str]
+) -> None:
+    command = [sys.executable, "-m", "fpmonitor", *words, str(log), "--no-browser"]
+    with subprocess.Popen(
+        [*command, "--db", str(tmp_path / "fp.duckdb")], stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        line = running.stderr.readline()
+        try:
+            [address] = re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)
+            with httpx.Client(follow_redirects=True) as client:
+                assert "Is this column the API?" in client.get(address).text
+                plain = address.partition("?")[0]
+                assert httpx.get(plain).status_code == 403
+        finally:
+            running.terminate()
+
+
+def test_others_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--for-others", "ui", "--no-browser"]) == 2
+    assert "owner" in capsys.readouterr().err
