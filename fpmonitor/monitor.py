@@ -161,7 +161,7 @@ class Monitor(Closing):
 
     def ingest(
         self,
-        logs: str | Path | Sequence[str | Path | LogFile] | Frame | LazyFrame,
+        logs: str | Path | Sequence[object] | Frame | LazyFrame,
         *,
         name: str = "frame",
         collector: str | None = None,
@@ -619,7 +619,7 @@ class Monitor(Closing):
 
 @contextmanager
 def _opened(
-    logs: str | Path | Sequence[str | Path | LogFile] | Frame | LazyFrame,
+    logs: str | Path | Sequence[object] | Frame | LazyFrame,
     name: str,
     *,
     allow_network: bool,
