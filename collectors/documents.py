@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.vocabulary import meanings
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
 # Names of members that hold records, or the object that does: of exports, databases and web APIs.
-_ENVELOPES = {
+ENVELOPES = {
     *("data", "results", "result", "records", "rows", "items", "hits", "docs", "documents"),
     *("entries", "events", "features", "values", "value", "response", "payload", "body", "content"),
     *("objects", "list", "users", "visitors", "visits", "sessions", "clients", "devices"),
@@ -29,7 +29,14 @@ _ALIKE = 0.8
 _MOST_DEEP = 4
 
 
-def unfolded(document: Mapping[str, Any], user: str, label: str) -> _Rows | None:
+class Unfolded(NamedTuple):
+    """The records of a document, and the names of its members beside them."""
+
+    rows: _Rows
+    left_out: Sequence[str] = ()
+
+
+def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | None:
     """Return the records of a document; null where it is one record.
 
     The key of a record is its user, unless the records name theirs or the keys number the rows.
@@ -53,13 +60,14 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> _Rows | None
 
 def _unfolded(
     document: Mapping[str, Any], user: str, label: str, path: tuple[str, ...]
-) -> _Rows | None:
+) -> Unfolded | None:
     if not document or len(path) > _MOST_DEEP or isinstance(document.get(user), str | int | float):
         return None
     if (rows := _with_names(document, user)) is not None:
-        return rows
+        plain = [name for name, value in document.items() if not isinstance(value, dict | list)]
+        return Unfolded(rows, _within(path, plain))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
-    held = {name: rows for name, rows in lists.items() if name.casefold() in _ENVELOPES}
+    held = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
     if not held and _is_wrapper(document, lists):
         held = lists
     if len(held) > 1:
@@ -67,14 +75,20 @@ def _unfolded(
         held = named if len(named) == 1 else held
     if len(held) > 1:
         raise _ambiguous(label, [(*path, name) for name in held])
-    for rows in held.values():
-        return map(_inner_of(rows), rows)
+    for held_by, rows in held.items():
+        return Unfolded(map(_inner_of(rows), rows), _within(path, document.keys() - {held_by}))
     for name, inner in document.items():
-        if name.casefold() in _ENVELOPES and isinstance(inner, dict):
+        if name.casefold() in ENVELOPES and isinstance(inner, dict):
             found = _unfolded(inner, user, label, (*path, name))
             if found is not None:
-                return found
-    return _table(document, user)
+                beside = _within(path, document.keys() - {name})
+                return Unfolded(found.rows, [*beside, *found.left_out])
+    table = _table(document, user)
+    return None if table is None else Unfolded(table)
+
+
+def _within(path: Sequence[str], names: Iterable[str]) -> list[str]:
+    return [".".join((*path, name)) for name in sorted(names)]
 
 
 def _ambiguous(label: str, paths: Sequence[tuple[str, ...]]) -> InputError:

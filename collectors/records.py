@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, NotTaken, Reject, Scan
-from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, NotTaken
 from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import (

@@ -20,14 +20,15 @@ from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
+from fpmonitor.collectors.wrappers import WHY, Unwrapping, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs.log_file import MAX_RECORD_BYTES
+from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.log_file import LogFile
@@ -59,12 +60,15 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         if isinstance(content, dict) and not is_har(content):  # whose collector reads it whole
             rows = unfolded(content, user, log.label)
         if rows is not None:
-            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
-            log = _copy(log, lines)
+            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.rows)
+            beside = dict.fromkeys(rows.left_out, NotTaken(WHY, 1))
+            log = _copy(log, lines, lambda: beside)
     elif start != b"{":
         columns = _columns_of_json(log, others)
         if columns or column_map.elements:
             log = _from_table(log, columns)
+    if log.format == "jsonl" and (path := wrapped_at(records_of(log.head), user)):
+        log = _unwrapped(log, path, fields - {user})
     if column_map.elements and log.format == "jsonl":
         log = _copy(log, with_elements(log, column_map.elements))
     if log.format == "jsonl":
@@ -76,12 +80,31 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     return log
 
 
-def _copy(log: LogFile, lines: Iterable[bytes]) -> LogFile:
+def _unwrapped(log: LogFile, path: tuple[str, ...], kept: Collection[str]) -> LogFile:
+    unwrapping = Unwrapping(path, kept)
+    with log.open() as file:
+        return _copy(
+            log,
+            unwrapping.lines(file),
+            lambda: {name: NotTaken(WHY, lines) for name, lines in unwrapping.left_out.items()},
+        )
+
+
+def _copy(
+    log: LogFile,
+    lines: Iterable[bytes],
+    left_out: Callable[[], Mapping[str, NotTaken]] = dict,
+) -> LogFile:
+    """Write lines to a copy of a log, and then ask what they lack."""
     folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-    copy = replace(log, path=folder / "log")
+    try:
+        with (folder / "log").open("wb") as file:
+            file.writelines(lines)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    copy = replace(log, path=folder / "log", left_out={**log.left_out, **left_out()})
     weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
-    with copy.path.open("wb") as file:
-        file.writelines(lines)
     return copy
 
 

@@ -28,6 +28,7 @@ from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.missing import present
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import VISITOR_RULE, visitor_columns
+from fpmonitor.value_forms import is_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _NO_WEIGHT = "the number of users is not a whole number"
+_HUNDRED = 100
 _MAX_WEIGHTS = 50_000_000
 _RULE = VISITOR_RULE.replace("'", "''")
 
@@ -293,13 +295,16 @@ def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
             f"SELECT COALESCE({_users(table.text[weight])}, 1), {share} <> trunc({share}) "  # noqa: S608
             f"FROM {table.relation}"
         ).fetchall()
-    if any(is_share for _, is_share in found):
+    users = [number for number, _ in found]
+    # Whole per cents add up to 100 but for what was rounded.
+    are_shares = is_share(weight.name) and 0.9 * _HUNDRED <= sum(users) <= 1.1 * _HUNDRED
+    if are_shares or any(is_part for _, is_part in found):
         raise InputError(
             f"{log.label}: {excerpt(weight.name)!r} holds shares, not numbers of users; "
             "nothing of this file was stored",
-            hint="multiply them by the number of users that were counted, and round",
+            hint="limits depend on how many users were counted, which shares do not tell: multiply "
+            "each by that number, round, and name the new column",
         )
-    users = [number for number, _ in found]
     if sum(users) > _MAX_WEIGHTS:
         raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
     return users

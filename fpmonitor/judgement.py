@@ -12,6 +12,7 @@ from fpmonitor.value_forms import (
     FORMS,
     Form,
     counts_rows,
+    is_share,
     numbers_of,
     spans_years,
     words_of,
@@ -56,6 +57,7 @@ _PLACES = _words("lat lon lng latitude longitude")
 _DURATIONS = _words("duration durations elapsed took latency runtime ttfb")
 _NUMBERED = _words("row rownr rownum rownumber line lineno port")
 _EXPERIMENTS = _words("experiment experiments branch variant treatment")
+_HUNDRED = 100
 _WHOLE = re.compile(r"\d{1,15}")
 
 
@@ -209,10 +211,12 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     numbers = numbers_of(texts)
     if numbers is None:
         return None
-    words = words_of(_bare(profile.path))
+    path = _bare(profile.path)
+    words = words_of(path)
     if words and _COUNTS.intersection(words) and _COUNTS.union(_BESIDE_COUNTS).issuperset(words):
-        is_whole = all(map(_WHOLE.fullmatch, texts))
-        return Verdict("weight", "a number of users", "weight" if is_whole else "share")
+        is_part = not all(map(_WHOLE.fullmatch, texts))
+        look: Look = "share" if is_part or _are_shares(path, numbers) else "weight"
+        return Verdict("weight", LOOKS[look], look)
     if _NUMBERED.intersection(words):
         return Verdict("metadata", "by its name, numbers records or connections")
     if _DURATIONS.intersection(words):
@@ -220,6 +224,10 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     if _PLACES.intersection(words):
         return Verdict("identifier", "places on earth")
     return None
+
+
+def _are_shares(path: str, numbers: Sequence[float]) -> bool:
+    return is_share(path) and max(numbers) <= _HUNDRED
 
 
 def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> Verdict | None:

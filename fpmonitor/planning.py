@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
+from glob import has_magic
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from fpmonitor.account import SET_ASIDE
 from fpmonitor.collectors.choosing import choose_collector
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
 from fpmonitor.judgement import LOOKS
 from fpmonitor.logs.finding import log_files
@@ -29,6 +32,33 @@ _FIELDS = {"time": "time", "user": "user", "weight": "weight"}
 _ONE_OF = {"weight": "user"}  # a log has one or the other
 
 
+def logs_and_map(paths: Sequence[str]) -> tuple[list[str], Path]:
+    """Tell logs from the column map that is to be written: that one ends in .toml.
+
+    Raises
+    ------
+    InputError
+        There are two of them, or no log; or none is named, and there is a file of the default name.
+    """
+    maps = [Path(path) for path in paths if path.lower().endswith(".toml")]
+    logs = [path for path in paths if not path.lower().endswith(".toml")]
+    if len(maps) > 1 or not logs:
+        raise InputError(
+            "--plan: needs logs, and at most one column map that it writes",
+            hint="as in `fpmonitor ingest --plan LOG MAP.toml`",
+        )
+    if maps:
+        return logs, maps[0]
+    named = Path(logs[0]).name.split(".")[0]
+    target = Path(f"{named if named and not has_magic(named) and named != '-' else 'log'}.toml")
+    if target.exists():
+        raise InputError(
+            f"{target}: exists; nothing was written",
+            hint=f"`fpmonitor ingest --plan {quote(logs[0])} {target}` writes it anew",
+        )
+    return logs, target
+
+
 def plan_logs(
     paths: Sequence[str],
     column_map: ColumnMap,
@@ -46,22 +76,13 @@ def plan_logs(
         log_files(paths, allow_network=allow_network) as logs,
         Database(Path(folder) / "plan.duckdb", create=True) as database,
     ):
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        lined = [one_record_a_line(log, column_map) for log in logs]
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
         return {log.label: plan(database, log, one, column_map) for log, one in recognised}
 
 
 def write_map(path: Path, planned: Mapping[str, Judged], column_map: ColumnMap) -> None:
-    """Write the column map by which logs are read as they were planned.
-
-    Raises
-    ------
-    InputError
-        There is another file of this name.
-    """
-    if path.exists() and path.suffix.lower() != ".toml":
-        raise InputError(
-            f"{path}: exists, and is no column map", hint="name a file that ends in .toml"
-        )
+    """Write the column map by which logs are read as they were planned."""
     write_bytes(path, [map_text(planned, column_map).encode()])
 
 

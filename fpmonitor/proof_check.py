@@ -1,15 +1,20 @@
 """Proves a decision file again from the file alone: in ball arithmetic, without other code of ours.
 
-A proof in a decision file says: for the score `S = sum_v c_v w(c_v)` of `m` users the limit of each
-size of set is on the safe side. All that this rests on is proved here from the numbers in the file,
-each taken as the exact number that it is; theorems and names are those of docs/certificate.md:
+A proof in a decision file holds designs, with weights `share` that add up to 1 at most. Each has a
+score `S_i = sum_v c_v w_i(c_v)` of `m` users, and says: `exp(sign S_i - price_i)` is an e-value. So
+is their weighted sum, which decides a set where it reaches what the level of its size asks for.
+All that this rests on is proved here from the numbers in the file, each taken as the exact number
+that it is; theorems and names are those of docs/certificate.md:
 
 * line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1,
-  where `p F(p)` is the worst of all shares between two `factors` times p, and `C` is 0 but for a
-  `value_share` of the values where only these are looked at;
+  where `p F(p)` is the worst of all shares between two `factors` times p, at most the budget where
+  the design is `capped`, and `C` is 0 but for a `value_share` of the values where only these are
+  looked at;
 * clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
 * table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
-* limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
+* levels: `nats` of each size, from delta, the bases and the number of sets; in files of before the
+  `limits` of the score of the one design, from the line at the budget, the factor and what is
+  charged besides;
 * average: where a realised share is promised, that most populations of the average keep it;
 * question: the proof is of the question and the number of users that the file names.
 
@@ -33,7 +38,10 @@ if TYPE_CHECKING:
 Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
 
-PRECISION = 160  # bits, and more for moments near 0
+PRECISION = 128  # bits, and as many more as moments near 0 lose
+BITS_A_NAT = 1.5
+COARSE = 64  # bits, where all terms are positive
+NEVER = 1e300  # nats that nothing reaches
 UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
@@ -52,6 +60,7 @@ DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
 SEARCH_SHARE = 0.2  # of the level, for users who are searched where others confirm
 WORD_BITS = 64
 ROUNDED = 1e-12
+ROUNDED_TEST = 1e-8  # of a sum of e-values in floating point, nats and relative
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
 
 
@@ -151,10 +160,17 @@ def _require(*, holds: bool, what: str) -> None:
         raise NotProvedError(what)
 
 
-class _Proof:
-    """One side of a decision: `sign` -1 allows, +1 blocks."""
+class _Shared(NamedTuple):
+    """What the designs of one side have in common, by mean and by cell."""
 
-    def __init__(self, content: dict[str, Any]) -> None:
+    exposures: dict[float, arb]
+    bends: dict[tuple[float, float], arb]
+
+
+class _Proof:
+    """One design of one side of a decision: `sign` -1 allows, +1 blocks."""
+
+    def __init__(self, content: dict[str, Any], shared: _Shared | None = None) -> None:
         self.content = content
         self.sign = _whole(content["sign"])
         self.k, self.population = _whole(content["k"]), _whole(content["population"])
@@ -176,6 +192,7 @@ class _Proof:
         self.kept = arb(1)  # of the users that the score is designed for, at least
         if "fakes" in content:
             self.kept = (self.rows - self.fakes) * self.shares[0] / self.mean
+        self.share = _exact(content.get("share", 1))  # of the sum over designs
         self.seen = _exact(content.get("value_share", 1))  # chance of a value to be looked at
         self.end = self.starts[-1]
         _require(
@@ -208,8 +225,8 @@ class _Proof:
         ends = zip(self.weights, self.starts[1:], strict=True)
         deepest = max(float(abs(weight * (stop - 1)).upper()) for weight, stop in ends)
         _require(holds=deepest <= DEEPEST, what="score: too large")
-        ctx.prec = PRECISION + math.ceil(3 * deepest)
-        self.far = FAR + 2 * deepest
+        self.precision = PRECISION + math.ceil(BITS_A_NAT * deepest)
+        ctx.prec = self.precision
         self.phi = [arb(0)] * (self.end + 1)
         for weight, start, stop in zip(self.weights, self.starts, self.starts[1:], strict=False):
             for count in range(start, stop):
@@ -217,13 +234,22 @@ class _Proof:
         self.f = [value.exp() for value in self.phi] + [arb(1), arb(1)]
         self.excess = [value.expm1() for value in self.phi]
         self.largest = max(float(abs(value).upper()) for value in self.excess)
+        self.capped = bool(content.get("capped", False))
+        _require(holds=not self.capped or self.sign < 0, what="form")
         borders = {start + step for start in self.starts[1:] for step in (-2, -1)}
         self.dents = {
             count: dent
             for count in sorted(borders)
             if count >= 0 and not (dent := self._dent(count)) <= 0
         }
-        self.points = 0
+        inverse, moment, dents = arb(1), [], []
+        for count in range(self.end):
+            moment.append(self.excess[count] * inverse)
+            dents.append(self.dents.get(count, arb(0)).max(arb(0)) * inverse)
+            inverse /= count + 1
+        self.excess_of, self.dents_of = arb_poly(moment), arb_poly(dents)
+        self.known: dict[float, Point] = {}
+        self.shared = _Shared({}, {}) if shared is None else shared
         self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
@@ -254,6 +280,7 @@ class _Proof:
     def line(self) -> None:
         """Prove the line on cells that are halved until the lemma applies to each."""
         _require(holds=bool(self.sign * self.slope >= 0), what="sign of the slope")
+        ctx.prec = self.precision
         smallest = 1e-3 * min(1.0, self.top / self.population)
         while not self._first_cell(_exact(smallest)):
             smallest /= 8
@@ -275,40 +302,25 @@ class _Proof:
             step = min(step * 1.2, 1.0)
 
     def _point(self, mean: float) -> Point:
-        self.points += 1
-        _require(holds=self.points <= MOST_POINTS, what="line: too many cells")
+        found = self.known.get(mean)
+        if found is not None:
+            return found
+        _require(holds=len(self.known) < MOST_POINTS, what="line: too many cells")
         ball = _exact(mean)
-        excess, dents = (self.seen * part for part in self._expectations(ball, mean))
-        moment, exposure = 1 + excess, self._exposure(ball)
-        _require(holds=bool(moment > 0), what=f"moment at a mean of {mean}")
-        return Point(ball, moment, exposure, dents)
+        none = (-ball).exp()
+        excess = self.seen * none * self.excess_of(ball)
+        with ctx.workprec(COARSE):
+            dents = self.seen * none * self.dents_of(ball)
+        _require(holds=bool(1 + excess > 0), what=f"moment at a mean of {mean}")
+        point = Point(ball, 1 + excess, self._exposure_at(mean, ball), dents)
+        self.known[mean] = point
+        return point
 
-    def _expectations(self, mean: arb, near: float) -> tuple[arb, arb]:
-        """`E f(C) - 1`, and the mean of the dents; what is left out is in the ball."""
-        reach = math.sqrt(2 * self.far * near)
-        low = max(1, math.floor(near - reach))
-        high = min(self.end - 1, math.ceil(near + reach + self.far))
-        total, dents = arb(0), arb(0)
-        if low <= high:
-            probability = (mean.log() * low - mean - arb(low + 1).lgamma()).exp()
-            if low == 1 and 0 in self.dents:
-                dents += (-mean).exp() * self.dents[0]
-            for count in range(low, high + 1):
-                total += probability * self.excess[count]
-                if count in self.dents:
-                    dents += probability * self.dents[count]
-                probability *= mean / (count + 1)
-        left = arb(0)
-        if low > 1:
-            gap = mean - low
-            left += (-gap * gap / (2 * mean)).exp()
-        if high < self.end - 1:
-            gap = high + 1 - mean
-            left += (-gap * gap / (2 * (mean + gap / 3))).exp()
-        total += arb(0, (left * _exact(self.largest)).upper())
-        deepest = max((dent for dent in self.dents.values()), key=float, default=arb(0))
-        dents += left * abs(deepest) * 2
-        return total, dents.max(arb(0))
+    def _exposure_at(self, mean: float, ball: arb) -> arb:
+        if mean not in self.shared.exposures:
+            with ctx.workprec(PRECISION):
+                self.shared.exposures[mean] = self._exposure(ball)
+        return self.shared.exposures[mean]
 
     def _exposure(self, mean: arb) -> arb:
         """Worst share that is exposed by the share of a value: its limit on the unsafe side."""
@@ -359,21 +371,30 @@ class _Proof:
 
     def _cell(self, low: Point, high: Point) -> bool:
         """Whether both corrected corners of a cell are below the line."""
+        with ctx.workprec(PRECISION):
+            return self._is_below(low, high)
+
+    def _is_below(self, low: Point, high: Point) -> bool:
         x, y = low.mean, high.mean
         width, ratio = y - x, (y / x).log()
         rise = width * width / 8 * low.dents.max(high.dents) * (y * ratio * ratio / 8).exp()
         left, right = low.moment + rise, high.moment + rise
         change, least = right - left, left.min(right)
         bend = change * change / (8 * least * least)
-        slack = self.sign * self._slack(low, high)
-        return all(
-            bool(
-                value.log() + bend <= (self.slope * (t - slack) + self.intercept * mean) / self.mean
+        key = float(x.mid()), float(y.mid())
+        if key not in self.shared.bends:
+            self.shared.bends[key] = self._slack(low, high)
+        slack = self.sign * self.shared.bends[key]
+        ends = ((left.log() + bend, x), (right.log() + bend, y))
+        exposed = (x * low.exposure - slack, y * high.exposure - slack)
+        # `mean p F(p)` counts as that of the budget at most; then it is below it in all of the cell
+        most = self.mean * self.budget
+        return any(
+            all(
+                bool(value <= (self.slope * t + self.intercept * mean) / self.mean)
+                for (value, mean), t in zip(ends, parts, strict=True)
             )
-            for value, mean, t in (
-                (left, x, x * low.exposure),
-                (right, y, y * high.exposure),
-            )
+            for parts in (exposed, *[(most, most)] * self.capped)
         )
 
     def _slack(self, low: Point, high: Point) -> arb:
@@ -456,10 +477,13 @@ class _Proof:
         work = counts * self.end * len(self.shares)
         _require(holds=work <= WIDEST_TABLE, what="table: too wide")
         known = min(counts, self.users + 1)
+        ctx.prec = self.precision
         logarithms = [arb(0)] * known
         for f, weight in zip(self.shares, self.mixture, strict=True):
-            for count, moment in enumerate(self._thinned_moments(f, known)):
-                logarithms[count] += weight * moment.log()
+            moments = self._thinned_moments(f, known)
+            with ctx.workprec(PRECISION):
+                for count, moment in enumerate(moments):
+                    logarithms[count] += weight * moment.log()
         worst = arb(0)
         for count in range(1, known):
             score = self.scale * self.table[count] * count
@@ -492,56 +516,75 @@ class _Proof:
 
     # --- limits ---
 
-    def limits(self, chains: Sequence[int] | None) -> None:
-        """Prove the limit of every size of set, or of every rank of level vectors."""
-        limits, universe = self.content["limits"], self.universe
-        _require(holds=1 < len(limits) <= universe + 1, what="limits: number")
-        vectors = None if chains is None else _vectors_of_ranks(chains)
-        if self.sign < 0:  # what an allowed set stands for is allowed with it
-            for name, numbers in (("weights", self.content["weights"]), ("limits", limits)):
-                falling = all(a >= b for a, b in pairwise(numbers))
-                _require(holds=falling, what=f"{name}: must not increase")
-        few = min(3, universe)
-        small = sum(math.comb(universe, size) for size in range(1, few + 1))
+    def price(self) -> arb:
+        """Return what is taken from the score for a logarithm of an e-value at the budget."""
         bound = self.slope * self.budget + self.intercept
         rest = bound if self.sign < 0 else self.intercept
         bound += (1 - self.kept) * (-rest).max(arb(0))
         scores = [count * weight for count, weight in enumerate(self.table)]
         step = max((self.sign * (b - a) for a, b in pairwise(scores)), key=float)
-        moved = self.sign * self.fakes * step.max(arb(0))
+        moved = self.fakes * self.scale * step.max(arb(0))
+        return bound + self.charge - self.log_factor + moved
+
+    def limits(self, chains: Sequence[int] | None) -> None:
+        """Prove what every size of set, or every rank of level vectors, is tested by."""
+        nats = self.content.get("nats")
+        limits = self.content["limits"] if nats is None else nats
+        _require(holds=1 < len(limits) <= self.universe + 1, what="limits: number")
+        if self.sign < 0:  # what an allowed set stands for is allowed with it
+            falling = limits if nats is None else [-each for each in nats]
+            for name, numbers in (("weights", self.content["weights"]), ("limits", falling)):
+                holds = all(a >= b for a, b in pairwise(numbers))
+                _require(holds=holds, what=f"{name}: must not increase")
+            _require(holds=self.content["weights"][-1] >= 0, what="weights: negative")
+        price = self.price()
         for size, limit in enumerate(limits[1:], 1):
-            if vectors is not None:
-                sets = max(vectors[: size + 1]) if self.sign < 0 else sum(vectors)
-            elif self.sign < 0:
-                sets = math.comb(universe, min(size, universe // 2))
-            elif size <= few:
-                sets = 2 * small
-            else:
-                sets = 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
-            price = (arb(self.bases) * arb(sets) / self.delta).log() - self.log_factor + self.charge
-            reached = self.scale * (_exact(limit) - moved)
-            safe = reached <= -(bound + price) if self.sign < 0 else reached >= bound + price
+            asked = (arb(self.bases) * arb(self._sets(size, chains)) / self.delta).log()
+            if nats is not None:
+                _require(holds=bool(asked <= _exact(limit)), what=f"limit of {size} APIs")
+                continue
+            reached = self.scale * _exact(limit)
+            safe = reached <= -(asked + price) if self.sign < 0 else reached >= asked + price
             # a limit that no score can meet decides nothing
             idle = limit < 0 if self.sign < 0 else limit >= self.rows
             _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
 
+    def _sets(self, size: int, chains: Sequence[int] | None) -> int:
+        """Count the sets that share delta, as those of a size count them."""
+        universe = self.universe
+        if chains is not None:
+            vectors = _vectors_of_ranks(chains)
+            return max(vectors[: size + 1]) if self.sign < 0 else sum(vectors)
+        if self.sign < 0:
+            return math.comb(universe, min(size, universe // 2))
+        few = min(3, universe)
+        if size <= few:
+            return 2 * sum(math.comb(universe, each) for each in range(1, few + 1))
+        return 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is decided by this side."""
+        if "nats" in self.content:
+            return all(nats >= NEVER for nats in self.content["nats"][1:])
+        limits = self.content["limits"][1:]
+        return all(limit < 0 if self.sign < 0 else limit >= self.rows for limit in limits)
+
     def of_policy(self, policy: Mapping[str, Any]) -> None:
         """Prove that factors and budget cover what a policy says of the sample."""
-        said, limits = Departure.of(policy.get("sample", {})), self.content["limits"]
+        said = Departure.of(policy.get("sample", {}))
         factors = self.least <= _ratio(said.least) and self.most >= _ratio(said.most)
         _require(holds=bool(factors), what="another question: factors")
         self._of_rows(said.fakes)
         budget, unobserved = _exact(policy["budget"]), _ratio(said.unobserved)
         if self.sign < 0:  # the average behind a realised share is proved by itself
             reached = policy.get("realised") or self.budget <= budget - unobserved
-            idle = all(limit < 0 for limit in limits[1:])
         else:
             p = arb(self.k) / self.population
             fall = (self.k - 1) * self._on_the_border(p) - self._exposed(p)
             hidden = unobserved + self.most * (1 - self.kept)
             reached = self.budget >= budget + fall * hidden
-            idle = all(limit >= self.rows for limit in limits[1:])
-        _require(holds=bool(reached) or idle, what="another question: budget")
+        _require(holds=bool(reached) or self.idle, what="another question: budget")
 
     def _of_rows(self, share: Fraction) -> None:
         """Prove that rows which are no users have at most two scores to choose from."""
@@ -588,17 +631,41 @@ def check_proof(
     """
     with ctx.workprec(PRECISION):
         try:
-            for name, value in (asked or {}).items():
-                _require(holds=content.get(name) == value, what=f"another question: {name}")
-            proof = _Proof(content)
-            proof.of_looks((policy or {}).get("sample", {}), once=once)
-            if policy is not None:
-                proof.of_policy(policy)
-            proof.check(chains)
-            proof.of_weights()
+            shared = _Shared({}, {})
+            for design in _designs_of(content):
+                for name, value in (asked or {}).items():
+                    _require(holds=design.get(name) == value, what=f"another question: {name}")
+                proof = _Proof(design, shared)
+                proof.of_looks((policy or {}).get("sample", {}), once=once)
+                if policy is not None:
+                    proof.of_policy(policy)
+                proof.check(chains)
+                proof.of_weights()
         except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
+
+
+_OF_ALL = ("sign", "monotone", "k", "population", "budget", "users")
+_OF_SIDE = ("delta", "bases", "universe", "nats")
+
+
+def _designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the designs of a side, each with what is told of all; a file of before has one."""
+    if "designs" not in content:
+        return [content]
+    told = {name: content[name] for name in _OF_SIDE}
+    designs = [{**design, **told} for design in content["designs"]]
+    _require(holds=bool(designs), what="form")
+    for design in designs:
+        alike = all(design[name] == content[name] for name in _OF_ALL)
+        alike = alike and all(
+            design.get(name) == designs[0].get(name) for name in ("mean", "factors", "value_share")
+        )
+        _require(holds=alike and design["share"] > 0, what="form")
+    total = sum((_exact(design["share"]) for design in designs), arb(0))
+    _require(holds=bool(total <= 1 + arb(10) ** -12), what="weights of the designs")
+    return designs
 
 
 def _vectors_of_ranks(chains: Sequence[int]) -> list[int]:
@@ -632,11 +699,17 @@ def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) ->
     """
     with ctx.workprec(PRECISION):
         try:
-            if any(limit >= 0 for limit in side["limits"][1:]):  # else nothing is allowed
-                _prove_average(side, policy, delta)
+            if not _allows_nothing(side):
+                _prove_average({**side, **_designs_of(side)[0]}, policy, delta)
         except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
+
+
+def _allows_nothing(side: dict[str, Any]) -> bool:
+    if "nats" in side:
+        return all(nats >= NEVER for nats in side["nats"][1:])
+    return all(limit < 0 for limit in side["limits"][1:])
 
 
 def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -> None:
@@ -644,6 +717,7 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     line = {name: given[name] for name in ("slope", "intercept")}
     # the score of a group of fewer than k users is their number, times the tilt
     small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]], "factors": [1, 1]}
+    small["capped"] = False
     moments = _Proof(side | line | small)
     moments.line()
     tilt = _exact(given["tilt"])
@@ -689,9 +763,11 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "value_share": None,  # all values of the users were counted
         }
         proof = content["proof"][side]
-        if proof.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
+        first = (proof.get("designs") or [proof])[0]
+        if first.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
             asked["users"] = rows
-        once, few = bool(content.get("design")), len(proof["limits"]) <= largest + 1
+        few = len(proof.get("nats") or proof.get("limits", [])) <= largest + 1
+        once = bool(content.get("design"))
         reason = (
             check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
         )
@@ -801,6 +877,7 @@ def check_sets(
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = _users_of(content), len(content["block"]) + len(content["undecided"])
+    tests = _Test(allow), _Test(block)
     confirmed = _Chains(content, others)
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
         for apis, holds in sets.items():
@@ -812,11 +889,11 @@ def check_sets(
             if not known or sum(inside for _, _, inside in spectrum) != users:
                 yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
                 continue
-            if size >= min(len(allow["limits"]), len(block["limits"])):
+            if size >= min(len(test.limits) for test in tests):
                 yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
                 continue
-            outside = _above(allow, spectrum, size).without(confirmed.allows(apis))
-            blocked = _above(block, spectrum, size).beside(confirmed.blocks(apis))
+            outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
+            blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
             else:
@@ -844,12 +921,8 @@ class _Chains:
             return
         chains = [[tuple(apis) for apis in chain] for chain in told["chains"]]
         tested = {
-            side: {
-                apis: _above(told["proof"][side], [*groups[apis]], 1)
-                for chain in chains
-                for apis in chain
-            }
-            for side in ("allow", "block")
+            side: {apis: test.above([*groups[apis]], 1) for chain in chains for apis in chain}
+            for side, test in ((side, _Test(told["proof"][side])) for side in ("allow", "block"))
         }
         passed = {apis: _Range(not r.perhaps, not r.surely) for apis, r in tested["allow"].items()}
         self.within = _up_to(told["confirmed"], chains, passed)
@@ -942,13 +1015,53 @@ class _Range(NamedTuple):
         return "proved" if self.surely else "cannot tell" if self.perhaps else "not proved"
 
 
-def _above(proof: dict[str, Any], groups: Sequence[Group], size: int) -> _Range:
-    """Whether the score of a set is above the limit of its size."""
-    weights, limit = proof["weights"], Fraction(proof["limits"][size])
+class _Test:
+    """What a side of a file finds out of a set, by its spectrum."""
+
+    def __init__(self, proof: dict[str, Any]) -> None:
+        self.sign = proof["sign"]
+        self.limits: list[float] = proof.get("nats") or proof["limits"]
+        self.plain = None if "designs" in proof else proof["weights"]
+        self.designs: list[tuple[arb, arb, arb, list[float]]] = []
+        self.is_whole = True
+        with ctx.workprec(PRECISION):
+            try:
+                for content in [] if self.plain is not None else _designs_of(proof):
+                    one = _Proof(content)
+                    of = one.share, one.sign * one.scale, one.price(), content["weights"]
+                    self.designs.append(of)
+            except _REFUSED:
+                self.is_whole = False
+
+    def above(self, groups: Sequence[Group], size: int) -> _Range:
+        """Whether a set is not allowed by the side that allows, or blocked by the other one."""
+        if not self.is_whole:
+            return _Range(self.sign < 0, self.sign < 0)
+        if self.plain is not None:
+            points, limit = _sums(self.plain, groups), Fraction(self.limits[size])
+            return _Range(points[0] > limit, points[1] > limit)
+        with ctx.workprec(PRECISION):
+            least, most = arb(0), arb(0)
+            for share, scale, price, weights in self.designs:
+                nats = sorted(
+                    (scale * _ratio(each) - price for each in _sums(weights, groups)), key=float
+                )
+                least += share * nats[0].exp()
+                most += share * nats[1].exp()
+            asked, low, high = _exact(self.limits[size]), least.log(), most.log()
+            # what a test in floating point leaves open, it does not decide
+            rounding = ROUNDED_TEST * (1 + asked + abs(high))
+            if self.sign > 0:
+                return _Range(bool(low >= asked), not high < asked)
+            return _Range(bool(high < asked + rounding), not low >= asked)
+
+
+def _sums(weights: Sequence[float], groups: Sequence[Group]) -> tuple[Fraction, Fraction]:
+    """Least and largest sum of weights over the users, where groups are known to be of a range."""
     low = high = Fraction(0)
     last = len(weights) - 1
     for fewest, most, users in groups:
         part = weights[min(fewest, last) : min(most, last) + 1]
         low += Fraction(min(part)) * users
         high += Fraction(max(part)) * users
-    return _Range(low > limit, high > limit)
+    return low, high

@@ -16,6 +16,7 @@ _COMPACT_DAY = r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_SHARES = {"share", "percent", "percentage", "pct", "perc", "probability", "prob", "marketshare"}
 _YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
 FEWEST = 20  # values of which a habit can be told
 
@@ -139,6 +140,11 @@ FORMS = (
 def words_of(name: str) -> list[str]:
     """Words of a name, in lower case: `deviceID`, `device_id` and `Device id` have the same."""
     return [word.casefold() for part in _CAMEL.split(name) for word in _WORD.findall(part)]
+
+
+def is_share(name: str) -> bool:
+    """Whether a column of numbers is called a share, of 1 or of 100."""
+    return bool(_SHARES.intersection(words_of(name)))
 
 
 def numbers_of(texts: Sequence[str]) -> list[float] | None:

@@ -335,7 +335,9 @@ class Watch:
                 monitor.database,
                 tuple(rest),
                 collector=settings.collector,
-                column_map=self._column_map,
+                column_map=replace(
+                    self._column_map, expected=frozenset(settings.decision.policy.candidates)
+                ),
                 digest_values=settings.digest_values,
             )
             try:

@@ -14,7 +14,7 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
-from fpmonitor.estimate.entropy import conditional_entropy_bits
+from fpmonitor.estimate.entropy import average_min_entropy_bits, conditional_entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
 
 if TYPE_CHECKING:
@@ -83,11 +83,15 @@ class CohortReport:
         The rest, pooled; null when there is none.
     conditional_entropy_bits
         Entropy that the set adds for a site that knows the cohort, bits.
+    average_min_entropy_bits
+        `-log2` of the share of the observed users whose values of the set are guessed right by who
+        knows the cohort and guesses the commonest; null for others, whom it may tell of few users.
     """
 
     cohorts: tuple[Cohort, ...]
     others: PooledCohorts | None
     conditional_entropy_bits: float
+    average_min_entropy_bits: float | None
 
     @property
     def worst(self) -> Cohort | None:
@@ -101,6 +105,7 @@ class CohortReport:
             "worst": asdict(self.worst) if self.worst else None,
             "others": asdict(self.others) if self.others else None,
             "conditional_entropy_bits": self.conditional_entropy_bits,
+            "average_min_entropy_bits": self.average_min_entropy_bits,
         }
 
 
@@ -148,6 +153,11 @@ def report_cohorts(
         cohorts=tuple(sorted(cohorts, key=lambda cohort: (-cohort.upper, -cohort.users))),
         others=_pool(pooled, k, audience, is_hidden=hidden == len(cohorts)),
         conditional_entropy_bits=conditional_entropy_bits(joint, cohort_sizes) if fits else 0.0,
+        average_min_entropy_bits=(
+            None
+            if audience is Audience.OTHERS
+            else average_min_entropy_bits(cohort.spectrum for cohort in (*listed, *pooled))
+        ),
     )
 
 

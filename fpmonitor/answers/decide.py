@@ -318,6 +318,7 @@ def decide_by_levels(
         "masked": asked.masked(chosen, question.k),
         "source": population.window.source,
         "unit": population.unit,
+        "account": population.members(policy.k),
         "names": population.names(chosen),
         "drawn": asked.drawn,
     }

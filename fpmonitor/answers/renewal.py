@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.population.windows import Windows
+    from fpmonitor.unit import Unit
 
 FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ever said to move
 _NAMED = 3
@@ -61,6 +62,8 @@ class Renewal:
         users show that they are within the budget, or above it.
     tested, listed
         Of how many such sets that was found out, the smallest first, and how many there are.
+    unit
+        What is counted.
     """
 
     made: date | None
@@ -75,6 +78,7 @@ class Renewal:
     would_block: tuple[ApiSet, ...]
     tested: int
     listed: int
+    unit: Unit = "user"
 
     @property
     def advised(self) -> bool:
@@ -88,13 +92,14 @@ class Renewal:
         if self.moved:
             apis = [f"{one.api} (about {_percent(one.moved)})" for one in self.moved]
             found.append(
-                f"users have moved since {self.moved_since} to other values of {_some(apis)}"
+                f"{self.unit}s have moved since {self.moved_since} to other values of {_some(apis)}"
             )
         for what, sets in (("within", self.would_allow), ("above", self.would_block)):
             if sets:
                 named = _some([" + ".join(apis) for apis in sets])
                 found.append(
-                    f"these users show what the decision does not: {what} the budget: {named}"
+                    f"these {self.unit}s show what the decision does not: {what} the budget: "
+                    f"{named}"
                 )
         return found
 
@@ -106,7 +111,7 @@ class Renewal:
         age = "" if days_ago is None else ages.get(days_ago, f" {days_ago:,} days ago")
         days = "" if self.days is None else f" of {self.days[0]} to {self.days[1]}"
         lacks = f"; it knows nothing of {_some(self.unknown)}" if self.unknown else ""
-        return f"decided{age} on {self.decided_on:,} users{days}{lacks}"
+        return f"decided{age} on {self.decided_on:,} {self.unit}s{days}{lacks}"
 
     @property
     def wrong_by(self) -> str | None:
@@ -121,6 +126,8 @@ class Renewal:
     def to_json(self) -> dict[str, Any]:
         """Return the members of a notice."""
         told: dict[str, Any] = untyped(self)
+        if self.unit == "user":
+            del told["unit"]
         return told | {"advised": self.advised, "reasons": self.reasons, "wrong_by": self.wrong_by}
 
 
@@ -176,6 +183,7 @@ def find_renewal(
         ),
         tested=len(others),
         listed=len({*decision.block, *undecided}),
+        unit=decision.unit,
     )
 
 

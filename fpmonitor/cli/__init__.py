@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cache
 from pathlib import Path
@@ -93,13 +94,13 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         unit = "user" if isinstance(error, UnitError) else context.get(UNIT, "user")
         said = spoken(str(error), unit)
-        print(f"fpmonitor: error: {printable(said)}", file=sys.stderr)
+        _tell(f"error: {printable(said)}")
         return error.exit_code
     except typer.TyperException as error:
         message = error.format_message()
         if not message:  # a group without a command has printed its help
             return 0
-        print(f"fpmonitor: error: {printable(message)}", file=sys.stderr)
+        _tell(f"error: {printable(message)}")
         return EXIT_USAGE
     except BrokenPipeError:
         sys.stderr.close()
@@ -109,8 +110,13 @@ def run(arguments: Sequence[str]) -> int:
         print("fpmonitor: this is a bug in fpmonitor; please report it", file=sys.stderr)
         return EXIT_BUG
     if outcome == EXIT_INTERRUPTED:
-        print("fpmonitor: interrupted", file=sys.stderr)
+        _tell("interrupted")
     return outcome if isinstance(outcome, int) else 0
+
+
+def _tell(text: str) -> None:
+    with suppress(BrokenPipeError):  # nobody reads it; the exit code says the same
+        print(f"fpmonitor: {text}", file=sys.stderr)
 
 
 def _outcome(arguments: Sequence[str], context: Context) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,7 +33,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
-from fpmonitor.planning import plan_logs, write_map
+from fpmonitor.planning import logs_and_map, plan_logs, write_map
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from fpmonitor.store.batches import BatchReport
 
 _NOTED_NAMES = 8
+NULLS_ARE_VALUES = (
+    "nulls count as values, as when its beginning was stored; `fpmonitor db forget --batch` and "
+    "a new ingest take them for absent"
+)
 _NOTED_LOGS = 4
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
@@ -63,11 +67,11 @@ NAMES = Annotated[
 
 
 PLAN = Annotated[
-    Path | None,
+    bool,
     typer.Option(
         "--plan",
-        help="Store nothing: list what each member is, and write the column map that says so.",
-        metavar="MAP.toml",
+        help="Store nothing: list what each member is, and write the column map that says so, to "
+        "an argument that ends in .toml, or else beside you under the name of the log.",
     ),
 ]
 
@@ -174,7 +178,7 @@ def ingest(
     paths: LOGS,
     db: DB = DEFAULT_DB,
     reading: Storing,
-    plan: PLAN = None,
+    plan: PLAN = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -195,15 +199,15 @@ def ingest(
 ) -> int:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
-    if plan is not None:
+    if plan:
         if INVOCATION.get().audience is Audience.OTHERS:
             raise PolicyError("a plan", "is for the owner of the data only")
-        told = plan_logs(
-            paths, column_map, collector=reading.collector, allow_network=allow_network
-        )
-        write_map(plan, told, column_map)
+        logs, target = logs_and_map(paths)
+        told = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
+        write_map(target, told, column_map)
         shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
-        note(f"nothing was stored; `fpmonitor ingest --columns {plan}` reads so", quiet=quiet)
+        reads_so = f"fpmonitor ingest --columns {quote(str(target))} {' '.join(map(quote, logs))}"
+        note(f"nothing was stored; `{reads_so}` reads so", quiet=quiet)
         return 0
     questions = [read_policy(path) for path in register or ()]
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
@@ -225,6 +229,8 @@ def ingest(
     for report in reports:
         for text in who_counts(report):
             note(text, quiet=quiet)
+        if report.nulls_are_values and column_map.null != "value":
+            note(f"{report.source}: {NULLS_ARE_VALUES}", quiet=quiet)
         for source, visits in report.corrects.items():
             note(f"{report.source} corrects {visits:,} visits of {source}", quiet=quiet)
     if after != before and monitor.audience is Audience.OWNER:

@@ -87,12 +87,12 @@ def plan(
     controls = exporter.controls(options)
     found = cheapest_plan(decided, controls, exporter.product)
     best = found or plan_of(decided, controls, exporter.product)
+    if found is not None and write is not None:
+        emit(exporter.export_plan(decided, found.controls, options).text, write)
     shown.show(decisions.plan(best))
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
         return EXIT_VIOLATED if best.verdict == "block" else EXIT_UNDECIDED
-    if write is not None:
-        emit(exporter.export_plan(decided, found.controls, options).text, write)
     return 0
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +21,15 @@ from fpmonitor.unit import Unit, spoken
 
 
 def note(text: str, *, quiet: bool = False, unit: Unit | None = None) -> None:
-    """Print a note on stderr, in words for what is counted; names cannot control the terminal."""
+    """Print a note on stderr, in words for what is counted; names cannot control the terminal.
+
+    Where nobody reads on, as behind `| head`, the command goes on: its file is not written yet.
+    """
     if not quiet:
         said = spoken(text, UNIT.get() if unit is None else unit)
         shown = "\n".join(map(printable, said.split("\n")))
-        print(without_commands(shown), file=sys.stderr)
+        with suppress(BrokenPipeError):
+            print(without_commands(shown), file=sys.stderr)
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction
 from fpmonitor.decide.decision import (
     STOPPED_EARLY,
@@ -75,7 +76,8 @@ class LevelDecision(Result):
         From whom levels were designed; null where none were.
     drawn
         How many users count where not all that were observed do; null where all do.
-    policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
+    policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage,
+    account
         As in `Decision`.
     assumed
         As in `Decision`; a decision about levels is about no other APIs without evidence.
@@ -104,6 +106,7 @@ class LevelDecision(Result):
     source: str | None = None
     masked: tuple[str, ...] = ()
     coverage: Mapping[str, float | None] | None = None
+    account: Mapping[Kind, int] = field(default_factory=dict)
     assumed: Mapping[str, Lack] = field(default_factory=dict)
     names: Mapping[str, str]
     design: DesignPart | None = None
@@ -282,7 +285,7 @@ class LevelDecision(Result):
         for name in ("allow", "block", "undecided"):
             content[name] = [self.shown(vector) for vector in getattr(self, name)]
         content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("design", "drawn", "coverage", "masked", "assumed"):
+        for name in ("design", "drawn", "coverage", "account", "masked", "assumed"):
             if not content[name]:
                 del content[name]
         if self.unit == "user":

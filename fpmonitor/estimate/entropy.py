@@ -19,7 +19,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.policy import check_share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -251,6 +251,24 @@ def min_entropy_bits(spectrum: CountSpectrum) -> float:
     Renyi (1961), "On measures of entropy and information", order infinity: `-log2 max p`.
     """
     return math.log2(spectrum.users / int(spectrum.counts[-1]))
+
+
+def average_min_entropy_bits(spectra: Iterable[CountSpectrum]) -> float:
+    """Average min-entropy of the observed users given their cohort, bits.
+
+    Parameters
+    ----------
+    spectra
+        Count spectrum of each cohort.
+
+    Notes
+    -----
+    Dodis, Ostrovsky, Reyzin, Smith 2008: `-log2` of the probability that the commonest value of the
+    cohort is right.
+    """
+    cohorts = list(spectra)
+    guessed = sum(int(spectrum.counts[-1]) for spectrum in cohorts)
+    return math.log2(sum(spectrum.users for spectrum in cohorts) / guessed)
 
 
 def conditional_entropy_bits(joint: CountSpectrum, given: CountSpectrum) -> float:

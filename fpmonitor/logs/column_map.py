@@ -43,6 +43,8 @@ class ColumnMap:
     log_format
         How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
         recognise the form of text logs.
+    expected
+        APIs that a decision was made about: they stay such, also where their values all differ.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class ColumnMap:
     visitor: bool = False
     log_format: str = ""
     elements: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse two answers to who a row is."""

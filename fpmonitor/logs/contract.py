@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from fpmonitor.logs.log_file import LogFile, NotTaken
+
 if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.log_file import LogFile
 
 MAX_REFUSED = 100_000
 MAX_CALLS = 10**9  # that one record may tell
@@ -35,14 +36,6 @@ class Refused:
     offset: int
     reason: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class NotTaken:
-    """A member that a collector leaves out: why, and the records that have it."""
-
-    why: str
-    records: int
 
 
 @dataclass(frozen=True, slots=True)

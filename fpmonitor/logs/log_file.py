@@ -9,9 +9,9 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
 from itertools import count
@@ -43,16 +43,26 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PARQUET = b"PAR1"
 
 
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A member that a collector leaves out: why, and the records that have it."""
+
+    why: str
+    records: int
+
+
 @dataclass(frozen=True)
 class LogFile:
     """A file on disk, what its first bytes show, and the name to report it by.
 
     `stored_as` is the name of a stored log of which this one is the continuation; rows keep it.
+    `left_out` has the members of the file that its records, of which this is a copy, lack.
     """
 
     path: Path
     label: str
     stored_as: str = ""
+    left_out: Mapping[str, NotTaken] = field(default_factory=dict, compare=False)
 
     @property
     def origin(self) -> str:

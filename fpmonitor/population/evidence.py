@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Lack = Literal["few users", "errors", "one value", "few values"]
 FEW = 10  # times as many values as were seen, which browsers are known to return
 _WORDS: dict[Lack, str] = {
-    "few users": "fewer than {k} users have a value",
+    "few users": "fewer than {k:,} users have a value",
     "errors": "its values are errors, refusals or placeholders",
     "one value": "it has a single value",
     "few values": "it has far fewer values than browsers return",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.render import answers, decisions, store
+from fpmonitor.render import answers, decisions, levels, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,7 @@ _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "CountsExposure": answers.counts_exposure,
     "CurveReport": answers.curve,
     "Decision": decisions.decision,
+    "LevelDecision": lambda decided: levels.level_decision(decided, ""),
     "ExposureReport": lambda report: answers.exposures([report]),
     "Ranking": answers.ranking,
     "TrendReport": answers.trend,
@@ -29,6 +30,8 @@ _OUTPUTS: dict[str, Callable[[Any], Output]] = {
 
 
 def html(result: Result) -> str:
-    """Return a result as tables of HTML."""
+    """Return a result as tables of HTML, in words for what was counted."""
     made = _OUTPUTS.get(type(result).__name__)
-    return (store.listing(result.rows()) if made is None else made(result)).html()
+    output = store.listing(result.rows()) if made is None else made(result)
+    decided = getattr(result, "decision", result)
+    return output.of(getattr(decided, "unit", "user")).html()

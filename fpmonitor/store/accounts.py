@@ -186,7 +186,8 @@ class _Judging:
             return Verdict("not taken", "--ignore")
         if profile.path in self.said:
             return Verdict("API", f"named {self.said[profile.path] or 'an API'} by the user")
-        return judge(profile, setting, stays=profile.path in self.staged.known)
+        stays = self.staged.known | self.column_map.expected
+        return judge(profile, setting, stays=profile.path in stays)
 
     def _spare(self) -> list[Member]:
         members = []

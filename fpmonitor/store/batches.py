@@ -21,7 +21,8 @@ class BatchReport:
     `unit` says who a row is, null where an earlier version did not; `unordered` counts users with
     rows without a time that tell different values, of which the last counts; `reason` is the
     commonest one for which records were rejected; `corrects` has the number of visits of each
-    log stored before of which this one tells other values, `corrected_users` that of their users.
+    log stored before of which this one tells other values, `corrected_users` that of their users;
+    `nulls_are_values` says that nulls of JSON count as values.
     """
 
     source: str
@@ -39,6 +40,7 @@ class BatchReport:
     reason: str = ""
     corrects: Mapping[str, int] = field(default_factory=dict)
     corrected_users: Mapping[str, int] = field(default_factory=dict)
+    nulls_are_values: bool = False
 
     @property
     def set_aside(self) -> list[Member]:
@@ -50,7 +52,7 @@ class BatchReport:
         members = asdict(self)
         members["set_aside"] = len(self.set_aside) if self.account else None
         members |= {"account": self.account.to_json() if self.account else None}
-        for name in ("reason", "corrects", "corrected_users"):
+        for name in ("reason", "corrects", "corrected_users", "nulls_are_values"):
             del members[name]
         return members
 

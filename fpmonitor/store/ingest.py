@@ -44,6 +44,7 @@ from fpmonitor.store.readings import (
     marks_of,
     reading_of,
     stored_beginning,
+    with_nulls_as_values,
 )
 from fpmonitor.store.rejects import all_rejected, commonest_reason, rejects_of, store_rejects
 from fpmonitor.store.small_logs import ingest_group, is_small
@@ -182,9 +183,14 @@ def ingest(
                 repeated = repeated_batch(database, log, marks[-1].digest, started)
                 if repeated:
                     return repeated
-                if continued := stored_beginning(log, marks, stored_before):
+                earlier = with_nulls_as_values(log, column_map)
+                read_so = reading_of(log, collector, earlier) if earlier else None
+                if continued := stored_beginning(log, marks, stored_before, read_so):
                     log = replace(log, stored_as=continued.origin)
-            scan = collector.scan(log, column_map)
+                    if earlier and read_so and continued.digest not in {m.digest for m in marks}:
+                        column_map, reading = earlier, read_so
+                        hashing = beside.submit(marks_of, log, reading, most)
+            scan = _scan(log, collector, column_map)
             stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
@@ -210,6 +216,12 @@ def ingest(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
+
+
+def _scan(log: LogFile, collector: Collector, column_map: ColumnMap) -> Scan:
+    """How to read the log; what its copy lacks is accounted for with what the collector leaves."""
+    scan = collector.scan(log, column_map)
+    return replace(scan, not_taken={**log.left_out, **scan.not_taken})
 
 
 def _check_unit(
@@ -266,7 +278,7 @@ def plan(database: Database, log: LogFile, collector: Collector, column_map: Col
     """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
     try:
         log.check_expansion()
-        scan = collector.scan(log, column_map)
+        scan = _scan(log, collector, column_map)
         stage_all(database, scan)
         with database.transaction():
             return _judged(database, log, collector, scan, column_map)[1]
@@ -323,6 +335,7 @@ def _store(
         seconds=seconds_since(started),
         unit=unit_of(collector),
         unordered=database.rows("ingest/unordered_users")[0][0],
+        nulls_are_values=column_map.null == "value" and log.format == "jsonl",
         account=judged.account,
         reason=commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},

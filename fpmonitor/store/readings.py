@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -115,10 +115,32 @@ def marks_of(
     return found
 
 
+def with_nulls_as_values(log: LogFile, column_map: ColumnMap) -> ColumnMap | None:
+    """Return how earlier versions read a log of JSON; null where that makes no difference.
+
+    A null was a value unless the column map said otherwise: a log that they stored goes on so.
+    """
+    if log.head.lstrip()[:1] != b"{" or column_map.null == "value":
+        return None
+    return replace(column_map, null="value")
+
+
 def stored_beginning(
-    log: LogFile, marks: Sequence[Marks], before: Sequence[StoredLog]
+    log: LogFile,
+    marks: Sequence[Marks],
+    before: Sequence[StoredLog],
+    earlier: bytes | None = None,
 ) -> StoredLog | None:
     """Return the longest stored log that is this one or its beginning; null for a new one.
+
+    Parameters
+    ----------
+    log, marks
+        The log, and what `marks_of` found.
+    before
+        Stored logs that it may continue.
+    earlier
+        How earlier versions read such logs, as of `reading_of`; null for no other way.
 
     Raises
     ------
@@ -129,6 +151,8 @@ def stored_beginning(
     for stored in before:
         if stored.content in digests:
             if digests[stored.content] == stored.digest:
+                return stored
+            if earlier and marks_of(log, earlier, stored.bytes)[-1].digest == stored.digest:
                 return stored
             raise _read_otherwise(log, stored.source)
     return None

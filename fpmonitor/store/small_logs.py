@@ -61,7 +61,8 @@ def ingest_group(
     """Store small logs as if one after the other; null where that takes one after the other."""
     started = time.perf_counter()
     logs, collector = [log for log, _ in group], group[0][1]
-    if not (all(map(is_small, logs)) and len({type(one) for _, one in group}) == 1):
+    are_alike = len({type(one) for _, one in group}) == 1
+    if not (are_alike and all(map(is_small, logs))) or any(log.left_out for log in logs):
         return None
     before = logs_that_begin(database, [beginning_of(log) for log in logs])
     marks: list[Marks] = []

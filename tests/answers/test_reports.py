@@ -205,6 +205,7 @@ def test_an_api_that_follows_from_the_cohort_adds_nothing(monitor: Monitor) -> N
     [report] = monitor.exposure([["depth"]], k=K, given=["colour"])
     assert report.cohorts is not None
     assert report.cohorts.conditional_entropy_bits == pytest.approx(0, abs=1e-12)
+    assert report.cohorts.average_min_entropy_bits == pytest.approx(0, abs=1e-12)
     assert all(cohort.empirical == 0 for cohort in report.cohorts.cohorts)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +18,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.population import Population
 from fpmonitor.render import decisions
+from tests.running import COMMAND
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -154,3 +158,26 @@ def test_a_second_interrupt_ends_at_once(
     end_at(monkeypatch, deciding, "guarantee", signal.SIGINT)
     assert decide(db, file) == 130
     assert not file.exists()
+
+
+def test_a_reader_that_is_gone_after_a_line_keeps_no_file_from_being_written(
+    db: str, tmp_path: Path
+) -> None:
+    """`decide -o FILE 2>&1 | head -1`: notes are told on the way, the file is written last."""
+    for command in (
+        ["decide", "--db", db, "--budget", "20%", "--k", "5", "-o", "file"],
+        ["report", "decision.json", "--db", db, "-o", "file"],
+        ["export", "decision.json", "--to", "json", "-o", "file", "--partial"],
+        ["plot", "exposure", "--db", db, "--apis", "a,b", "-o", "file.svg"],
+    ):
+        reads, writes = os.pipe()
+        os.close(reads)  # what is written there fails, as behind a reader that has ended
+        try:
+            subprocess.run(
+                [sys.executable, "-c", COMMAND, *command], cwd=tmp_path, stderr=writes, check=False
+            )
+        finally:
+            os.close(writes)
+        [made] = tmp_path.glob("file*")
+        assert made.stat().st_size
+        made.rename(tmp_path / "decision.json") if command[0] == "decide" else made.unlink()

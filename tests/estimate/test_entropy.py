@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
+    average_min_entropy_bits,
     best_entropy_polynomial,
     chao_shen_entropy_bits,
     chow_liu_upper_bits,
@@ -315,3 +316,8 @@ def test_bad_arguments_are_named() -> None:
     for bits in (0.0, 9.0):
         with pytest.raises(InputError, match="rare_entropy_bits"):
             extremal_law(bits, 1 / 8)
+
+
+def test_average_min_entropy_is_that_of_the_best_guess() -> None:
+    cohorts = [CountSpectrum.from_counts(counts) for counts in ([4, 1, 1], [3, 3], [1])]
+    assert average_min_entropy_bits(cohorts) == pytest.approx(-math.log2((4 + 3 + 1) / 13))

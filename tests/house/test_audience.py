@@ -229,6 +229,7 @@ def test_pairs_may_be_told_coarser_than_their_apis(tmp_path: Path) -> None:
     assert [level.knowledge for level in whole.trust] == ["marginals", "pairs", "joint"]
     assert within.cohorts is not None
     assert within.cohorts.conditional_entropy_bits == 0.0
+    assert within.cohorts.average_min_entropy_bits is None
 
 
 def test_others_are_not_told_the_day_of_a_few_users(

@@ -366,6 +366,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "serve": "test_no_answer_of_the_service_holds_a_plant",
+    "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         ("convert", "snapshot", "sample", "sketch key", "sketch make", "sketch merge"),
         "what it writes is as secret as the log or table that it reads; it tells numbers of users",
@@ -555,7 +556,8 @@ NO_USERS = {
     ),
     *("scripts", "sites", "support", "bits", "naive_group_size", "duplicates", "utility", "value"),
     *("utility_bound", "p_value", "weight", "trials", "entropy_upper_bits", "read", "stored"),
-    *("conditional_entropy_bits", "cells_share_by_dropping_apis", "delta_estimated", "seed"),
+    *("conditional_entropy_bits", "average_min_entropy_bits", "cells_share_by_dropping_apis"),
+    *("delta_estimated", "seed"),
     *("delta_certified", "confidence", "epsilon", "rare_up_to", "common_from"),
     *KINDS,  # numbers of columns
     *("lower", "upper", "width"),  # limits, and of theorems: both are wider than any count

@@ -148,13 +148,55 @@ def test_strict_is_content_with_a_log_of_which_all_is_taken(tmp_path: Path) -> N
     assert run(["ingest", str(tmp_path / "log.csv"), *options]) == 0
 
 
-def test_a_plan_writes_over_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_writes_over_no_log_and_no_map_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "log.csv"
     LOG.write_csv(log)
     before = log.read_bytes()
-    assert run(["ingest", str(log), "--user", "who", "--plan", str(log)]) == 2
-    assert "no column map" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    asked = ["ingest", "--plan", "log.csv", "--user", "who"]
+    assert run(asked) == 0
+    written = (tmp_path / "log.toml").read_bytes()
+    (tmp_path / "log.toml").write_bytes(written + b"# mine")
+    assert run(asked) == 2
+    assert "--plan log.csv log.toml" in capsys.readouterr().err
+    assert (tmp_path / "log.toml").read_bytes() == written + b"# mine"
+    assert run([*asked, "log.toml"]) == 0
+    assert (tmp_path / "log.toml").read_bytes() == written
     assert log.read_bytes() == before
+    for wrong in (["a.toml"], ["log.csv", "a.toml", "b.toml"]):
+        assert run(["ingest", "--plan", *wrong]) == 2
+    capsys.readouterr()
+
+
+def test_a_plan_lists_the_records_that_a_document_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("doc.json").write_text(json.dumps({"data": LOG.to_dicts()}, indent=1), encoding="utf-8")
+    assert run(["ingest", "--plan", "doc.json", "--user", "who", "--format", "json"]) == 0
+    [account] = json.loads(capsys.readouterr().out)["accounts"].values()
+    assert account["records"] == LOG.height
+    assert {member["path"] for member in account["members"]} == set(LOG.columns)
+
+
+def test_per_cents_are_no_numbers_of_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = ["--db", str(tmp_path / "x.duckdb")]
+    shares = {
+        "percent": [40, 35, 25],
+        "share": [0.4, 0.35, 0.25],
+        "Market Share Perc.": [40.5, 34.5, 25.0],
+    }
+    for name, cells in shares.items():
+        log = tmp_path / "log.csv"
+        pl.DataFrame({"userAgent": ["a", "b", "c"], name: cells}).write_csv(log)
+        assert run(["ingest", str(log), "--weight", name, *db]) == 2
+        assert "multiply each by that number" in capsys.readouterr().err
+    pl.DataFrame({"userAgent": ["a", "b", "c"], "percent": [4000, 35, 2]}).write_csv(log)
+    assert run(["ingest", str(log), "--weight", "percent", *db]) == 0
 
 
 def test_an_old_database_has_batches_without_an_account(tmp_path: Path) -> None:
@@ -181,7 +223,7 @@ def test_shares_are_no_weights_even_where_one_is_whole(
     assert f"{name!r} looks like a share of the users" in capsys.readouterr().err
     assert run(["ingest", str(log), "--weight", name, *database]) == 2
     said = capsys.readouterr().err
-    assert "multiply them by the number of users" in said
+    assert "multiply each by that number" in said
     with Monitor(tmp_path / "x.duckdb") as monitor:
         assert monitor.batches() == []
 

@@ -218,6 +218,33 @@ def test_rows_of_a_log_that_has_grown_are_stored_once_under_any_name(
         assert monitor.population().users == 67
 
 
+NULLS = '{"user": "%s", "time": "2026-03-0%dT00:00:00Z", "lang": null, "platform": "p%d"}\n'
+
+
+@pytest.mark.parametrize("log", ["the same", "grown", "grown and renamed", "grown and packed"])
+@pytest.mark.parametrize("user", ["user", "row"])
+def test_a_log_of_json_that_was_stored_with_nulls_as_values_goes_on_so(
+    user: str, log: str, ingest: Callable[..., Any], tmp_path: Path
+) -> None:
+    lines = [NULLS % (f"u{i}", i % 9 + 1, i) for i in range(30)]
+    (tmp_path / "before.toml").write_text(f"null = 'value'\n[columns]\nuser = '{user}'\n")
+    columns = ["--columns", str(tmp_path / "before.toml")]
+    ignored = ["--ignore", "user"] if user == "row" else []
+    assert ingest("a.jsonl", "".join(lines[:20]), *columns, *ignored)[0] == 0
+    name = {"grown and renamed": "b.jsonl", "grown and packed": "a.jsonl.gz"}.get(log, "a.jsonl")
+    text: Any = "".join(lines[:20] if log == "the same" else lines)
+    text = gzip.compress(text.encode()) if name.endswith("gz") else text
+    code, [batch], told = ingest(name, text, "--user", user, *ignored)
+    grown = 0 if log == "the same" else 10
+    assert (code, batch["stored"], batch["duplicates"]) == (0, grown, 20)
+    assert ("nulls count as values" in told) == bool(grown)
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        nulls = [row for row in monitor.observations() if row[1] == "lang"]
+        assert len(nulls) == monitor.population().users == 20 + grown
+    code, [batch], _ = ingest(name, text, "--user", user, *ignored)
+    assert (code, batch["stored"]) == (0, 0)
+
+
 def test_a_table_that_was_replaced_keeps_the_rows_that_it_still_has_whatever_is_ignored(
     ingest: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from fpmonitor.store.watching import Notice
 
 # Two users share a value that tells: a value of one user each looks like an id, and is no API.
-WORLD = {"common": lambda _user: "x", "telling": lambda user: user // 2}
+WORLD = {
+    "common": lambda _user: "x",
+    "telling": lambda user: user // 2,
+    "each": lambda user: f"{user * 7919:x}z",
+}
 
 
 def log(folder: Path, name: str, users: range, kind: str) -> Path:
@@ -111,6 +115,18 @@ def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -
     assert [(body["was"], body["outcome"]) for body in told[1:]] == [("holds", "violated")]
     assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"], "lower": 0.25, "upper": 0.25}]
     assert [body["id"] for body in told] == [1, 2]
+    assert watch.outcome == "violated"
+
+
+def test_values_that_all_differ_are_judged_and_not_set_aside_in_a_new_database(
+    settings: WatchSettings,
+) -> None:
+    """Of its decision the watch knows what is an API: no value need have been seen before."""
+    log(settings.folder, "first.jsonl", range(100), "each")
+    told: list[dict[str, Any]] = []
+    watch = Watch(settings, deliver=[collect(told)])
+    watch.step()
+    assert not watch.refused
     assert watch.outcome == "violated"
 
 
