@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python benchmarks/lab.py chromium --modules DIR/node_modules
     PYTHONPATH=. python benchmarks/lab.py firefox --ublock DIR
-        [--secrets "cores,time zone"] [--write]
+        [--secrets "cores,time zone" | --pages] [--write]
 
 Two environments differ in one secret. A page calls every reader in each of them, first without a
 list, then beside the lists of each product; what tells the two apart beside a list is a way round
@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.lab.browsers import CHROMIUM, FIREFOX, version_of
-from benchmarks.lab.measure import Bench, measure
+from benchmarks.lab.measure import Bench, breakage, measure
 from benchmarks.lab.products import version_of_adguard
-from benchmarks.lab.record import write
+from benchmarks.lab.record import write, write_breakage
 from benchmarks.lab.secrets import SECRETS
 
 
@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--secrets", default="", help="some of them, separated by commas")
     parser.add_argument("--modules", type=Path, default=Path("node_modules"))
     parser.add_argument("--ublock", type=Path, default=Path("ublock"))
+    parser.add_argument("--pages", action="store_true", help="which ordinary pages stop")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     known = [secret for secret, pairs in SECRETS.items() if options.browser in pairs]
@@ -52,6 +53,14 @@ def main() -> int:
         of["AdGuard's scriptlets"] = version_of_adguard(options.modules)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder=Path(folder), modules=options.modules, ublock=options.ublock)
+        if options.pages:
+            stopped = breakage(bench, options.browser, _tell)
+            for product, controls in stopped.items():
+                for control, pages in controls.items():
+                    _tell(f"  {product}: {control} stops {', '.join(pages)}")
+            if options.write:
+                write_breakage(stopped)
+            return 0
         for secret in chosen:
             print(f"{time.strftime('%H:%M:%S')} {secret}", flush=True)
             try:

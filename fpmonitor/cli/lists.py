@@ -67,7 +67,7 @@ ALLOW_BREAKAGE = Annotated[
     bool,
     typer.Option(
         "--allow-breakage",
-        help="Also use controls that stop more ordinary pages than they hide APIs.",
+        help="Also use controls that stop more ordinary pages than they withhold APIs.",
     ),
 ]
 BY_INFORMATION = Annotated[

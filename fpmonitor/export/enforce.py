@@ -45,6 +45,7 @@ _REASONS: dict[Effect | None, str] = {
     "untried": "said to be hidden, but nobody has looked in the product",
 }
 _SOUGHT: frozenset[Effect] = HIDING | {"untried"}
+_KEPT_FROM_SOME: frozenset[Effect] = _SOUGHT | {"evaded"}
 _MOST_WAYS = 6
 _CHANGED = "changed by a control that a withheld API needs, or by the product itself"
 _SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
@@ -206,14 +207,14 @@ class ControlExporter:
     def _left_out(
         self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
     ) -> list[str]:
-        """Say which controls stop more pages than they hide APIs, so that the list lacks them."""
+        """Say which controls stop more pages than they withhold APIs: the list lacks them."""
         blocked, product = _divided(actions)[0], self.product
         return [
             f"left out, as it stops {', '.join(_stops([control], product))}: {control.name}"
             " (--allow-breakage sets it)"
             for control in self.controls(options)
             if control not in chosen
-            and any(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+            and any(effect_of(api, [control], product) in _KEPT_FROM_SOME for api in blocked)
             and not is_worth_it(control, blocked, product)
         ]
 
@@ -262,8 +263,11 @@ def choose(
 
 
 def is_worth_it(control: Control, blocked: Sequence[str], product: Product) -> bool:
-    """Whether a control hides at least as many of some APIs as it stops ordinary pages."""
-    hidden = sum(effect_of(api, [control], product) in _SOUGHT for api in blocked)
+    """Whether a control keeps at least as many of some APIs from scripts as it stops pages.
+
+    Scripts that read them in the usual way: most filter rules hide nothing from the others.
+    """
+    hidden = sum(effect_of(api, [control], product) in _KEPT_FROM_SOME for api in blocked)
     return len(_stops([control], product)) <= hidden
 
 

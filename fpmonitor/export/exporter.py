@@ -46,7 +46,7 @@ class ExportOptions:
     replace_protection
         Whether the list may lower the product's own protection, for what sites may read.
     allow_breakage
-        Whether the list may hold controls that stop more ordinary pages than they hide APIs.
+        Whether the list may hold controls that stop more ordinary pages than they withhold APIs.
     measure
         Tells the limits of the exposure of what stays readable: at most, and at least; null without
         users.

@@ -16,7 +16,7 @@ from benchmarks.lab import browsers
 from benchmarks.lab.measure import differing, still_open
 from benchmarks.lab.record import FILE, laid_out, recorded
 from benchmarks.lab.secrets import SECRETS
-from benchmarks.lab.site import Site
+from benchmarks.lab.site import PAGES, Site
 from fpmonitor.export.controls import HIDING, controls_of, effect_of
 from fpmonitor.export.effect import left_readable
 from fpmonitor.export.enforce import ControlExporter
@@ -175,6 +175,25 @@ def test_hiding_what_no_table_says_counts() -> None:
     siblings = exporter.product.evidence.siblings(["JSDateTimeUTC"])  # type: ignore[union-attr]
     assert ZONE in siblings
     assert all(effect_of(api, zone, exporter.product) in HIDING for api in siblings)
+
+
+def test_a_rule_that_stops_more_than_it_withholds_is_left_out_and_said() -> None:
+    """Beside it, a chart is never sent and a photo never uploaded: `toBlob` does not call back."""
+    api = "HTMLCanvasElement.toBlob"
+    decision = decided([api], allow=[], block=[[api]], recommended=[])
+    for name in ("adguard", "ublock"):
+        without = FORMATS[name].export(decision, ExportOptions())
+        assert not without.controls
+        assert any("left out" in note and "chart that is sent" in note for note in without.notes)
+        with_it = FORMATS[name].export(decision, ExportOptions(allow_breakage=True))
+        [verdict] = with_it.verdicts
+        assert verdict.breaks == ("chart that is sent", "photo that is cropped and uploaded")
+
+
+@pytest.mark.parametrize("run", [run for run in CONTENT["runs"] if run.get("breaks")])
+def test_pages_that_stop_are_pages_of_the_laboratory(run: dict[str, dict[str, list[str]]]) -> None:
+    known = {page.partition("@")[0] for page in PAGES}
+    assert {page for pages in run["breaks"].values() for page in pages} <= known
 
 
 @pytest.mark.browser
