@@ -161,7 +161,7 @@ class Monitor(Closing):
 
     def ingest(
         self,
-        logs: str | Path | Sequence[str | Path] | Frame | LazyFrame,
+        logs: str | Path | Sequence[object] | Frame | LazyFrame,
         *,
         name: str = "frame",
         collector: str | None = None,
@@ -178,8 +178,8 @@ class Monitor(Closing):
         Parameters
         ----------
         logs
-            One path or several; or a frame of Polars (also lazy), pandas, pyarrow, or anything else
-            with the Arrow C stream: columns as of a Parquet log.
+            One path or several, or logs that were found; or a frame of Polars (also lazy), pandas,
+            pyarrow, or anything else with the Arrow C stream: columns as of a Parquet log.
         name
             What the batch of a frame is called.
         collector, column_map
@@ -619,13 +619,18 @@ class Monitor(Closing):
 
 @contextmanager
 def _opened(
-    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str, *, allow_network: bool
+    logs: str | Path | Sequence[object] | Frame | LazyFrame,
+    name: str,
+    *,
+    allow_network: bool,
 ) -> Iterator[list[LogFile]]:
     if isinstance(logs, str | Path):
         logs = [logs]
     if isinstance(logs, Sequence):
-        with log_files([str(path) for path in logs], allow_network=allow_network) as files:
-            yield files
+        found = [log for log in logs if isinstance(log, LogFile)]
+        paths = [str(path) for path in logs if not isinstance(path, LogFile)]
+        with log_files(paths, allow_network=allow_network) as files:
+            yield found + files
         return
     with frame_log(logs, name) as log:
         yield [log]

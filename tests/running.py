@@ -39,7 +39,7 @@ class Running:
         self.start()
 
     def start(self) -> None:
-        self.client = self._connections.enter_context(httpx.Client(verify=False))
+        self.client = self._connections.enter_context(httpx.Client(verify=False, timeout=HANGS))
         path = self.folder / "serve.toml"
         often = "" if "flush_seconds" in self._settings else "flush_seconds = 0.3\n"
         path.write_text(f'db = "s.duckdb"\n{often}{self._settings}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
+from fpmonitor.logs.finding import log_files
 from fpmonitor.planning import logs_and_map, plan_logs, write_map
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
@@ -210,15 +212,18 @@ def ingest(
         note(f"nothing was stored; `{reads_so}` reads so", quiet=quiet)
         return 0
     questions = [read_policy(path) for path in register or ()]
-    with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+    with ExitStack() as opened:
+        # A pipe is read to its end before the database is opened, which is nobody else's then.
+        found = opened.enter_context(log_files(paths, allow_network=allow_network))
+        monitor = opened.enter_context(open_monitor(db, create=True))
+        progress = opened.enter_context(progress_line(quiet))
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)
         reports = monitor.ingest(
-            paths,
+            found,
             collector=reading.collector,
             column_map=column_map,
             digest_values=reading.digest_values,
-            allow_network=allow_network,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)

@@ -36,6 +36,7 @@ LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
 # Repetitive logs, with one observation a record, compress to a fiftieth of their size.
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
+_FREE_CELLS = 8_000_000  # of a Parquet file; so many are read in some seconds
 BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
 _ZIP, _OLD_EXCEL = b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _SIGNS_OF_SHEETS = (b"[Content_Types].xml", b"xl/", b"opendocument.spreadsheet")
@@ -108,7 +109,7 @@ class LogFile:
         hint = "if that is intended, set FPMONITOR_MAX_EXPANSION to more"
         if self.head[:4] == _PARQUET:
             cells = self.parquet_rows * len(self.parquet_columns)
-            if cells > most:
+            if cells > max(_FREE_CELLS, times * packed):
                 raise InputError(
                     f"{self.label}: more than {times} cells for each of its bytes ({cells:,})",
                     hint=hint,

@@ -1,7 +1,9 @@
 """What each write key may send: records a minute, names of APIs, and its share of the spool.
 
 What a sender is answered follows from the vocabulary, from the settings and from what the same key
-sent: never from what others have sent, or from what is in the database.
+sent: never from what others have sent, or from what is in the database. What was sent is in the
+database and the spool; what they do not tell, or not while another program has the database, is
+kept in a file of the spool, so that a restart resets nothing.
 """
 
 from __future__ import annotations
@@ -9,15 +11,23 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fpmonitor.logs.contract import MAX_APIS
+from fpmonitor.safe_files import write_bytes
+from fpmonitor.serve.log import log
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from fpmonitor.serve.config import ServeConfig
     from fpmonitor.serve.keys import KeyFile
     from fpmonitor.serve.spool import Spool
+
+
+_FILE = "accounts.json"
 
 
 class Accounts:
@@ -25,8 +35,26 @@ class Accounts:
 
     def __init__(self, config: ServeConfig, spool: Spool, keys: KeyFile) -> None:
         self._config, self._spool, self._keys = config, spool, keys
-        self._rates: dict[str, tuple[float, float]] = {}
-        self._names = {source: _own(names) for source, names in spool.names().items()}
+        self._path = spool.folder / _FILE
+        self._kept = _read(self._path)
+        self._rates: dict[str, tuple[float, float]] = dict(self._kept.rates)
+        self._names = {source: set(names) for source, names in self._kept.names.items()}
+        for source, names in spool.names().items():
+            self._names.setdefault(source, set()).update(_own(names))
+
+    def keep(self) -> None:
+        """Write what a restart must not reset, if it has changed.
+
+        Raises
+        ------
+        InputError
+            It cannot be written.
+        """
+        names = {source: sorted(names) for source, names in self._names.items() if names}
+        now = _Kept(names=names, rates=dict(self._rates))
+        if now != self._kept:
+            write_bytes(self._path, [msgspec.json.encode(now)], mode=0o600)
+            self._kept = now
 
     def takes_names(self, source: str, names: Iterable[str]) -> bool:
         """Whether a record of these API names is taken; if so, its names count for its source.
@@ -83,14 +111,32 @@ class Accounts:
         """Return the seconds until a source may send this many records; 0: now."""
         if self.is_full(source):
             return max(1, round(self._config.flush_seconds))
-        now, most = time.monotonic(), float(self._config.records_per_minute)
+        # By the clock of the day, which goes on while the service is off; it may be set back.
+        now, most = time.time(), float(self._config.records_per_minute)
         left, last = self._rates.get(source, (most, now))
-        left = min(most, left + (now - last) * most / 60)
+        left = min(most, left + max(now - last, 0.0) * most / 60)
         if left < min(records, most):
             self._rates[source] = (left, now)
             return max(1, round((records - left) * 60 / most))
         self._rates[source] = (left - records, now)
         return 0
+
+
+class _Kept(msgspec.Struct):
+    """What the file holds: names beside the vocabulary, and records left at a time (Unix)."""
+
+    names: dict[str, list[str]] = {}
+    rates: dict[str, tuple[float, float]] = {}
+
+
+def _read(path: Path) -> _Kept:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Kept)
+    except FileNotFoundError:
+        return _Kept()
+    except (OSError, msgspec.DecodeError):
+        log("accounts", reason="the file of accounts cannot be read; the database tells them")
+        return _Kept()
 
 
 def _own(names: Iterable[str]) -> set[str]:

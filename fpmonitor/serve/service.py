@@ -71,7 +71,7 @@ class Service:
                 "key and a read token",
                 hint="make them with `fpmonitor keys add write NAME` and `... add read NAME`",
             )
-        names: dict[str, set[str]] = {}
+        names: dict[str, set[str]] | None = None
         # What is no database is said at once; for one that is in use records wait in the spool.
         with (
             suppress(BusyError),
@@ -85,7 +85,8 @@ class Service:
         self._changes = -1
         self.spool = Spool(config.spool_folder)
         self.accounts = Accounts(config, self.spool, self._keys)
-        self.accounts.learn_names(names)
+        if names is not None:
+            self.accounts.learn_names(names)
         self.metrics = Metrics()
 
     # ---- Who may do what
@@ -160,3 +161,4 @@ class Service:
         if changes != self._changes:  # others may have forgotten what a key sent
             self.accounts.learn_names(await self.store.names())
             self._changes = changes
+        self.accounts.keep()

@@ -358,6 +358,11 @@ def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "bomb.parquet"
+    few = pl.select(pl.repeat(1, 20_000_000, dtype=pl.Int8).alias("user"))  # of a table of two
+    few.with_columns(a=pl.col("user")).write_parquet(path, row_group_size=2 * 10**7)
+    assert path.stat().st_size < 79_000
+    with pytest.raises(InputError, match="more than 300 cells for each of its bytes"):
+        ingested(path)
     rows = pl.select(pl.repeat("u", 9_000_000).alias("user"))
     names = ["A.a", "A.b", "A.c", "A.d", "A.e", "A.f", "A.g"]
     rows.with_columns(**dict.fromkeys(names, "user")).write_parquet(path, row_group_size=10**6)
@@ -365,7 +370,7 @@ def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant
     with pytest.raises(InputError, match="more than 300 cells for each of its bytes") as refused:
         ingested(path)
     assert "FPMONITOR_MAX_EXPANSION" in refused.value.hint
-    monkeypatch.setattr("fpmonitor.logs.log_file._FREE_EXPANSION_BYTES", 100)
+    monkeypatch.setattr("fpmonitor.logs.log_file._FREE_CELLS", 100)
     rows.head(1000).with_columns(**{"A.a": "user"}).write_parquet(path)
     monkeypatch.setenv("FPMONITOR_MAX_EXPANSION", "0")
     with pytest.raises(InputError, match="more than 0 cells"):

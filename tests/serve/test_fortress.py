@@ -207,6 +207,35 @@ def test_a_session_ends_when_its_reader_logs_out(running: Running) -> None:
     assert again.status_code == 401
 
 
+@pytest.mark.parametrize("kill", [True, False])
+def test_an_account_goes_on_after_a_restart_also_while_the_database_is_anothers(
+    tmp_path: Path, kill: bool
+) -> None:
+    """Else a key sends as much as it likes, and uses up all names, by restarts of the service."""
+    settings = "records_per_minute = 30\nmax_names = 20\n"
+    own = [f"Own.name{number}" for number in range(20)]
+    with Running(tmp_path, "page", "backend", settings=settings) as service:
+        assert service.post(named(own), "page").json() == {"accepted": 20, "refused": 0}
+        known = named(["Screen.width"] * 10)
+        assert service.post(known, "page").status_code == 202
+        assert service.post(named(["Screen.width"] * 25), "page").status_code == 429
+        service.settled()
+        kept = tmp_path / "s.duckdb.spool" / "accounts.json"
+        service.until(lambda: kept.exists() and "rates" in kept.read_text(), "not kept")
+        service.stop(kill=kill)
+        command = [sys.executable, "-c", HOLD, str(tmp_path / "s.duckdb")]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            service.start()
+            assert service.post(named(["Other.name"]), "page").status_code in {403, 429}
+            assert service.post(named(["Screen.width"] * 29), "page").status_code == 429
+            assert service.post(named(["Other.name"]), "backend").status_code == 202
+            holder.communicate("\n")
+
+
 # ---- Another program has the database; the process that answers ends
 
 HOLD = """

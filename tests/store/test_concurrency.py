@@ -248,3 +248,30 @@ def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -
     assert "Traceback" not in err
     with Monitor(db) as monitor:
         assert monitor.population().users == 200
+
+
+@pytest.mark.parametrize("how", ["stdin", "fifo"])
+def test_an_idle_pipe_holds_no_database(tmp_path: Path, how: str) -> None:
+    """Else a stream that waits for its next record keeps everybody else out."""
+    database, pipe = tmp_path / "x.duckdb", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
+    command = [sys.executable, "-c", program]
+    arguments = ["ingest", "-" if how == "stdin" else str(pipe), "--db", str(database), "-q"]
+    with subprocess.Popen(
+        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as waiting:
+        assert waiting.stdin is not None
+        source = waiting.stdin if how == "stdin" else pipe.open("wb")
+        source.write(b'{"user": "a", "Screen.width": 1}\n')
+        source.flush()
+        other = tmp_path / "log.jsonl"
+        for number in range(3):  # while the other waits
+            record = {"user": f"u{number}", "Screen.width": number % 2}
+            other.write_text(json.dumps(record) + "\n", encoding="utf-8")
+            assert run(["ingest", str(other), "--db", str(database), "-q"]) == 0
+        assert waiting.poll() is None
+        source.close()
+        assert waiting.wait(120) == 0
+    with Monitor(database) as monitor:
+        assert monitor.population().users == 4
