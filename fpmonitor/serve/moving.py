@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import FpmonitorError, StoreError
+from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import MAX_APIS
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.safe_files import write_bytes
@@ -27,7 +28,7 @@ from fpmonitor.store.ingest import ingest, is_of_the_disk
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from fpmonitor.monitor import Monitor
@@ -81,14 +82,19 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     if kind == "reports":
         calls = store_demand(database, log, ReportSegment())
         return Moved(kind, calls.stored, calls.rejected + bool(damaged))
-    taken = _names_with_room(monitor, segment)
+    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
+    taken = _names_with_room(monitor, brought)
     if taken is not None:
         # Before the rest is stored: after a crash the segment adds nothing, and is looked at again.
         lines = as_lines(whole_frames(segment), taken)
         kept = _keep(refused / f"{segment.name}.jsonl", lines)
     collector = ObservationSegment(taken) if kind == "observations" else ResultSegment(taken)
-    batch = ingest(database, log, collector)
-    return Moved(kind, batch.stored, batch.rejected + bool(damaged), kept)
+    # A sender says that its names are APIs, and nobody is there to be asked: values of which all
+    # differ are what is to be watched, and what has the form of an id is set aside.
+    named = ColumnMap(expected=frozenset(brought))
+    batch = ingest(database, log, collector, named, is_asked=False)
+    aside = sum(member.records for member in batch.set_aside)
+    return Moved(kind, batch.stored, batch.rejected - aside + bool(damaged), kept)
 
 
 def _old_stored(monitor: Monitor, segment: Path, kind: Kind) -> Moved:
@@ -101,10 +107,9 @@ def _old_stored(monitor: Monitor, segment: Path, kind: Kind) -> Moved:
     return Moved(kind, batch.stored, batch.rejected)
 
 
-def _names_with_room(monitor: Monitor, segment: Path) -> set[str] | None:
-    """Names of APIs that the database takes of a segment; null for all of them."""
+def _names_with_room(monitor: Monitor, brought: Iterable[str]) -> set[str] | None:
+    """Names of APIs that the database takes of those of a segment; null for all of them."""
     known = {name for _, name in monitor.database.rows("snapshot/apis")}
-    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
     fresh = [name for name in brought if name not in known and name not in known_apis()]
     room = MAX_APIS - len(known - known_apis().keys())
     if len(fresh) <= room:

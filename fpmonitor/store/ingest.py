@@ -156,11 +156,13 @@ def ingest(
     collector: Collector,
     column_map: ColumnMap | None = None,
     *,
+    is_asked: bool = True,
     progress: Callable[[str], None] = lambda _stage: None,
 ) -> BatchReport:
     """Store the observations of one log in one transaction.
 
-    A file whose bytes were stored before adds nothing; its records count as duplicates.
+    A file whose bytes were stored before adds nothing; its records count as duplicates. Where
+    nobody `is_asked` what a member is, one that only the user can tell of is set aside.
 
     Raises
     ------
@@ -207,6 +209,7 @@ def ingest(
                 column_map=column_map,
                 mark=mark,
                 started=started,
+                is_asked=is_asked,
                 progress=progress,
             )
             if scan.by_column:  # the log was read until now
@@ -305,11 +308,13 @@ def _store(
     column_map: ColumnMap,
     mark: Marks,
     started: float,
+    is_asked: bool,
     progress: Callable[[str], None],
 ) -> BatchReport:
     progress("coding values")
     staged, judged = _judged(database, log, collector, scan, column_map)
-    refuse_asks(log.label, judged.asks, scan.fields)
+    if is_asked:
+        refuse_asks(log.label, judged.asks, scan.fields)
     apis = set_aside(database, staged, [judged])
     if scan.apis is None and len(apis) < len(staged.apis):
         reject_members(database, judged)

@@ -255,7 +255,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
         ("firefox-policies", "Navigator.hardwareConcurrency", "exact"),
         ("firefox-policies", "Date.getTimezoneOffset", "over-blocking"),
         ("firefox-policies", "Navigator.deviceMemory", "exact"),
-        ("firefox-policies", "OfflineAudioContext.startRendering", "untried"),
+        ("firefox-policies", "OfflineAudioContext.startRendering", "impossible"),
         ("firefox-policies", "Screen.width", "impossible"),
         ("chromium-policies", "Navigator.hardwareConcurrency", "impossible"),
         ("chromium-policies", "Window.queryLocalFonts", "untried"),

@@ -161,3 +161,25 @@ def test_health_fails_when_the_database_rejects_what_was_accepted(tmp_path: Path
         assert service.health() == "failing"
         assert any((service.config.spool_folder / "refused").iterdir())
         assert len(rows(service)) == 2
+
+
+def test_what_only_a_user_could_tell_of_stops_no_segment(running: Running) -> None:
+    """Nobody answers for a sender: values that all differ are stored, ids by form set aside."""
+    forms = {
+        "unknown": "{:x}",
+        "page.count": "{}",
+        "mail": "visitor{}@example.org",
+        "Navigator.platform": "p{}",
+    }
+    for name, form in forms.items():
+        records = [
+            {"user": f"u{number}", "api": name, "value": form.format(number * 7919 + 123456)}
+            for number in range(60)
+        ]
+        assert running.post("\n".join(map(json.dumps, records)), "page").status_code == 202
+    running.settled()
+    assert running.health() == "ok"
+    assert not [*(running.config.spool_folder / "refused").glob("*")]
+    stored = rows(running)
+    assert {row[2] for row in stored} == {"unknown", "page.count", "Navigator.platform"}
+    assert len(stored) == 180
