@@ -12,8 +12,8 @@ set that was fixed beforehand, `any_choice` for sets of 1, 3, 5 and 10 APIs chos
 `ceiling` is what no test can pass, however it works: at these exposures a law on the border of the
 budget exists that looks so much the same that the best test of these two laws, at one look and at
 the level delta, tells them apart in half of the samples only (by the normal approximation). `table`
-holds the sizes of docs/certificate.md, `--grid` adds a grid of sizes, without ceilings. Times are
-ratios to one `np.sort` of a million random 64-bit words in the same run.
+holds the sizes of docs/certificate/reach.md, `--grid` adds a grid of sizes, without ceilings. Times
+are ratios to one `np.sort` of a million random 64-bit words in the same run.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 Each row of `way` is a way to come to an allow list, with the share of runs in which it holds a set
 that it should not. That may be so in at most delta of them, but for rows marked `not promised`:
-docs/certificate.md says what their sentence leaves out. `views` is exact: every window of a day has
-other users with a law of its own, above the budget.
+docs/certificate/sentences.md says what their sentence leaves out. `views` is exact: every window of
+a day has other users with a law of its own, above the budget.
 """
 
 from __future__ import annotations

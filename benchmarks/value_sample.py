@@ -4,10 +4,11 @@
 
 prints JSON. `coverage`: for settings and laws of values, the mean limits, and the share of samples
 whose upper limit is below the exposure, or whose lower one is above it; at most delta are allowed.
-Laws are those of docs/certificate.md, section 10, and the pair of probabilities at which the bound
+Laws are common ones, and the pair of probabilities at which the bound
 of the upper limit is attained. `misuses`, at that pair: the same for what must not be done; each
 must be far above delta, or the right use says nothing. `certified`: share of the budget that one
-set, or twelve together, are certified for, by all values and by few, under the law of section 9.
+set, or twelve together, are certified for, by all values and by few, under the law of
+docs/certificate/reach.md.
 """
 
 from __future__ import annotations

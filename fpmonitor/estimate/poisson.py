@@ -204,7 +204,7 @@ def tail_nats(mean: float, function: ExposureFunction) -> float:
     """How unlikely counts must be for the weights to end before them, nats.
 
     No line that bounds a score is steeper than these nats times `n / k`, whatever the weights are:
-    with `exp(-nats)` a value of probability k/n has such a count (docs/certificate.md, section 6).
+    with `exp(-nats)` a value of probability k/n has such a count (docs/certificate/weights.md).
     Large groups are told apart by more: with 18 nats, four tiers of 3 to 60 % had an upper limit of
     0.35 where the truth was 0.03.
     """

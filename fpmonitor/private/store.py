@@ -15,7 +15,9 @@ from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotati
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
@@ -47,6 +49,8 @@ Outcome = Literal[
     "above the population",
 ]
 NO_ASK = b""
+# What the file has room for, added up many times.
+_Messages = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _sql = cache(statement)
 
 _RECIPIENT = ("private/create_received", "private/create_nonces", "private/create_counts")
@@ -109,8 +113,8 @@ class ClosedAsk:
         Number of messages that were deleted, as they were below the minimum.
     """
 
-    passed_on: int
-    dropped: int
+    passed_on: _Messages
+    dropped: _Messages
 
 
 class Store(Closing):
