@@ -11,6 +11,15 @@ from fpmonitor.errors import InputError, UnknownNameError
 COLLECTORS = "fpmonitor.collectors"
 DEMAND = "fpmonitor.demand"
 EXPORTERS = "fpmonitor.exporters"
+_CALLED = {
+    "chrome": "chromium-policies",
+    "chromium": "chromium-policies",
+    "edge": "chromium-policies",
+    "extension": "webextension",
+    "firefox": "firefox-policies",
+    "ublock-origin": "ublock",
+    "user.js": "firefox-userjs",
+}
 
 
 @cache
@@ -23,6 +32,13 @@ def plugin_names(group: str) -> list[str]:
     return sorted({point.name for point in _registered(group)})
 
 
+def exporter_name(called: str) -> str:
+    """Name of the exporter that people call so, as `Firefox`; what nobody registered stays."""
+    names = plugin_names(EXPORTERS)
+    found = _CALLED.get(called.lower(), called.lower())
+    return found if called not in names and found in names else called
+
+
 def load_plugin(group: str, name: str) -> Any:
     """Import one plug-in.
 
@@ -33,11 +49,13 @@ def load_plugin(group: str, name: str) -> Any:
     InputError
         Two packages registered it, or its import fails.
     """
+    names = plugin_names(group)
+    name = exporter_name(name) if group == EXPORTERS else name
     named = (point for point in _registered(group) if point.name == name)
     found = list({point.value: point for point in named}.values())
     kind = group.rsplit(".", 1)[-1].removesuffix("s")
     if not found:
-        raise UnknownNameError(kind, name, plugin_names(group))
+        raise UnknownNameError(kind, name, names)
     if len(found) > 1:
         packages = ", ".join(sorted(point.value for point in found))
         raise InputError(f"{kind} {name!r} is claimed by {packages}", hint="uninstall all but one")

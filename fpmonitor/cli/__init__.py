@@ -9,7 +9,6 @@ import traceback
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -18,6 +17,7 @@ from fpmonitor.cli.commands import PANELS, LazyCommand, name_values
 from fpmonitor.cli.context import INVOCATION, Invocation
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
+from fpmonitor.cli.spellings import understood
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable
@@ -122,8 +122,7 @@ def _tell(text: str) -> None:
 def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
-    if arguments[0] not in tree.commands and Path(arguments[0]).is_file():
-        arguments = ["ui", *arguments]
+    arguments = understood(arguments, tree.commands)
     # In a context of its own: the patience of this command is not that of the next one.
     return context.run(
         tree.main,

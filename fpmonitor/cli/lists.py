@@ -30,7 +30,7 @@ from fpmonitor.export.exporter import (
 from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
-from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.plugins import EXPORTERS, exporter_name, load_plugin, plugin_names
 from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped, write_folder
@@ -88,6 +88,10 @@ TARGETS = Annotated[
 def export(
     *,
     decision: DECISION,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Format of the list, as of --to.", metavar="FORMAT"),
+    ] = None,
     to: Annotated[
         str, typer.Option("--to", help="Format of the list, such as json, csv or ublock.")
     ] = "",
@@ -147,6 +151,9 @@ def export(
 
     Exit codes: 0 if the list hides all that it withholds, else 1.
     """
+    if name is not None and to:
+        raise InputError(f"export: two formats, {name} and --to {to}", hint="name one of them")
+    to = exporter_name(to or name or "")
     decided = read_any_decision(decision)
     if isinstance(decided, LevelDecision):
         if to not in _LEVEL_LISTS:

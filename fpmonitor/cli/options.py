@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -17,6 +18,7 @@ from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
 _MOST_DIGITS = 30
+_BY_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
 
 
@@ -59,8 +61,10 @@ def share(text: str | float) -> float:
 
 
 def number_of_users(text: str | int) -> int:
-    """Read a number of users, as 10000000, 1e7 or 10M."""
+    """Read a number of users, as 10000000, 10,000,000, 1e7 or 10M."""
     written = str(text).strip()
+    if _BY_THOUSANDS.fullmatch(written):
+        written = written.replace(",", "")
     factor = _FACTORS.get(written[-1:].upper(), 1)
     try:
         number = Decimal(written[:-1] if factor > 1 else written) * factor
@@ -160,6 +164,7 @@ K = Annotated[
     int,
     typer.Option(
         "--k",
+        "-k",
         help="Smallest safe group: users in groups of fewer than K are exposed.",
         rich_help_panel="Question",
     ),
@@ -168,6 +173,7 @@ K_OF_POPULATION = Annotated[
     float,
     typer.Option(
         "--k",
+        "-k",
         help="Smallest safe group: users in groups of fewer than K are exposed. A number, or a "
         "share of --population as 10%.",
         parser=group_size,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.cli.subject import UNIT
-from fpmonitor.errors import InputError, StoppedError
+from fpmonitor.errors import StoppedError
 from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
@@ -51,32 +51,23 @@ def emit(text: str, output: Path | None) -> None:
 
 
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
-    """Write an answer in the form that was asked for, in words for what was counted."""
+    """Write an answer in the form that was asked for, in words for what was counted.
+
+    A file that is called JSON holds JSON: another form is printed beside it.
+    """
     answer = answer.of(UNIT.get())
+    if output is not None and output.suffix.lower() == ".json" and wanted not in {None, "json"}:
+        emit(answer.text("json", to_file=True), output)
+        output = None
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Options for the form of an answer, and where it goes.
-
-    Raises
-    ------
-    InputError
-        The file is called JSON, and the form is another one.
-    """
+    """Options for the form of an answer, and where it goes."""
 
     output_format: FORMAT = None
     output: OUTPUT = None
-
-    def __post_init__(self) -> None:
-        """Refuse before there is an answer: it may take minutes."""
-        wanted, output = self.output_format, self.output
-        if wanted not in {None, "json"} and output and output.suffix.lower() == ".json":
-            raise InputError(
-                f"{output}: with --format {wanted} it would hold no JSON",
-                hint="leave --format away, or call the file otherwise",
-            )
 
     def show(self, answer: Output) -> None:
         """Write an answer."""

@@ -67,12 +67,19 @@ _HOW_SETS_ARE_SEARCHED = frozenset(
 
 def exposure(
     *,
-    apis: Annotated[
-        list[str],
-        typer.Option(
-            "--apis", help="APIs read together, separated by commas; repeat for further sets."
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="APIs read together, separated by commas; further sets beside it.",
+            show_default="each API alone",
         ),
-    ],
+    ] = None,
+    apis: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--apis", help="The same as an option; repeat for further sets.", show_default="none"
+        ),
+    ] = None,
     asked: AskedOfSample,
     given: Annotated[
         str,
@@ -137,8 +144,9 @@ def exposure(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, asked.k)
-        sets = [split_names(names) for names in apis]
-        named = {api for names in sets for api in names}
+        sets = [split_names(one) for one in (*(names or ()), *(apis or ()))]
+        sets = sets or [(api,) for api in population.askable_apis(asked.question)]
+        named = {api for one in sets for api in one}
         note_coverage(population.coverage(named, asked.k), asked.k, missing=asked.missing)
         reports = report_exposures(
             population,

@@ -51,7 +51,7 @@ EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, in nats
 KNOWN = Annotated[
     int, typer.Option("--known", help="Number of users whose records an attacker knows.")
 ]
-THRESHOLD = Annotated[int, typer.Option("--k", help="Counts below K are not published.")]
+THRESHOLD = Annotated[int, typer.Option("--k", "-k", help="Counts below K are not published.")]
 PROBABILITY = Annotated[
     float, typer.Option("--probability", "-p", help="Probability that another user has the value.")
 ]

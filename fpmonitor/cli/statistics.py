@@ -86,7 +86,7 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
 def curve(
     *,
     apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
-    k: Annotated[int, typer.Option("--k", help="Smallest group size on the curve.")] = 10,
+    k: Annotated[int, typer.Option("--k", "-k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
     missing: MISSING = "value",
     strata: STRATA = None,

@@ -206,7 +206,13 @@ def test_times_and_lists_may_be_settings(
 def test_a_file_called_json_never_holds_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "decision.json"
-    assert run(["decide", "--db", "none.duckdb", "-o", str(output), "--format", "table"]) == 2
-    assert "decision.json: with --format table it would hold no JSON" in capsys.readouterr().err
-    assert not output.exists()
+    """The table that was asked for is on the screen."""
+    db, output = str(tmp_path / "fp.duckdb"), tmp_path / "decision.json"
+    log = tmp_path / "log.csv"
+    log.write_text("user,a\n" + "".join(f"u{i},{i % 3}\n" for i in range(60)))
+    assert run(["ingest", str(log), "--db", db, "-q"]) == 0
+    capsys.readouterr()
+    command = ["decide", "--db", db, "--budget", "5%", "-q", "-o", str(output)]
+    assert run([*command, "--format", "table"]) == 0
+    assert "largest sets are allowed" in capsys.readouterr().out
+    assert json.loads(output.read_text())["policy"]["budget"] == 0.05

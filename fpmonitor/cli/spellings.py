@@ -1,0 +1,39 @@
+"""What people type, as the commands take it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_OTHERS = "--for-others"
+_ALONE = {"version": "--version", "-V": "--version"}
+
+
+def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
+    """Return the arguments as the commands take them.
+
+    `fpmonitor LOG` opens the page, `help COMMAND` is its `--help`, `--json` is `--format json`, and
+    `--for-others`, which is an option of all commands, may stand behind one.
+    """
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    options, rest = words[:end], words[end:]
+    if _OTHERS in options:
+        options = [_OTHERS, *(word for word in options if word != _OTHERS)]
+    options = [part for word in options for part in _spelled(word)]
+    first = int(options[:1] == [_OTHERS])
+    name = options[first] if len(options) > first else ""
+    if name == "help":
+        options = [*options[:first], *options[first + 1 :], "--help"]
+    elif name in _ALONE:
+        options = [_ALONE[name]]
+    elif name not in commands and Path(name).is_file():
+        options.insert(first, "ui")
+    return options + rest
+
+
+def _spelled(word: str) -> list[str]:
+    return ["--format", "json"] if word == "--json" else [word]

@@ -1,0 +1,83 @@
+"""What people type is understood: each in place of the word that the documents use."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "log.csv"
+    rows = "".join(f"u{i},a{i % 4},{i % 3},{i if i < 4 else 'many'}\n" for i in range(300))
+    log.write_text("user,userAgent,screenWidth,rare\n" + rows)
+    assert run(["ingest", str(log), "--as", "rare=", "-q"]) == 0
+    command = ["decide", "--budget", "5%", "--candidates", "userAgent,screenWidth", "-q"]
+    assert run([*command, "-o", "d.json"]) == 0
+    return "fpmonitor.duckdb"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert run(list(words)) == code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("apis -k 5", "apis --k 5"),
+        ("apis --json", "apis --format json"),
+        ("exposure userAgent", "exposure --apis userAgent"),
+        (
+            "exposure userAgent,screenWidth rare",
+            "exposure --apis userAgent,screenWidth --apis rare",
+        ),
+        ("exposure -k 5 -n 1,000,000 rare", "exposure --k 5 --population 1000000 --apis rare"),
+        ("exposure", "exposure --apis userAgent --apis screenWidth --apis rare"),
+        ("export d.json csv", "export d.json --to csv"),
+        ("export d.json uBlock --partial", "export d.json --to ublock --partial"),
+        ("export d.json --to Firefox --partial", "export d.json --to firefox-policies --partial"),
+        ("export d.json chrome --partial", "export d.json --to chromium-policies --partial"),
+        ("apis --for-others", "--for-others apis"),
+        ("exposure rare --for-others", "--for-others exposure --apis rare"),
+        ("version", "--version"),
+        ("-V", "--version"),
+        ("help gate", "gate --help"),
+        ("help", "--help"),
+    ],
+)
+def test_both_words_print_the_same(
+    db: str, capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    del db
+    told, wanted = (printed(capsys, *words.split()) for words in (typed, meant))
+    if typed == "exposure":  # in the order of the log
+        told, wanted = (str(sorted(json.loads(text), key=str)) for text in (told, wanted))
+    assert told == wanted
+    assert told
+
+
+def test_others_are_never_told_more_where_the_option_stands_last(
+    db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del db
+    [shown] = json.loads(printed(capsys, "exposure", "rare", "--for-others"))
+    assert shown["empirical"] == 9 / 300  # k - 1 of them: there are four
+
+
+def test_two_formats_are_refused(db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    del db
+    printed(capsys, "export", "d.json", "csv", "--to", "json", code=2)
+
+
+def test_a_word_behind_two_dashes_is_no_option(tmp_path: Path) -> None:
+    assert run(["ingest", "--db", str(tmp_path / "x.duckdb"), "--", "--json"]) == 2
