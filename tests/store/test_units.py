@@ -146,6 +146,27 @@ def test_visitors_are_told_by_the_rule_and_their_addresses_are_not_stored(
             assert "10.0.7" not in repr(rows), name_of_table
 
 
+@pytest.mark.parametrize(
+    ("host", "address", "agent"),
+    [
+        ("host", "src_ip", "UA"),
+        ("host", "request.clientIp", "request.user_agent"),
+        ("client", "IP address", "User-Agent"),
+    ],
+)
+def test_the_address_of_a_visitor_is_the_column_that_holds_addresses(
+    host: str, address: str, agent: str, ingest: Callable[..., Any]
+) -> None:
+    """As in a log of a server: a column that is only called so tells nobody apart."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([host, address, "time", agent, "lang"])
+    for ip, time, _, _ in requests():
+        rows.writerow(["shop.example", ip, time, "Mozilla/5.0", "en"])
+    code, [batch], _ = ingest("a.csv", text.getvalue(), "--visitor")
+    assert (code, batch["users"]) == (0, VISITORS)
+
+
 def test_a_table_that_tells_no_visitors_is_refused(ingest: Callable[..., Any]) -> None:
     code, _, told = ingest("a.csv", "user,lang\nu1,en\nu2,de\n", "--visitor")
     assert code == 2
