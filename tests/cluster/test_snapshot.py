@@ -293,6 +293,28 @@ def test_engine_counts_what_rows_in_memory_say(
     assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))
 
 
+@pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])
+def test_evidence_is_judged_by_few_statements_as_rows_in_memory_are(
+    engine: SparkEngine, visited: str, monkeypatch: pytest.MonkeyPatch, view: View
+) -> None:
+    """Each statement reads all users: they are as many for ten APIs as for one."""
+    here, there = FolderSnapshot(visited), FolderSnapshot(visited, engine)
+    monkeypatch.setattr(there, "in_memory", lambda _: False)
+    expected = Population(here, view=view)
+    users = Population(there, view=view)
+    changed = users._recoding.changes
+    apis = [api for api in expected.apis if api not in changed]
+    assert len(apis) > 4
+    asked: list[str] = []
+    frame = type(engine).frame
+    monkeypatch.setattr(
+        type(engine), "frame", lambda self, text: (asked.append(text), frame(self, text))[1]
+    )
+    for k in (10, 400):
+        assert users.lacks(apis, k) == expected.lacks(apis, k)
+    assert 0 < len(asked) <= 5, "spectra are counted once, codes with each question"
+
+
 @pytest.mark.parametrize("view", [VIEWS[0], VIEWS[3]], ids=["shared", "human"])
 def test_an_engine_divides_users_and_keeps_values_whole(
     engine: SparkEngine, visited: str, monkeypatch: pytest.MonkeyPatch, view: View
