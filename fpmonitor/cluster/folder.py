@@ -73,7 +73,6 @@ class FolderSnapshot:
     """
 
     values_are_digested = False
-    units: Sequence[Unit | None] = ("user",)  # a column of the table names them
 
     def __init__(self, folder: str, engine: Engine | None = None) -> None:
         self._folder, self._engine = folder.rstrip("/"), engine
@@ -83,6 +82,7 @@ class FolderSnapshot:
         self.users, self.digest = self.manifest.users, self.manifest.digest
         self.key = self.manifest.key
         self.visits = self.manifest.visits
+        self.units: Sequence[Unit | None] = (self.manifest.unit,)
         self._columns: dict[str, NDArray[Any]] = {}
         self._has_told = False
         self._values: dict[str, dict[int, tuple[str, str | None]]] = {}

@@ -82,19 +82,14 @@ def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
         (
             "WorkerNavigator",
             {
-                f"WorkerNavigator.{name}"
-                for name in [
-                    "appVersion",
-                    "connection",
-                    "deviceMemory",
-                    "gpu",
-                    "hardwareConcurrency",
-                    "language",
-                    "languages",
-                    "platform",
-                    "userAgent",
-                    "userAgentData",
-                ]
+                "WorkerNavigator.appVersion",
+                "WorkerNavigator.connection",
+                "WorkerNavigator.deviceMemory",
+                "WorkerNavigator.gpu",
+                "WorkerNavigator.hardwareConcurrency",
+                "WorkerNavigator.languages",
+                "WorkerNavigator.platform",
+                "WorkerNavigator.userAgentData",
             },
         ),
         ("PaymentRequest.canMakePayment", {"PaymentRequest.canMakePayment"}),
