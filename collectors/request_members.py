@@ -37,8 +37,13 @@ _WEAK_SIGNS = {
     "bytes": re.compile(r".*(bytes|bytessent|bodybytes|responsesize|size|length)"),
     "address": re.compile(r".*(ip|addr|address|host|peer|client)"),
 }
-# Beside results of libraries: the address of a page or a client's name is no request.
-_LINE = re.compile(r"requests?(line)?|(request|cs|http)?(path|ur[il]|uristem|target)")
+# By names alone, as beside results of libraries: the address of a page or `adblock_status` is no
+# request.
+_NAMED = (
+    re.compile(r"requests?(line)?|(request|cs|http)?(path|ur[il]|uristem|target)"),
+    re.compile(r"(http|sc|response|elb|backend)?status(code)?"),
+    re.compile(r"(request|cs|http)?method|verb"),
+)
 _ADDRESSES = (
     "host", "cip", "clientip", "realip", "remoteip", "remoteaddr", "remoteaddress", "remotehost",
     "sourceip", "socketip", "clientaddr", "clientaddress", "clienthost", "client", "ip", "addr",
@@ -126,8 +131,7 @@ def are_requests(columns: Sequence[Column], sample: Mapping[str, Sequence[str]])
 def are_named_as_requests(names: Iterable[str]) -> bool:
     """Whether a log with members of these names tells of requests: a path, a status, an address."""
     lasts = {_last(name) for name in names}
-    forms = (_LINE, _SIGNS["status"][0], _SIGNS["method"][0])
-    signs = sum(any(map(form.fullmatch, lasts)) for form in forms)
+    signs = sum(any(map(form.fullmatch, lasts)) for form in _NAMED)
     return signs + bool(lasts.intersection(_ADDRESSES) - {"client"}) >= _FEWEST_SIGNS
 
 

@@ -16,6 +16,7 @@ from fpmonitor import Monitor
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.answers.compare import ComparedSet, compare_sets
 from fpmonitor.cli import run
+from fpmonitor.collectors.request_members import are_named_as_requests
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.policy import SampleModel
 from fpmonitor.sql import schema_statements
@@ -424,3 +425,22 @@ def test_every_result_of_rows_calls_them_rows_in_a_notebook_and_in_python(tmp_pa
         assert not re.search(r"\busers?\b", shown, re.IGNORECASE), (type(result), shown)
         if not isinstance(result, ComparedSet):
             assert result.to_json()["unit"] == "row", type(result)
+
+
+@pytest.mark.parametrize(
+    ("names", "are_requests"),
+    [
+        (["remote_addr", "status"], True),
+        (["c-ip", "cs-uri-stem"], True),
+        (["http_status_code", "verb"], True),
+        (["event.src_ip", "event.request_path"], True),
+        (["ClientIP", "RequestURI"], True),
+        (["ip", "url", "ua"], True),
+        (["ip", "page_url"], False),
+        (["client", "url"], False),
+        (["ip", "adblock_status"], False),
+        (["screen.width", "language"], False),
+    ],
+)
+def test_names_tell_of_requests_by_two_signs(names: list[str], are_requests: bool) -> None:
+    assert are_named_as_requests(names) == are_requests
