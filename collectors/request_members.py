@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import CAPTURED, REST
+from fpmonitor.collectors.records import FORWARDED, NO_HEADER, OF_PLACE, OF_RESOURCE
 from fpmonitor.vocabulary import header_of, known_apis, meanings
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
 
 USER_AGENT = "http:user-agent"
-FORWARDED = "http:x-forwarded-for"
 _ABSENT = {"", "-", "null", "None"}
 _STEPS = re.compile(r"[.>/]+")
 _PUNCTUATION = re.compile(r"[\W_]+")
@@ -55,8 +55,6 @@ _DAY, _CLOCK = re.compile(r"\d{4}[-/]\d\d[-/]\d\d"), re.compile(r"\d\d:\d\d:\d\d
 _TRANSPORT = {"ja3": "transport:ja3", "ja3hash": "transport:ja3", "ja4": "transport:ja4"}
 _FEWEST_SIGNS = 2
 _OWN = re.compile(r"(http|transport):.+|user|host|time")
-_RESOURCE = "tells the resource, not the browser"
-_PLACE = "tells where the request came from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +160,12 @@ def _api(name: str) -> str | None:
 
 def _why(column: Column, address: Column | None, api: str | None) -> str:
     if column == address or api == FORWARDED or _last(column.name) in _ADDRESSES:
-        return _PLACE
+        return OF_PLACE
     if column.name == REST or column.name.startswith(CAPTURED):
         return "the log does not name it"
     if column.name.startswith("http:") or "headers" in column.name.casefold():
-        return "no header of the vocabulary"
-    return _RESOURCE
+        return NO_HEADER
+    return OF_RESOURCE
 
 
 def _tells(texts: Sequence[str] | None) -> bool:

@@ -51,6 +51,11 @@ def weakest(units: Iterable[Unit | None]) -> Unit:
     return max((unit or "user" for unit in units), key=_UNITS.index, default="user")
 
 
+def told_unit(unit: Unit) -> dict[str, str]:
+    """Return the member of JSON that says what was counted; users need none."""
+    return {} if unit == "user" else {"unit": unit}
+
+
 def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool | None) -> None:
     """Check that limits for users may be told of what is observed.
 

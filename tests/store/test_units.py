@@ -6,13 +6,18 @@ import csv
 import gzip
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 from fpmonitor import Monitor
+from fpmonitor.answers.automation import report_automation
+from fpmonitor.answers.compare import ComparedSet, compare_sets
 from fpmonitor.cli import run
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.policy import SampleModel
 from fpmonitor.sql import schema_statements
 
 if TYPE_CHECKING:
@@ -369,3 +374,32 @@ def test_of_several_logs_none_is_stored_where_one_is_of_requests(
     assert "each row is a request" in capsys.readouterr().err
     with Monitor(database) as monitor:
         assert monitor.batches() == []
+
+
+def test_every_result_of_rows_calls_them_rows_in_a_notebook_and_in_python(tmp_path: Path) -> None:
+    """What is shown beside a figure is what was counted, wherever it is shown."""
+    log = tmp_path / "log.jsonl"
+    with log.open("w") as lines:
+        for i in range(400):
+            row = {"A.a": str(i % 3), "B.b": str(i % 7), "time": f"2026-03-{2 + i % 2 * 7:02}"}
+            lines.write(json.dumps(row) + "\n")
+    said = SampleModel(rows_are_users=True)
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest(log, column_map=ColumnMap({"user": "row"}))
+        exposures = monitor.exposure([["A.a"]], k=10, sample=said, bounds=True)
+        results = [
+            *exposures,
+            compare_sets(exposures[0], exposures[0]),
+            monitor.rank(k=10, sample=said),
+            monitor.curve(["A.a"], k=10, sample=said),
+            monitor.trend(k=10, rows_are_users=True),
+            report_automation(monitor.population(), [["A.a"]], k=10),
+            *monitor.apis(k=10),
+        ]
+    for result in results:
+        assert result.unit == "row", type(result)
+        shown = re.sub("user agents?|taken for users?", "", result._repr_html_())
+        assert "row" in shown, type(result)
+        assert not re.search(r"\busers?\b", shown, re.IGNORECASE), (type(result), shown)
+        if not isinstance(result, ComparedSet):
+            assert result.to_json()["unit"] == "row", type(result)
