@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from fpmonitor.cluster.checked import Named, texts, whole_numbers
 from fpmonitor.cluster.engine import count_parts, count_spectra, rows
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import (
@@ -173,22 +174,24 @@ class FolderSnapshot:
             frame = rows(
                 self._engine, "cluster/select", columns=columns, relation=self.relation, joins=""
             )
-        high, low = (frame[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
+        high, low = (
+            whole_numbers(self._folder, frame[name], most=WORD_HALF - 1) for name in ("high", "low")
+        )
         hashes = (high << np.uint64(32)) | low
         order = np.argsort(hashes)
         if len(hashes) != self.users:
             raise StoreError(f"{self._folder} holds {len(hashes):,} of {self.users:,} users")
         self._columns["hash"] = hashes[order]
         for name in names:
-            codes = frame[name].to_numpy()
+            # Each value is of a user: a larger code would ask for as much memory as it says.
+            codes = whole_numbers(self._folder, frame[name], most=self.users)
             self._columns[name] = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))[order]
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for."""
         if api not in self._values:
-            self._values[api] = {
-                code: _status_and_text(cell) for cell, code in self._cells(api).items()
-            }
+            found = {code: _status_and_text(cell) for cell, code in self._cells(api).items()}
+            self._values[api] = Named(self._folder, found)
         return self._values[api]
 
     def _cells(self, api: str) -> dict[str, int]:
@@ -206,7 +209,8 @@ class FolderSnapshot:
                 relation=self._relation("values"),
                 joins=f"WHERE number = {number}",
             )
-        return dict(zip(frame["cell"], frame["code"], strict=True))
+        codes = whole_numbers(self._folder, frame["code"], most=self.users)
+        return dict(zip(texts(self._folder, frame["cell"]), codes.tolist(), strict=True))
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
