@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import (
-    OF_RESOURCE,
     Record,
     RecordCollector,
     RecordError,
@@ -15,6 +14,7 @@ from fpmonitor.collectors.records import (
     json_records,
     request_headers,
 )
+from fpmonitor.collectors.request_members import OF_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

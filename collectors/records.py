@@ -18,6 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
+from fpmonitor.collectors.request_members import (
+    FORWARDED,
+    NO_HEADER,
+    OF_PLACE,
+    OF_RESOURCE,
+    are_named_as_requests,
+)
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, NotTaken
@@ -25,7 +32,6 @@ from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import (
     VISITOR_SEPARATOR,
-    holds_requests,
     refuse_requests,
     visitor_of,
     visitor_rule,
@@ -48,10 +54,6 @@ _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
 _STARTS = (b",", b"[", b"{")
-FORWARDED = "http:x-forwarded-for"
-OF_RESOURCE = "tells the resource, not the browser"
-OF_PLACE = "tells where the request came from"
-NO_HEADER = "no header of the vocabulary"
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
 
@@ -460,7 +462,7 @@ class RecordCollector(ABC):
 
     def _tells_of_requests(self, log: LogFile) -> bool:
         return any(
-            isinstance(record, dict) and holds_requests(record) for record in self.first(log)
+            isinstance(record, dict) and are_named_as_requests(record) for record in self.first(log)
         )
 
     def visitor_of(self, record: Any) -> Sequence[str] | None:
