@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from fpmonitor.cluster.checked import Named, texts, whole_numbers
 from fpmonitor.cluster.engine import SETS_A_STATEMENT, count_parts, count_spectra, rows, union
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import (
@@ -173,14 +174,17 @@ class FolderSnapshot:
             frame = rows(
                 self._engine, "cluster/select", columns=columns, relation=self.relation, joins=""
             )
-        high, low = (frame[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
+        high, low = (
+            whole_numbers(self._folder, frame[name], most=WORD_HALF - 1) for name in ("high", "low")
+        )
         hashes = (high << np.uint64(32)) | low
         order = np.argsort(hashes)
         if len(hashes) != self.users:
             raise StoreError(f"{self._folder} holds {len(hashes):,} of {self.users:,} users")
         self._columns["hash"] = hashes[order]
         for name in names:
-            codes = frame[name].to_numpy()
+            # Each value is of a user: a larger code would ask for as much memory as it says.
+            codes = whole_numbers(self._folder, frame[name], most=self.users)
             self._columns[name] = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))[order]
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
@@ -192,7 +196,8 @@ class FolderSnapshot:
         """Read what the codes of some APIs stand for, at once; `values` knows them then."""
         unknown = [api for api in dict.fromkeys(apis) if api not in self._values]
         for api, cells in self._cells(unknown).items():
-            self._values[api] = {code: _status_and_text(cell) for cell, code in cells.items()}
+            found = {code: _status_and_text(cell) for cell, code in cells.items()}
+            self._values[api] = Named(self._folder, found)
 
     def _cells(self, apis: Sequence[str]) -> dict[str, dict[str, int]]:
         """Cells of some APIs, with their codes."""
@@ -213,8 +218,11 @@ class FolderSnapshot:
                 relation=self._relation("values"),
                 joins=f"WHERE number IN ({', '.join(map(str, numbers))})",
             )
+        of = whole_numbers(self._folder, frame["number"], most=len(self.apis)).tolist()
+        cells = texts(self._folder, frame["cell"])
+        codes = whole_numbers(self._folder, frame["code"], most=self.users).tolist()
         found: dict[str, dict[str, int]] = {api: {} for api in apis}
-        for number, cell, code in zip(*(frame[name] for name in names), strict=True):
+        for number, cell, code in zip(of, cells, codes, strict=True):
             found[numbers[number]][cell] = code
         return found
 

@@ -71,6 +71,9 @@ class Repeats:
     kept: int
 
 
+_MOST_USERS = 2**40  # more than any computer counts here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What a snapshot holds.
@@ -214,6 +217,14 @@ def decode_manifest(found: pl.DataFrame, folder: str) -> Manifest:
         manifest = msgspec.json.decode(found.item(), type=Manifest)
     except (msgspec.MsgspecError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder} holds no readable manifest of a snapshot") from error
+    most = manifest.users
+    if (
+        not 0 <= most <= _MOST_USERS
+        or manifest.visits < 0
+        or not all(0 <= users <= most for users in manifest.seen.values())
+        or not manifest.seen
+    ):
+        raise InputError(f"{folder} holds no readable manifest of a snapshot")
     if manifest.version != VERSION:
         raise InputError(
             f"{folder} is of another version", hint="take the snapshot again with this fpmonitor"
