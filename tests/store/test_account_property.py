@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.account import KINDS, STORED
@@ -122,7 +122,7 @@ def read(frame: pl.DataFrame, folder: Path, kind: str) -> Reading | str:
     return Reading(batch.account, {(user, api, value or "") for user, api, _, _, value in rows})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     frame=tables(),
     kind=st.sampled_from(KINDS_OF_LOGS),
