@@ -39,9 +39,15 @@ def ranks(tallies: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers of tallies of equally many items, int64."""
     classes = tallies.shape[1]
     positions = np.cumsum(tallies, axis=1)[:, :-1] + np.arange(classes - 1)
-    largest = int(tallies[0].sum()) + classes - 1 if len(tallies) else 0
+    items = int(tallies[0].sum()) if len(tallies) else 0
+    largest = items + classes - 1
+    # The bar number r has at most `items` before it besides bars; beyond, numbers have no bound.
     choose = np.array(
-        [[math.comb(n, r) for r in range(1, classes)] for n in range(largest + 1)], dtype=np.int64
+        [
+            [math.comb(n, r) if n < items + r else 0 for r in range(1, classes)]
+            for n in range(largest + 1)
+        ],
+        dtype=np.int64,
     ).reshape(largest + 1, classes - 1)
     return np.asarray(choose[positions, np.arange(classes - 1)].sum(axis=1), dtype=np.int64)
 

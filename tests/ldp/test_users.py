@@ -19,6 +19,7 @@ from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix
 from fpmonitor.ldp.metrics import average_privacy
 from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.priors import DirichletPrior
+from fpmonitor.ldp.tallies import all_tallies, number_of_tallies, ranks
 from fpmonitor.ldp.tally_law import entropy_of_sum
 
 PATH = Path(__file__).parents[2] / "fixtures" / "reference" / "papers.json"
@@ -138,3 +139,11 @@ def test_reports_that_tell_nothing_tell_nothing_of_any_number_of_users() -> None
     for users in (1, 40):
         found = reports_information(same, prior, users, rng=generator())
         assert (found.of_distribution, found.of_tally) == pytest.approx((0, 0), abs=1e-9)
+
+
+@pytest.mark.parametrize(("items", "classes"), [(0, 3), (5, 1), (7, 3), (3, 60), (2, 200)])
+def test_tallies_are_numbered_in_their_order(items: int, classes: int) -> None:
+    """Of many classes the whole triangle of Pascal is beyond whole numbers of 64 bits."""
+    tallies = all_tallies(items, classes)
+    assert (tallies.sum(axis=1) == items).all()
+    assert ranks(tallies).tolist() == list(range(number_of_tallies(items, classes)))
