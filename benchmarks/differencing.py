@@ -4,10 +4,11 @@
 of their users are planted, in one of several ways. The rest is drawn at random, such that every
 group of the others has at least k users, and one cell of each window and source is the largest.
 Random questions are asked of all of them, with all that may be chosen in a question for others:
-sets, windows, sources, views, coarser values, populations, forms. What is answered (output,
-messages, exit code, files, answers and their sizes of the service) must be the same, but for times,
-keyed digests, and counts of records. JSON goes to stdout: the questions that were asked, the kinds
-of planted users that an answer told apart from nobody, and the first questions that did. `--time`
+sets, windows, sources, views, coarser values, populations, forms; and senders send. What is
+answered (output, messages, exit code, files, answers and their sizes of the service) must be the
+same, but for times, keyed digests, and counts of records. JSON goes to stdout: the questions that
+were asked, the kinds of planted users that an answer told apart from nobody, and the first
+questions that did. `--time`
 also compares how long `/v1/exposure` takes.
 
 A release tells the numbers of its rows, so that it is asked whether users of rare values are told
@@ -49,6 +50,7 @@ K = 10
 LANGUAGE, WIDTH, TOUCH = "Navigator.language", "Screen.width", "Navigator.maxTouchPoints"
 AGENT, RARE = "Navigator.userAgent", "Navigator.getBattery"
 APIS = (LANGUAGE, WIDTH, TOUCH, AGENT)
+OWN = "Font.check#Acme Internal Sans"  # a name that the vocabulary lacks
 LIBRARIES = ("lib 1.0", "other 2.0")
 AGENTS = [f"Mozilla/5.0 (X11; rv:{v}.0) Gecko/20100101 Firefox/{v}.0" for v in (140, 141)]
 ROBOT = "Mozilla/5.0 (X11) AppleWebKit/537.36 HeadlessChrome/140.0 Safari/537.36"
@@ -104,6 +106,11 @@ def _have_one_more_api(users: list[User]) -> None:
         user[RARE] = "1"
 
 
+def _have_a_name_of_their_own(users: list[User]) -> None:
+    for user in users:
+        user[OWN] = "1"
+
+
 def _are_robots(users: list[User]) -> None:
     for user in users:
         user[AGENT] = ROBOT
@@ -139,6 +146,7 @@ KINDS = {
     "a value each": _have_one_each,
     "without an API": _lack_an_api,
     "one API more": _have_one_more_api,
+    "a name of their own": _have_a_name_of_their_own,
     "robots": _are_robots,
     "come back": _come_back,
     "of each kind": _one_of_each,
@@ -230,20 +238,30 @@ def questions(rng: random.Random) -> Iterator[str]:
                 f"GET {rng.choice(['/', '/dashboard/live', '/dashboard/apis', '/v1/decision'])}",
                 "GET /metrics",
                 "GET /healthz",
+                f"POST {rng.choice([OWN, RARE, AGENT, 'x.new'])} {rng.choice('ab')}",
             ]
         )
 
 
+# A sender may have three names of its own, and sends more; a stranger asks in between.
+SENT = [
+    *(f"POST x.{number} a" for number in range(5)),
+    *(f"POST {name} {value}" for name in (OWN, RARE, AGENT, "x.1", "x.9") for value in "ab"),
+    "GET /healthz",
+    "GET /v1/gate?want=" + RARE,
+    "GET /metrics",
+]
 VERDICTS = [
     "decide --budget 5% -n 5000",
     "decide --budget 2% --setting sample",
     "report -o drawn.svg",
 ]
 
+_AS_TEXT = {"content-type": "text/plain"}
 _UNEQUAL = re.compile(
     r"(?:\d{4}-\d\d-\d\d)?(?:T| at | )?\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: UTC|Z|\+00:00)?"
     r"|[0-9a-f]{32,}|\"seconds\": [\d.e-]+|[\d.,]+ (?:m?s\b|seconds)|process_\S+ .*"
-    r"|fpmonitor_(?:request|postponed).*|python_\S+ .*|<dt>Records</dt><dd>[\d,]+"
+    r"|fpmonitor_(?:request|postponed).*|\w+_created\{.*|python_\S+ .*|<dt>Records</dt><dd>[\d,]+"
 )
 
 
@@ -266,7 +284,11 @@ def answer(question: str, *, audience: str = "others") -> str:
 def answers(folder: Path, asked: list[str], *, audience: str = "others") -> list[str]:
     """Answers of one database, without times and digests."""
     config = ServeConfig(
-        db=folder / "fpmonitor.duckdb", decision=folder / "decision.json", flush_seconds=3600
+        db=folder / "fpmonitor.duckdb",
+        decision=folder / "decision.json",
+        flush_seconds=3600,
+        max_names=3,
+        records_per_minute=40,
     )
     found = []
     with chdir(folder), TestClient(create_app(config), base_url="http://localhost") as client:
@@ -275,6 +297,11 @@ def answers(folder: Path, asked: list[str], *, audience: str = "others") -> list
                 got = client.get(question.removeprefix("GET "))
                 sizes = got.headers.get("content-length") if "metrics" not in question else ""
                 text = f"{got.status_code} {sizes}\n{got.text}"
+            elif question.startswith("POST "):
+                name, _, value = question.removeprefix("POST ").rpartition(" ")
+                sent = json.dumps({"user": "sender", "api": name, "value": value})
+                got = client.post("/v1/observations", content=sent, headers=_AS_TEXT)
+                text = f"{got.status_code} {got.headers.get('retry-after')}\n{got.text}"
             else:
                 text = answer(question, audience=audience)
             found.append(_UNEQUAL.sub("", text))
@@ -302,7 +329,7 @@ def search(
     -------
     dict
         `asked`, the questions of each database, `also` among them; `answered`, those with exit
-        code 0 or 200;
+        code 0, 200 or 202;
         `planted`, kinds and numbers of planted users; `told_apart`, of which of them an answer
         differs from that without them, and the first question that shows it.
     """
@@ -332,7 +359,7 @@ def search(
                 told[-1]["lines"] = _different_lines(nobody[apart[0]], found[apart[0]])
     return {
         "asked": len(drawn),
-        "answered": sum(text.startswith(("0\n", "200 ")) for text in nobody),
+        "answered": sum(text.startswith(("0\n", "200 ", "202 ")) for text in nobody),
         "planted": len(kinds) * len(numbers),
         "told_apart": told,
     }

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.log_file import LogFile
 
-_NO_APIS = {"counter", "updateDate", "endDate", "addressHttp", "hostHttp", "connectionHttp"}
+_NO_APIS = {
+    **dict.fromkeys(("counter", "updateDate", "endDate"), "a date or a number of the dump"),
+    "addressHttp": "tells where the request came from",
+    **dict.fromkeys(("hostHttp", "connectionHttp"), "tells the resource, not the browser"),
+}
 
 
 class AmiuniqueCollector(RenamedCollector):
@@ -24,7 +28,11 @@ class AmiuniqueCollector(RenamedCollector):
         """Return the API of a column."""
         return aliases_of(self.name).get(column)
 
+    def why_left_out(self, column: str) -> str:
+        """Say what a column is by the dumps."""
+        return _NO_APIS[column]
+
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:  # noqa: ARG002 -- the base class names it
         """Complete a column map by the names of the dumps."""
         columns = {"user": "id", "time": "creationDate", **column_map.columns}
-        return replace(column_map, columns=columns, ignore=column_map.ignore | _NO_APIS)
+        return replace(column_map, columns=columns, ignore=column_map.ignore | _NO_APIS.keys())

@@ -32,7 +32,6 @@ class AnalyticsCollector(RenamedCollector):
         super().__init__()
         self._product: Product | None = None
         self._said: frozenset[str] = frozenset()
-        self._spare: set[str] = set()
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the columns are those of a product, and some of them APIs."""
@@ -66,10 +65,10 @@ class AnalyticsCollector(RenamedCollector):
         """Return what a column is called that the product does not list."""
         return column
 
-    def why_left_out(self, column: str) -> str | None:
+    def why_left_out(self, column: str) -> str:
         """Say what a column is by the product."""
-        role = self._product.role_of(column) if self._product and column in self._spare else None
-        return f"{_ROLES[role]} of {self.source}" if role else None
+        role = self._product.role_of(column) if self._product else None
+        return f"{_ROLES.get(role or '', 'a column')} of {self.source}"
 
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:
         """Complete a column map by what the product says of its columns."""
@@ -86,7 +85,6 @@ class AnalyticsCollector(RenamedCollector):
         # An object in which something is said to be stays no whole.
         within = {name[:end] for name in said for end, sign in enumerate(name) if sign == "."}
         spare = {name for name in columns if product.role_of(name)} - said - within
-        self._spare = spare - column_map.ignore
         return replace(column_map, columns=fields, ignore=column_map.ignore | spare)
 
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from fpmonitor.collectors.request_members import are_named_as_requests
 from fpmonitor.errors import InputError, describe_names, excerpt
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
-from fpmonitor.unit import holds_requests, refuse_requests
+from fpmonitor.unit import refuse_requests
 
 if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
@@ -44,7 +45,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             return _checked(candidate, log, column_map)
     seen = _seen(log)
     likely = _NAME_OF_USERS.search(seen)
-    if holds_requests(_names(log)):
+    if are_named_as_requests(_names(log)):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
     raise InputError(
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",

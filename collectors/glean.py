@@ -18,6 +18,8 @@ from fpmonitor.collectors.renamed import RenamedCollector, column_names, first_e
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.log_file import LogFile
 
@@ -25,6 +27,8 @@ _SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
 _IDENTIFIER = "client_identifier"
 _NO_APIS = (_IDENTIFIER, "submission_schema")
+_OF_PING = "tells of the ping, not of the browser"
+_TIMES = ("submission_timestamp", "ping_info.end_time")
 
 
 class GleanCollector(RenamedCollector):
@@ -39,6 +43,10 @@ class GleanCollector(RenamedCollector):
     def api_of_column(self, column: str) -> str | None:
         """Return the API of a column."""
         return _api_of_metric(column)
+
+    def why_left_out(self, column: str) -> str:  # noqa: ARG002 -- the base class names it
+        """Say that a column is no characteristic."""
+        return _OF_PING
 
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:
         """Complete a column map by the columns of the ping."""
@@ -81,13 +89,24 @@ class GleanJsonCollector(RecordCollector):
         if not values:
             raise RecordError("no characteristics of Glean")
         identifier = first_ending(metrics, _IDENTIFIER)
-        times = (member(record, name) for name in ("submission_timestamp", "ping_info.end_time"))
+        times = (member(record, name) for name in _TIMES)
         return Visit(
             values,
             _SOURCE,
             text_of(metrics[identifier]) if identifier else None,
             next((text_of(time) for time in times if time is not None), None),
+            not_taken=dict.fromkeys(_of_ping(record, {*metrics} - {identifier}), _OF_PING),
         )
+
+
+def _of_ping(record: dict[str, Any], metrics: Iterable[str]) -> Iterator[str]:
+    """Name what a ping tells beside its characteristics; its time is taken."""
+    for name, value in record.items():
+        inner = value if isinstance(value, dict) else {}
+        names = [f"{name}.{key}" for key in inner] if inner else [name]
+        if name != "metrics" and value is not None:
+            yield from (path for path in names if path not in _TIMES)
+    yield from (f"metrics.{name}" for name in metrics if _api_of_metric(name) is None)
 
 
 def _metrics(record: object) -> dict[str, Any]:

@@ -14,11 +14,15 @@ from fpmonitor.collectors.records import (
     json_records,
     request_headers,
 )
+from fpmonitor.collectors.request_members import OF_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fpmonitor.logs.log_file import LogFile
+
+
+_TIME = "startedDateTime"
 
 
 class HarCollector(RecordCollector):
@@ -56,9 +60,13 @@ class HarCollector(RecordCollector):
             for header in listed
             if isinstance(header, dict) and isinstance(header.get("value"), str)
         }
-        started = entry.get("startedDateTime")
+        started = entry.get(_TIME)
         time = started if isinstance(started, str) else None
-        return Visit(request_headers(headers), "har", time=time)
+        values, left_out = request_headers(headers)
+        others = {f"request.{name}" for name in request} | {*entry}
+        beside = dict.fromkeys(others - {"request", "request.headers", _TIME}, OF_RESOURCE)
+        beside |= {f"request.headers.{name}": why for name, why in left_out.items()}
+        return Visit(values, "har", time=time, not_taken=beside)
 
     def visitor_of(self, record: Any) -> Sequence[str]:
         """Tell the browser by the file."""

@@ -18,6 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
+from fpmonitor.collectors.request_members import (
+    FORWARDED,
+    NO_HEADER,
+    OF_PLACE,
+    OF_RESOURCE,
+    are_named_as_requests,
+)
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, NotTaken
@@ -25,7 +32,6 @@ from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
 from fpmonitor.unit import (
     VISITOR_SEPARATOR,
-    holds_requests,
     refuse_requests,
     visitor_of,
     visitor_rule,
@@ -48,7 +54,6 @@ _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
 _STARTS = (b",", b"[", b"{")
-_ADDRESSES = {"http:x-forwarded-for"}
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
 
@@ -58,10 +63,13 @@ OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "S
 OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 
-def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
-    """Values of request headers by their APIs; cookies and what names places are left out.
+def request_headers(
+    headers: Mapping[str, str | None],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Values of request headers by their APIs; and headers that are left out, with the reason.
 
-    So is what tells the resource, unless `Sec-Fetch-Mode` says that a page was asked for.
+    These are cookies, what names places, and what tells the resource, unless `Sec-Fetch-Mode` says
+    that a page was asked for.
 
     Parameters
     ----------
@@ -70,9 +78,18 @@ def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
     """
     told = {name.lower(): value for name, value in headers.items() if value is not None}
     left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
-    named = {f"http:{name}": value for name, value in told.items() if name not in left_out}
-    wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
-    return {api: value_text(named[api]) for api in wanted}
+    values, not_taken = {}, {}
+    for name, value in told.items():
+        api = f"http:{name}"
+        if name in left_out:
+            not_taken[name] = OF_RESOURCE
+        elif api == FORWARDED:
+            not_taken[name] = OF_PLACE
+        elif api not in known_apis():
+            not_taken[name] = NO_HEADER
+        else:
+            values[api] = value_text(value)
+    return values, not_taken
 
 
 class RecordError(Exception):
@@ -445,7 +462,7 @@ class RecordCollector(ABC):
 
     def _tells_of_requests(self, log: LogFile) -> bool:
         return any(
-            isinstance(record, dict) and holds_requests(record) for record in self.first(log)
+            isinstance(record, dict) and are_named_as_requests(record) for record in self.first(log)
         )
 
     def visitor_of(self, record: Any) -> Sequence[str] | None:

@@ -11,7 +11,7 @@ from fpmonitor.collectors.wide import WideCollector
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import Scan
@@ -48,18 +48,22 @@ class RenamedCollector(WideCollector, ABC):
         """Return what a column is called that the source does not have."""
         return f"x:{self.name}:{column}"
 
-    def why_left_out(self, column: str) -> str | None:  # noqa: ARG002 -- for subclasses
-        """Why the source's own names leave a column out; null where the user does."""
-        return None
+    @abstractmethod
+    def why_left_out(self, column: str) -> str:
+        """Why the source's own names leave a column out."""
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of the wide collector."""
-        return self._renamed(super().scan(log, self.named(log, column_map)))
+        named = self.named(log, column_map)
+        return self._renamed(super().scan(log, named), named.ignore - column_map.ignore)
 
-    def _renamed(self, scan: Scan) -> Scan:
+    def _renamed(self, scan: Scan, left_out: Collection[str]) -> Scan:
         source = f"COALESCE(source, {quote_text(self.source)}) AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
-        spare = {name: self.why_left_out(name) or why for name, why in scan.spare.items()}
+        spare = {
+            name: self.why_left_out(name) if name in left_out else why
+            for name, why in scan.spare.items()
+        }
         return replace(scan, select=select, apis=self._apis(scan.apis or ()), spare=spare)
 
     def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:

@@ -11,13 +11,16 @@ from fpmonitor.collectors.log_forms import CAPTURED, REST
 from fpmonitor.vocabulary import header_of, known_apis, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.collectors.tables import Column
     from fpmonitor.logs.column_map import ColumnMap
 
 USER_AGENT = "http:user-agent"
 FORWARDED = "http:x-forwarded-for"
+OF_RESOURCE = "tells the resource, not the browser"
+OF_PLACE = "tells where the request came from"
+NO_HEADER = "no header of the vocabulary"
 _ABSENT = {"", "-", "null", "None"}
 _STEPS = re.compile(r"[.>/]+")
 _PUNCTUATION = re.compile(r"[\W_]+")
@@ -34,10 +37,18 @@ _WEAK_SIGNS = {
     "bytes": re.compile(r".*(bytes|bytessent|bodybytes|responsesize|size|length)"),
     "address": re.compile(r".*(ip|addr|address|host|peer|client)"),
 }
+# By names alone, as beside results of libraries: the address of a page or `adblock_status` is no
+# request.
+_NAMED = (
+    re.compile(r"requests?(line)?|(request|cs|http)?(path|ur[il]|uristem|target)"),
+    re.compile(r"(http|sc|response|elb|backend)?status(code)?"),
+    re.compile(r"(request|cs|http)?method|verb"),
+)
 _ADDRESSES = (
     "host", "cip", "clientip", "realip", "remoteip", "remoteaddr", "remoteaddress", "remotehost",
     "sourceip", "socketip", "clientaddr", "clientaddress", "clienthost", "client", "ip", "addr",
-    "xforwardedfor", "httpxforwardedfor", "downstreamremoteaddress",
+    "xforwardedfor", "httpxforwardedfor", "downstreamremoteaddress", "srcip", "ipaddress",
+    "clientipaddress", "remoteipaddress", "address",
 )  # fmt: skip
 _ADDRESS = re.compile(
     r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}(:\d+)?|\[?[0-9a-f:]*:[0-9a-f:.]+\]?(:\d+)?"
@@ -55,8 +66,6 @@ _DAY, _CLOCK = re.compile(r"\d{4}[-/]\d\d[-/]\d\d"), re.compile(r"\d\d:\d\d:\d\d
 _TRANSPORT = {"ja3": "transport:ja3", "ja3hash": "transport:ja3", "ja4": "transport:ja4"}
 _FEWEST_SIGNS = 2
 _OWN = re.compile(r"(http|transport):.+|user|host|time")
-_RESOURCE = "tells the resource, not the browser"
-_PLACE = "tells where the request came from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +128,23 @@ def are_requests(columns: Sequence[Column], sample: Mapping[str, Sequence[str]])
     return len(scripts - {"Navigator.userAgent", "Document.referrer"}) < _FEWEST_SIGNS
 
 
+def are_named_as_requests(names: Iterable[str]) -> bool:
+    """Whether a log with members of these names tells of requests: a path, a status, an address."""
+    lasts = {_last(name) for name in names}
+    signs = sum(any(map(form.fullmatch, lasts)) for form in _NAMED)
+    return signs + bool(lasts.intersection(_ADDRESSES) - {"client"}) >= _FEWEST_SIGNS
+
+
+def visitor_members(
+    columns: Sequence[Column], sample: Mapping[str, Sequence[str]]
+) -> dict[str, Column]:
+    """Find the members that tell visitors, `address` and `agent`; as of `are_requests`."""
+    named = {c.name: c for c in columns if header_of(c.name, in_requests=True) == USER_AGENT}
+    agent = next((c for name, c in named.items() if _tells(sample.get(name))), None)
+    found = {"address": _address({c.name: c for c in columns}, sample), "agent": agent}
+    return {part: column for part, column in found.items() if column is not None}
+
+
 def _last(name: str) -> str:
     return _PUNCTUATION.sub("", _STEPS.split(name)[-1]).casefold()
 
@@ -162,12 +188,12 @@ def _api(name: str) -> str | None:
 
 def _why(column: Column, address: Column | None, api: str | None) -> str:
     if column == address or api == FORWARDED or _last(column.name) in _ADDRESSES:
-        return _PLACE
+        return OF_PLACE
     if column.name == REST or column.name.startswith(CAPTURED):
         return "the log does not name it"
     if column.name.startswith("http:") or "headers" in column.name.casefold():
-        return "no header of the vocabulary"
-    return _RESOURCE
+        return NO_HEADER
+    return OF_RESOURCE
 
 
 def _tells(texts: Sequence[str] | None) -> bool:

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
+from fpmonitor.collectors.request_members import visitor_members
 from fpmonitor.collectors.tables import (
     ATTRIBUTES,
     CLOCK,
@@ -27,7 +28,7 @@ from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.logs.frames import is_unnamed_index
 from fpmonitor.logs.missing import present
 from fpmonitor.sql import quote_text
-from fpmonitor.unit import VISITOR_RULE, visitor_columns
+from fpmonitor.unit import VISITOR_RULE
 from fpmonitor.value_forms import is_share
 
 if TYPE_CHECKING:
@@ -257,9 +258,9 @@ def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
     InputError
         One of them is missing.
     """
-    names = {column.name: column for column in _head_columns(log) if not column.is_attribute}
-    found = {part: names[name] for part, name in visitor_columns(names).items()}
-    found |= _times(names, column_map)
+    columns = [column for column in _head_columns(log) if not column.is_attribute]
+    found = visitor_members(columns, reader_of(log).sample(log))
+    found |= _times({column.name: column for column in columns}, column_map)
     time = column_map.name_of("time")
     words = {"address": "an address", "agent": "a user agent", "time": f"the time ({time!r})"}
     lacking = [word for part, word in words.items() if part not in found]

@@ -22,6 +22,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+# Files that are refused may hold names of any length and number.
+_MOST_CHARACTERS = 2_000
+
 
 class FpmonitorError(Exception):
     """Base class of user-fixable errors.
@@ -29,7 +32,7 @@ class FpmonitorError(Exception):
     Parameters
     ----------
     message
-        What is wrong and where, one line, without raw values of users.
+        What is wrong and where, one line, without raw values of users; a long one is cut.
     hint
         What to do about it, or the empty string.
     """
@@ -37,6 +40,8 @@ class FpmonitorError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        if len(message) > _MOST_CHARACTERS:
+            message = f"{message[:_MOST_CHARACTERS]} ..."
         super().__init__(message)
         self.message = message
         self.hint = hint

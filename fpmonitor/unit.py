@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from fpmonitor.errors import InputError, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Unit = Literal["user", "visitor", "row"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)  # the weakest last
@@ -32,23 +32,16 @@ _WORD = re.compile(
     r"([Uu])ser(s?)\b(?!\w|[.:]\w|[/`\"=(>-]| agent)"
 )
 _WHO_ROWS = re.compile(r"\b(rows?) whom?\b")
-_REQUESTS = (
-    re.compile(r"(?i)(request[_. -]?)?(path|url|uri|target)|request|requests?line|cs-uri-stem"),
-    re.compile(r"(?i)(http|sc|response|elb)?[_. -]?status([_. -]?code)?"),
-    re.compile(r"(?i)(request[_. -]?|cs-|http[_. -]?)?method|verb"),
-    re.compile(
-        r"(?i)((remote|client|source|src|c|http)[_. -]?)?(ip|addr|host)(([_. -]?addr)?(ess)?)?"
-    ),
-)
-_AGENT = re.compile(
-    r"(?i)((http|request|headers?|cs|navigator)[_. :()-]*)?(user[_. -]?agent|ua|agent)\)?"
-)
-_FEWEST_SIGNS = 2
 
 
 def weakest(units: Iterable[Unit | None]) -> Unit:
     """Return what all of some units can be taken for; null is that of earlier versions: a user."""
     return max((unit or "user" for unit in units), key=_UNITS.index, default="user")
+
+
+def told_unit(unit: Unit) -> dict[str, str]:
+    """Return the member of JSON that says what was counted; users need none."""
+    return {} if unit == "user" else {"unit": unit}
 
 
 def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool | None) -> None:
@@ -112,12 +105,6 @@ def visitor_of(
     return (day, whose, agent) if _DAY.fullmatch(day) else None
 
 
-def holds_requests(names: Collection[str]) -> bool:
-    """Whether a log with columns of these names tells of requests: a path, a status, an address."""
-    signs = (any(sign.fullmatch(name) for name in names) for sign in _REQUESTS)
-    return sum(signs) >= _FEWEST_SIGNS
-
-
 def visitor_rule(collector: str) -> str:
     """Return by what rule a collector tells visitors."""
     return _RULES.get(collector, VISITOR_RULE)
@@ -129,13 +116,3 @@ def refuse_requests(label: str, collector: str, column: str = "COLUMN") -> Input
         f"{label}: each row is a request, and a user sends many; nothing of this file was stored",
         hint=_WHO.format(column=column, rule=visitor_rule(collector)),
     )
-
-
-def visitor_columns(names: Collection[str]) -> Mapping[str, str]:
-    """Return the columns of a table that tell visitors: `address` and `agent`, as far as it can."""
-    forms = {"address": _REQUESTS[-1], "agent": _AGENT}
-    return {
-        part: next(name for name in names if form.fullmatch(name))
-        for part, form in forms.items()
-        if any(map(form.fullmatch, names))
-    }

@@ -11,6 +11,7 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.population import Population
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.unit import Unit, told_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class ApiOverview(Result):
         others where fewer than k had or had not.
     means
         What the vocabulary calls it; null where nobody knows.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     api: str
@@ -51,10 +54,13 @@ class ApiOverview(Result):
     volatile: bool = False
     changes: float | None = None
     means: str | None = None
+    unit: Unit = "user"
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
-        return asdict(self)
+        content = asdict(self)
+        del content["unit"]
+        return content | told_unit(self.unit)
 
 
 def list_apis(
@@ -102,6 +108,7 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
         values=_values(told, everybody - users, audience) if has_k or shown is not None else None,
         entropy_bits=entropy_bits(told) if has_k or shown is not None else None,
         exposure=empirical_exposure(told, k) if has_k or shown is not None else None,
+        unit=population.unit,
     )
 
 

@@ -16,6 +16,7 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.snapshot import check_values
 from fpmonitor.results import Result
+from fpmonitor.unit import Unit, told_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ class AutomationReport(Result):
         APIs of the sets whose volatile values the view masks.
     robots_by
         The list by which user agents are those of robots, and its date.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     users: int
@@ -53,6 +56,7 @@ class AutomationReport(Result):
     exposures: Mapping[tuple[str, ...], tuple[float, float | None]]
     masked: tuple[str, ...] = ()
     robots_by: str = ""
+    unit: Unit = "user"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
@@ -67,7 +71,7 @@ class AutomationReport(Result):
             ],
             "masked": list(self.masked),
             "robots_by": self.robots_by,
-        }
+        } | told_unit(self.unit)
 
 
 def report_automation(
@@ -117,4 +121,5 @@ def report_automation(
         },
         masked=everybody.masked({api for apis in wanted for api in apis}, k),
         robots_by=robots_list(),
+        unit=population.unit,
     )

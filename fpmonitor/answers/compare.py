@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.population.sample import sample_members
 from fpmonitor.results import Result
+from fpmonitor.unit import Unit, weakest
 
 if TYPE_CHECKING:
     from fpmonitor.answers.exposure import ExposureReport
@@ -43,6 +44,11 @@ class ComparedSet(Result):
     def difference(self) -> float:
         """After minus before, of the estimates."""
         return self.estimates[1] - self.estimates[0]
+
+    @property
+    def unit(self) -> Unit:
+        """What was counted in both."""
+        return weakest([self.before.unit, self.after.unit])
 
     @property
     def change(self) -> str:

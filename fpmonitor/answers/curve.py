@@ -16,6 +16,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.unit import Unit, told_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,8 @@ class CurveReport(Result):
         APIs of the set whose volatile values the view masks.
     sample, drawn
         As of `ExposureReport`.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     apis: tuple[str, ...]
@@ -68,6 +71,7 @@ class CurveReport(Result):
     masked: tuple[str, ...] = ()
     sample: SampleModel = PLAIN_DRAWS
     drawn: Drawn | None = None
+    unit: Unit = "user"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each point."""
@@ -76,8 +80,8 @@ class CurveReport(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the curve as the CLI prints it."""
         content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
-        del content["sample"], content["drawn"]
-        return content | sample_members(self.sample, self.drawn)
+        del content["sample"], content["drawn"], content["unit"]
+        return content | sample_members(self.sample, self.drawn) | told_unit(self.unit)
 
 
 def report_curve(
@@ -111,7 +115,7 @@ def report_curve(
     told = asked.told(wanted, question.k)
     curve = curve_of(wanted, told, question, show_counts_below_k=unsafe)
     masked = asked.masked(wanted, question.k)
-    return replace(curve, masked=masked, sample=sample, drawn=asked.drawn)
+    return replace(curve, masked=masked, sample=sample, drawn=asked.drawn, unit=asked.unit)
 
 
 def curve_of(

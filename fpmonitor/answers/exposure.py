@@ -41,6 +41,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.unit import Unit, told_unit
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
 
@@ -125,6 +126,8 @@ class ExposureReport(Result):
     sample, drawn
         How the observed users may differ from the population; and of how many they were drawn,
         where they were by the shares of strata.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     apis: tuple[str, ...]
@@ -158,6 +161,7 @@ class ExposureReport(Result):
     left_out: ExposureReport | None = None
     sample: SampleModel = PLAIN_DRAWS
     drawn: Drawn | None = None
+    unit: Unit = "user"
 
     @property
     def together(self) -> tuple[str, ...]:
@@ -191,7 +195,7 @@ class ExposureReport(Result):
         } | self._details()
 
     def _details(self) -> dict[str, Any]:
-        details = sample_members(self.sample, self.drawn)
+        details = sample_members(self.sample, self.drawn) | told_unit(self.unit)
         if self.realised is not None:
             details["realised_lower"] = self.realised.lower
             details["realised_upper"] = self.realised.upper
@@ -302,7 +306,7 @@ def report_exposures(
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
-        reports.append(report)
+        reports.append(replace(report, unit=population.unit))
     return _with_volatile_excluded(population, question, reports)
 
 

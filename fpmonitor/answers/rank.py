@@ -20,6 +20,7 @@ from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum, spectra_of
+from fpmonitor.unit import Unit, told_unit
 
 Basis = Literal["unbiased", "upper"]
 
@@ -84,6 +85,8 @@ class Ranking(Result):
         APIs whose volatile values the view masks.
     sample, drawn
         As of `ExposureReport`.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     k: int
@@ -97,6 +100,7 @@ class Ranking(Result):
     masked: tuple[str, ...] = ()
     sample: SampleModel = PLAIN_DRAWS
     drawn: Drawn | None = None
+    unit: Unit = "user"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set."""
@@ -105,8 +109,8 @@ class Ranking(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the ranking as the CLI prints it."""
         content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
-        del content["sample"], content["drawn"]
-        return content | sample_members(self.sample, self.drawn)
+        del content["sample"], content["drawn"], content["unit"]
+        return content | sample_members(self.sample, self.drawn) | told_unit(self.unit)
 
 
 def rank_sets(
@@ -174,6 +178,7 @@ def rank_sets(
         masked=asked.masked(together, k),
         sample=question.sample,
         drawn=asked.drawn,
+        unit=asked.unit,
     )
 
 

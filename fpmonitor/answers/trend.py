@@ -33,7 +33,7 @@ from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
-from fpmonitor.unit import check_limits
+from fpmonitor.unit import Unit, check_limits, told_unit, weakest
 from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
@@ -193,6 +193,8 @@ class TrendReport(Result):
         In the order of time, the surest first.
     masked
         APIs whose volatile values the view masks in a window.
+    unit
+        What was counted: see `fpmonitor.unit`.
     """
 
     division: Division
@@ -205,6 +207,7 @@ class TrendReport(Result):
     tests: int
     alarms: tuple[ChangeAlarm, ...]
     masked: tuple[str, ...] = ()
+    unit: Unit = "user"
 
     @property
     def judged(self) -> list[str]:
@@ -244,7 +247,7 @@ class TrendReport(Result):
                 "tests": self.tests,
                 "alarms": [alarm.to_json() for alarm in self.alarms],
             },
-        }
+        } | told_unit(self.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,6 +390,7 @@ def report_trend(
         tests=sum(len(place.found.tested) for place in places),
         alarms=tuple(_alarms(places, false_alarms, windows.audience)),
         masked=tuple(sorted({api for place in places for api in place.found.masked})),
+        unit=weakest(windows.units),
     )
 
 

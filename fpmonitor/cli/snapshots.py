@@ -19,6 +19,7 @@ from fpmonitor.render.numbers import percent
 from fpmonitor.snapshots import SnapshotMonitor
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.convert import convert
+from fpmonitor.unit import Unit
 
 PARQUET = Annotated[
     Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
@@ -73,6 +74,9 @@ def snapshot(
         ),
     ] = None,
     names: NAMES = None,
+    unit: Annotated[
+        Unit, typer.Option("--unit", help="What each row is: a user, a visitor by a rule, a row.")
+    ] = "user",
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
@@ -85,9 +89,15 @@ def snapshot(
     with open_engine(engine) as session, progress_line(quiet) as progress:
         progress("reading")
         taken = take_snapshot(
-            session, table, folder, user=user, visits=visits, names=assigned(names or ())
+            session,
+            table,
+            folder,
+            user=user,
+            visits=visits,
+            names=assigned(names or ()),
+            unit=unit,
         )
-    show(store.snapshot(taken), output_format, None)
+    show(store.snapshot(taken).of(taken.manifest.unit), output_format, None)
 
 
 def sample(
@@ -106,7 +116,7 @@ def sample(
     The file is a long log with raw values: `fpmonitor ingest FILE.parquet` reads it.
     """
     with SnapshotMonitor(snapshot, engine) as monitor:
-        everyone = monitor.snapshot.users
+        everyone, unit = monitor.snapshot.users, monitor.unit
         drawn = monitor.snapshot.sample(users)
     try:
         drawn.write_parquet(output)
@@ -128,4 +138,5 @@ def sample(
         f"exposure that the certificate can prove is {smallest(users)} with the sample, "
         f"{smallest(everyone)} with all users.",
         quiet=quiet,
+        unit=unit,
     )

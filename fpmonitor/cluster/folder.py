@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fpmonitor.cluster.engine import count_parts, count_spectra, rows
+from fpmonitor.cluster.checked import Named, texts, whole_numbers
+from fpmonitor.cluster.engine import SETS_A_STATEMENT, count_parts, count_spectra, rows, union
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import (
     NO_TEXT,
@@ -73,7 +74,6 @@ class FolderSnapshot:
     """
 
     values_are_digested = False
-    units: Sequence[Unit | None] = ("user",)  # a column of the table names them
 
     def __init__(self, folder: str, engine: Engine | None = None) -> None:
         self._folder, self._engine = folder.rstrip("/"), engine
@@ -83,6 +83,7 @@ class FolderSnapshot:
         self.users, self.digest = self.manifest.users, self.manifest.digest
         self.key = self.manifest.key
         self.visits = self.manifest.visits
+        self.units: Sequence[Unit | None] = (self.manifest.unit,)
         self._columns: dict[str, NDArray[Any]] = {}
         self._has_told = False
         self._values: dict[str, dict[int, tuple[str, str | None]]] = {}
@@ -173,40 +174,57 @@ class FolderSnapshot:
             frame = rows(
                 self._engine, "cluster/select", columns=columns, relation=self.relation, joins=""
             )
-        high, low = (frame[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
+        high, low = (
+            whole_numbers(self._folder, frame[name], most=WORD_HALF - 1) for name in ("high", "low")
+        )
         hashes = (high << np.uint64(32)) | low
         order = np.argsort(hashes)
         if len(hashes) != self.users:
             raise StoreError(f"{self._folder} holds {len(hashes):,} of {self.users:,} users")
         self._columns["hash"] = hashes[order]
         for name in names:
-            codes = frame[name].to_numpy()
+            # Each value is of a user: a larger code would ask for as much memory as it says.
+            codes = whole_numbers(self._folder, frame[name], most=self.users)
             self._columns[name] = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))[order]
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for."""
-        if api not in self._values:
-            self._values[api] = {
-                code: _status_and_text(cell) for cell, code in self._cells(api).items()
-            }
+        self.read_values([api])
         return self._values[api]
 
-    def _cells(self, api: str) -> dict[str, int]:
-        number = int(self.column(api).removeprefix("a"))
+    def read_values(self, apis: Iterable[str]) -> None:
+        """Read what the codes of some APIs stand for, at once; `values` knows them then."""
+        unknown = [api for api in dict.fromkeys(apis) if api not in self._values]
+        for api, cells in self._cells(unknown).items():
+            found = {code: _status_and_text(cell) for cell, code in cells.items()}
+            self._values[api] = Named(self._folder, found)
+
+    def _cells(self, apis: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Cells of some APIs, with their codes."""
+        if not apis:
+            return {}
+        numbers = {int(self.column(api).removeprefix("a")): api for api in apis}
+        names = ("number", "cell", "code")
         if self._engine is None:
-            of_api = pl.col("number") == number
+            wanted = pl.col("number").is_in(list(numbers))
             frame = _read_files(
-                self._path("values"), pl.col("cell").filter(of_api), pl.col("code").filter(of_api)
+                self._path("values"), *(pl.col(name).filter(wanted) for name in names)
             )
         else:
             frame = rows(
                 self._engine,
                 "cluster/select",
-                columns="cell, code",
+                columns=", ".join(names),
                 relation=self._relation("values"),
-                joins=f"WHERE number = {number}",
+                joins=f"WHERE number IN ({', '.join(map(str, numbers))})",
             )
-        return dict(zip(frame["cell"], frame["code"], strict=True))
+        of = whole_numbers(self._folder, frame["number"], most=len(self.apis)).tolist()
+        cells = texts(self._folder, frame["cell"])
+        codes = whole_numbers(self._folder, frame["code"], most=self.users).tolist()
+        found: dict[str, dict[str, int]] = {api: {} for api in apis}
+        for number, cell, code in zip(of, cells, codes, strict=True):
+            found[numbers[number]][cell] = code
+        return found
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
@@ -228,10 +246,12 @@ class FolderSnapshot:
     def browsers(self, keep: str) -> str:
         """Statement of the browser of each user, with some columns."""
         if not self._has_told:
+            telling = telling_columns(self.apis, self.said)
+            cells = self._cells(list(telling))
             told = [
                 row
-                for column, api in telling_columns(self.apis, self.said).items()
-                for row in told_by(self.apis.index(column), api, self._cells(column))
+                for column, api in telling.items()
+                for row in told_by(self.apis.index(column), api, cells[column])
             ]
             define_told(self.engine, told)
             self._has_told = True
@@ -559,6 +579,27 @@ class FolderQueries:
         engine = self._snapshot.engine
         found = rows(engine, "cluster/count", counts=", ".join(counts), relation=relation)
         return dict(zip(self.apis, map(int, found.row(0)), strict=True))
+
+    def users_of_codes(self, apis: Sequence[str]) -> dict[str, dict[int, int]]:
+        """Count for each of some APIs the users with each code, absent too; few statements do."""
+        self._snapshot.read_values(apis)  # whoever counts codes asks next what they stand for
+        found: dict[str, dict[int, int]] = {api: {} for api in apis}
+        for start in range(0, len(apis), SETS_A_STATEMENT):
+            part = apis[start : start + SETS_A_STATEMENT]
+            texts = [
+                statement(
+                    "cluster/code_users",
+                    number=str(number),
+                    column=self._snapshot.column(api),
+                    rows=f"({self._rows([api])})",
+                )
+                for number, api in enumerate(part)
+            ]
+            counted = self.engine.frame(transpile(union(texts), self.engine.dialect))
+            columns = (counted[name].to_list() for name in ("number", "code", "users"))
+            for number, code, users in zip(*columns, strict=True):
+                found[part[number]][int(code)] = int(users)
+        return found
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""

@@ -33,6 +33,7 @@ from fpmonitor.population.browsers import (
 )
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.names import apis_of
+from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,6 +71,9 @@ class Repeats:
     kept: int
 
 
+_MOST_USERS = 2**40  # more than any computer counts here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What a snapshot holds.
@@ -92,6 +96,8 @@ class Manifest:
         Of the digest as it leaves: drawn when the folder is made.
     said
         What the user said that columns hold: see `vocabulary.meaning`.
+    unit
+        What each row is: see `fpmonitor.unit`.
     """
 
     version: int
@@ -103,12 +109,15 @@ class Manifest:
     part: str = ""
     key: str = ""
     said: dict[str, str] = field(default_factory=dict)
+    unit: Unit = "user"
 
     @property
     def name(self) -> str:
         """The name of the content: everything but where it lies, and its key."""
-        content = msgspec.json.encode(replace(self, part="", key=""))
-        return hashlib.sha256(content).hexdigest()[:24]
+        content = msgspec.to_builtins(replace(self, part="", key=""))
+        if self.unit == "user":
+            del content["unit"]  # as before units were said: the same users are the same folder
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +140,7 @@ def take_snapshot(
     user: str = "user",
     visits: str | None = None,
     names: Mapping[str, str] | None = None,
+    unit: Unit = "user",
 ) -> Taken:
     """Take a snapshot of a table with one row per user.
 
@@ -148,6 +158,8 @@ def take_snapshot(
         A table with one row per visit, which shows which values come back.
     names
         Column -> the API that it holds: see `store.names.say_names`.
+    unit
+        What each row is: see `fpmonitor.unit`.
 
     Raises
     ------
@@ -179,6 +191,7 @@ def take_snapshot(
         part=secrets.token_hex(4),
         key=secrets.token_hex(),
         said=said,
+        unit=unit,
     )
     path = f"{folder.rstrip('/')}/{manifest.name}"
     known = find_manifest(engine, path)
@@ -204,6 +217,14 @@ def decode_manifest(found: pl.DataFrame, folder: str) -> Manifest:
         manifest = msgspec.json.decode(found.item(), type=Manifest)
     except (msgspec.MsgspecError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder} holds no readable manifest of a snapshot") from error
+    most = manifest.users
+    if (
+        not 0 <= most <= _MOST_USERS
+        or manifest.visits < 0
+        or not all(0 <= users <= most for users in manifest.seen.values())
+        or not manifest.seen
+    ):
+        raise InputError(f"{folder} holds no readable manifest of a snapshot")
     if manifest.version != VERSION:
         raise InputError(
             f"{folder} is of another version", hint="take the snapshot again with this fpmonitor"

@@ -158,6 +158,13 @@ class DuckDBSource:
         [found] = self._database.rows("snapshot/users_of_apis", fragments=fragments)
         return dict(zip(self._apis, found, strict=True))
 
+    def users_of_codes(self, apis: Sequence[str]) -> dict[str, dict[int, int]]:
+        """Count for each of some APIs the users with each code, absent too."""
+        return {
+            api: {cohort.codes[0]: cohort.spectrum.users for cohort in self.cohorts([api], [])}
+            for api in apis
+        }
+
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of the tuples of `apis` within each cohort of users with equal values of `given`.
 

@@ -685,36 +685,50 @@ class Population:
 
         Values count as they were logged: what a view makes coarser was seen all the same.
         """
-        found = {
-            api: find_lack(self._seen(api), k, self.means.get(api, "")) for api in self.named(apis)
-        }
+        wanted = self.named(apis)
+        counted = [api for api in wanted if api not in self._unobserved]
+        seen: dict[str, list[Seen]] = {api: [] for api in wanted}
+        if self.snapshot.in_memory(1):
+            seen |= {api: self._seen(api, self._code_counts(api)) for api in counted}
+        else:
+            seen |= self._seen_by_queries(counted)
+        found = {api: find_lack(seen[api], k, self.means.get(api, "")) for api in wanted}
         return {api: lack for api, lack in found.items() if lack is not None}
 
-    def _seen(self, api: str) -> list[Seen]:
-        """Count who shares a value, as it was logged."""
-        if api in self._unobserved:
-            return []
-        if self.snapshot.in_memory(1):
-            [codes] = self.snapshot.codes([api])
-            counts = np.bincount(codes if self._rows is None else codes[self._rows])
-            present = {code: counts[code] for code in np.flatnonzero(counts).tolist() if code}
-        elif api in self._recoding.changes:
-            # Queries know what the view shows, which tells who has a value and nothing else.
-            return [Seen(1, values=self._queries.users_of_apis()[api])]
-        else:
-            spectrum = self._queries.spectrum([api])
-            if spectrum.support > _MOST_TEXTS:
-                absent = self.users - self._queries.users_of_apis()[api]
-                groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
-                return [Seen(users, values=n - (users == absent)) for users, n in groups]
-            cohorts = self._queries.cohorts([api], [])
-            present = {one.codes[0]: one.spectrum.users for one in cohorts if one.codes[0]}
+    def _code_counts(self, api: str) -> dict[int, int]:
+        [codes] = self.snapshot.codes([api])
+        counts = np.bincount(codes if self._rows is None else codes[self._rows])
+        return {code: int(counts[code]) for code in np.flatnonzero(counts).tolist()}
+
+    def _seen_by_queries(self, apis: Sequence[str]) -> dict[str, list[Seen]]:
+        """Count who shares a value of some APIs, all of them in few queries: each reads the users.
+
+        Queries know what a view shows; where it changes an API, that tells who has a value and
+        nothing else.
+        """
+        shown = {api for api in apis if api in self._recoding.changes}
+        asked = [api for api in apis if api not in shown]
+        spectra = dict(zip(asked, self._queries.spectra([[api] for api in asked]), strict=True))
+        many = {api for api in asked if spectra[api].support > _MOST_TEXTS}
+        having = self._queries.users_of_apis() if shown or many else {}
+        seen = {api: [Seen(1, values=having[api])] for api in shown}
+        for api in many:
+            groups = zip(spectra[api].counts.tolist(), spectra[api].values.tolist(), strict=True)
+            absent = self.users - having[api]
+            seen[api] = [Seen(users, values=n - (users == absent)) for users, n in groups]
+        few = [api for api in asked if api not in many]
+        counts = self._queries.users_of_codes(few)
+        return seen | {api: self._seen(api, counts[api]) for api in few}
+
+    def _seen(self, api: str, counts: Mapping[int, int]) -> list[Seen]:
+        """Tell who shares a value, as it was logged, by the users of each code."""
+        present = {code: users for code, users in counts.items() if code != ABSENT}
         if len(present) > _MOST_TEXTS:
             sizes, values = np.unique([*present.values()], return_counts=True)
             pairs = zip(sizes.tolist(), values.tolist(), strict=True)
             return [Seen(users, values=number) for users, number in pairs]
         texts = self.snapshot.values(api)
-        return [Seen(int(users), kind_of(*texts[code])) for code, users in present.items()]
+        return [Seen(users, kind_of(*texts[code])) for code, users in present.items()]
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""

@@ -122,6 +122,9 @@ class SpectrumQueries(Protocol):
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
 
+    def users_of_codes(self, apis: Sequence[str]) -> dict[str, dict[int, int]]:
+        """Count for each of some APIs the users with each code, absent too; for few values each."""
+
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 

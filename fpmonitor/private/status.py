@@ -116,7 +116,9 @@ def status_of(role: Shuffler | Recipient) -> RoleStatus:
                 messages=outcomes,
                 minimum=minima.get(ask_id),
                 undelivered=waiting[ask_id],
-                seconds=None if ask_id not in added else int(time.time() - added[ask_id]),
+                seconds=None
+                if ask_id not in added
+                else max(int(time.time() - added[ask_id]), 0),  # the clock may be set back
             )
             for ask_id, outcomes in tally.items()
         ),

@@ -296,6 +296,9 @@ def write_release(release: Release, path: Path) -> Path:
     return manifest_path(path)
 
 
+_MOST_USERS = 2**40  # in a row; more would not add up
+
+
 def read_release(path: Path) -> Release:
     """Read a release and its manifest.
 
@@ -316,6 +319,8 @@ def read_release(path: Path) -> Release:
         raise InputError(f"{path}: not text in all columns but {USERS!r}", hint=hint)
     if not len(table):
         raise InputError(f"{path}: the release is empty", hint=hint)
+    if table[USERS].null_count() or not table[USERS].is_between(1, _MOST_USERS).all():
+        raise InputError(f"{path}: {USERS!r} holds what is no number of users", hint=hint)
     found, said = _published(table), manifest.published
     if replace(found, k_max=said.k_max and found.k_max) != said:
         raise InputError(f"{path}: not the table that its manifest describes", hint=hint)

@@ -317,8 +317,9 @@ def _size(files: Iterable[Path]) -> int:
 
 
 def _segment_name() -> str:
-    """Name that sorts by time and that no other segment has."""
-    return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+    """Name that sorts by time and that no other segment has; it starts with a digit."""
+    # A clock may start before 1970: nobody would look for a name that starts with a minus.
+    return f"{max(time.time_ns(), 0):020d}-{secrets.token_hex(4)}"
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -177,6 +177,7 @@ class _Judging:
         members += [
             Member(path, "not taken", None, left.why, left.records, None)
             for path, left in scan.not_taken.items()
+            if path not in scan.fields.values()
         ]
         members += self._spare()
         return Judged(Account(counted.records, self.staged.unit, tuple(members)), asks)

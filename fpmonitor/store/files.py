@@ -28,7 +28,10 @@ _UNWRITTEN = re.compile(
     r"|Read-only file system|Failed to commit: Cannot open"
 )
 _FILE = re.compile(r'file \\?"([^"\\]+)\\?": ([\w -]+)')
-_DAMAGE = re.compile(r"Corrupt (?:database|WAL) file|replaying WAL|enough bytes from file")
+# A tag differs where a block was changed: a file of another key is refused before it is read.
+_DAMAGE = re.compile(
+    r"Corrupt (?:database|WAL) file|replaying WAL|enough bytes from file|AES tag differs"
+)
 _LOST = re.compile(r"database has been invalidated")
 _WANTS_KEY = re.compile(r"Cannot open encrypted database|is encrypted, but|without a key")
 _WRONG_KEY = re.compile(r"Wrong encryption key")

@@ -16,6 +16,7 @@ from fpmonitor.cli import run
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
@@ -24,6 +25,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import volatility_of
+from fpmonitor.snapshots import SnapshotMonitor
 from fpmonitor.store.convert import convert
 from fpmonitor.store.transforms import Transform
 
@@ -293,6 +295,28 @@ def test_engine_counts_what_rows_in_memory_say(
     assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))
 
 
+@pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])
+def test_evidence_is_judged_by_few_statements_as_rows_in_memory_are(
+    engine: SparkEngine, visited: str, monkeypatch: pytest.MonkeyPatch, view: View
+) -> None:
+    """Each statement reads all users: they are as many for ten APIs as for one."""
+    here, there = FolderSnapshot(visited), FolderSnapshot(visited, engine)
+    monkeypatch.setattr(there, "in_memory", lambda _: False)
+    expected = Population(here, view=view)
+    users = Population(there, view=view)
+    changed = users._recoding.changes
+    apis = [api for api in expected.apis if api not in changed]
+    assert len(apis) > 4
+    asked: list[str] = []
+    frame = type(engine).frame
+    monkeypatch.setattr(
+        type(engine), "frame", lambda self, text: (asked.append(text), frame(self, text))[1]
+    )
+    for k in (10, 400):
+        assert users.lacks(apis, k) == expected.lacks(apis, k)
+    assert 0 < len(asked) <= 5, "spectra are counted once, codes with each question"
+
+
 @pytest.mark.parametrize("view", [VIEWS[0], VIEWS[3]], ids=["shared", "human"])
 def test_an_engine_divides_users_and_keeps_values_whole(
     engine: SparkEngine, visited: str, monkeypatch: pytest.MonkeyPatch, view: View
@@ -341,3 +365,29 @@ def test_what_a_column_is_can_be_said_of_a_snapshot(
     asked = ["decide", "--budget", "5%", "--k", "10", "--candidates", "Navigator.userAgent"]
     assert run([*asked, "--snapshot", folder, "-o", str(decision), "-q"]) == 0
     assert json.loads(decision.read_text())["names"] == {"brw": "Navigator.userAgent"}
+
+
+@pytest.mark.parametrize("unit", ["row", "visitor"])
+def test_a_snapshot_knows_what_its_rows_are(
+    unit: str, sail: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Limits are promises to users, on an engine as in a file."""
+    table = tmp_path / "t.parquet"
+    frame = pl.DataFrame({"user": range(300), "brw": [f"b{i % 3}" for i in range(300)]})
+    frame.write_parquet(table)
+    made = ["snapshot", "--engine", sail, "--from", str(table), "--to", str(tmp_path / "taken")]
+    folders = []
+    for options in ([], ["--unit", unit], ["--unit", "user"]):
+        assert run([*made, *options, "--format", "json", "-q"]) == 0
+        folders.append(json.loads(capsys.readouterr().out)["snapshot"])
+    assert folders[0] == folders[2] != folders[1]
+    for folder, counted in zip(folders, ("user", unit), strict=False):
+        with SnapshotMonitor(folder) as monitor:
+            assert monitor.unit == monitor.apis()[0].unit == counted
+    asked = ["decide", "--snapshot", folders[1], "--budget", "50%", "--assume", "brw", "-q"]
+    path = tmp_path / "d.json"
+    code = run([*asked, "-o", str(path)])
+    assert code == (2 if unit == "row" else 0)
+    assert run([*asked, "--rows-are-users", "-o", str(path)]) == 0 or unit == "visitor"
+    assert read_decision(path).unit == unit
+    assert f"{unit}s" in path.read_text()

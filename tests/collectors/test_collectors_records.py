@@ -675,3 +675,61 @@ def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it
 def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:
     raw = json.dumps({"user": "u", **FP5}).encode()
     assert FingerprintjsCollector().quick_visit(raw, "user", "time") is not None
+
+
+PING = {
+    "client_info": {"os": "Linux", "client_id": "c"},
+    "ping_info": {"seq": 3, "end_time": "2026-11-21T01:00+00:00"},
+    "document_id": "d",
+    "metrics": {
+        "uuid": {"characteristics.client_identifier": "u", "legacy.telemetry.client_id": "c"},
+        "quantity": {"characteristics.max_touch_points": 0, "characteristics.color_depth": 24},
+    },
+}
+OF_PING = "tells of the ping, not of the browser"
+OF_RESOURCE = "tells the resource, not the browser"
+
+
+@pytest.mark.parametrize(
+    ("collector", "content", "expected"),
+    [
+        (
+            "amiunique",
+            AMIUNIQUE.replace("counter,", "counter,hostHttp,addressHttp,")
+            .replace("1,a,", "1,h,ip,a,")
+            .replace("2,a,", "2,h,ip,a,"),
+            dict.fromkeys(("counter", "updateDate"), "a date or a number of the dump")
+            | {"hostHttp": OF_RESOURCE, "addressHttp": "tells where the request came from"},
+        ),
+        ("glean", GLEAN, {"document_id": OF_PING}),
+        (
+            "glean-json",
+            json.dumps(PING) + "\n",
+            dict.fromkeys(
+                (
+                    *("client_info.os", "client_info.client_id", "ping_info.seq", "document_id"),
+                    "metrics.legacy.telemetry.client_id",
+                ),
+                OF_PING,
+            ),
+        ),
+        (
+            "har",
+            json.dumps(HAR),
+            {
+                "request.headers.cookie": "no header of the vocabulary",
+                "request.headers.accept": OF_RESOURCE,
+            },
+        ),
+        ("identifiability", UKM.replace("\n", ",n\n"), {"n": "no field of an observation"}),
+    ],
+)
+def test_what_a_source_names_otherwise_is_listed_with_a_reason(
+    tmp_path: Path, collector: str, content: str, expected: Mapping[str, str]
+) -> None:
+    """Nothing is dropped in silence, and nobody said --ignore."""
+    report, _, _ = stored(tmp_path, content, visitor=collector == "har")
+    assert (report.collector, report.account is None) == (collector, False)
+    found = {one.path: one.why for one in report.account.members if one.kind == "not taken"}
+    assert found == expected
+    assert len({one.path for one in report.account.members}) == len(report.account.members)

@@ -792,6 +792,66 @@ def test_a_database_whose_name_is_no_text_is_refused(
     assert "cannot name a database" in capsys.readouterr().err
 
 
+# Named by whoever made a file that somebody else reads.
+COMMANDING = {
+    "TOML": b'"x\\n::error::h\\u001b[2J\\u202e" = "\\n::error::z"\n',
+    "tables": b'["x\\n::error::h\\u001b[2J"]\nround = "\\n::error::z"\n',
+    "JSON": json.dumps({"x\n::error::h\x1b[2J": "\n::error::z", "k": 10**400}).encode(),
+    "lines": b'\x1b[2J\n::error::x\n##[error]y\n"x\n::error::y",1e999\n',
+    "many": b"".join(b'"k%d" = %d\n' % (number, number) for number in range(20_000)),
+    "long": json.dumps({"format": "A" * 1_000_000}).encode(),
+    "no number": b"k = 1e400\npopulation = 99999999999999999999\nbudget = nan\n",
+    "no time": b"since = 0001-01-01\nuntil = 9999-12-31T23:59:59Z\n",
+    **{name: HOSTILE_TEXTS[name] for name in ("deep JSON object", "deep TOML keys", "NUL")},
+}
+READING = (
+    "ingest log.jsonl --columns FILE",
+    "exposure --apis A.a --what-if FILE",
+    "decide --levels FILE --budget 5%",
+    "decide --weights FILE --budget 5%",
+    "check FILE",
+    "export FILE",
+    "gate FILE --want A.a",
+    "compare FILE FILE",
+    "audit certificate FILE",
+    "audit singling-out --release FILE",
+    "serve --config FILE",
+    "ldp metrics --mechanism FILE",
+    "sketch info FILE",
+    "snippet FILE",
+    "private study FILE",
+    "db copy-in FOLDER",
+    "apis",  # with the settings of its folder
+)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_no_file_that_is_refused_commands_a_terminal_or_a_job(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nor does it fill them, or take long; a link to it is as the file."""
+    monkeypatch.chdir(tmp_path)
+    Path("log.jsonl").write_bytes(RECORD)
+    assert run(["ingest", "log.jsonl", "-q"]) == 0
+    Path("folder").mkdir()
+    hostile = {"db copy-in FOLDER": "folder/manifest.json", "apis": "fpmonitor.toml"}
+    file = Path(hostile.get(command, "file"))
+    file.symlink_to(tmp_path / "meant")
+    given = command.replace("FILE", "file").replace("FOLDER", "folder").split()
+    capsys.readouterr()
+    for content in COMMANDING.values():
+        Path("meant").write_bytes(content)
+        assert run(given) in {2, 3}  # 3: some of it may be settings
+        said = capsys.readouterr()
+        assert not said.out
+        assert_harmless(said.err)
+        assert not re.search(r"(?m)^\s*(::|##\[)", said.err)
+        assert len(said.err) < 4_000
+
+
 def test_a_settings_file_of_any_depth_is_an_error_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

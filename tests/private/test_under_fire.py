@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections import Counter
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import KeyRing, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app
+from fpmonitor.private.status import status_of
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.private.transport import Service, make_password
 from fpmonitor.private.wire import Upload
@@ -167,3 +169,15 @@ def test_a_closing_of_impossible_numbers_is_refused_and_leaves_the_request_open(
             assert answer.status_code == 400
         assert not recipient.store.is_closed(FIRST.id)
         assert not recipient.store.tally()[FIRST.id]
+
+
+def test_no_request_is_younger_than_now_when_the_clock_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipient = Recipient(tmp_path / "curator.db", STUDY, RINGS["curator"])
+    with recipient.store:
+        recipient.add_ask(FIRST)
+        recipient.store.add_to_tally(FIRST.id, {"accepted": 1})
+        monkeypatch.setattr(time, "time", lambda: 0.0)
+        [ask] = status_of(recipient).asks
+        assert ask.seconds == 0

@@ -395,6 +395,19 @@ def test_releases_that_are_none_or_of_other_data_are_refused(
         read_release(path)
 
 
+@pytest.mark.parametrize("users", [None, -1, 0, 2**62])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_release_of_impossible_numbers_of_users_is_refused(
+    users: int | None, ending: str, database: Path, tmp_path: Path
+) -> None:
+    release, path = released(database), tmp_path / f"table.{ending}"
+    write_release(release, path)
+    changed = release.table.with_columns(users=pl.lit(users, pl.Int64))
+    changed.write_csv(path) if ending == "csv" else changed.write_parquet(path)
+    with pytest.raises(InputError, match="no number of users"):
+        read_release(path)
+
+
 def test_releases_that_cannot_be_are_refused(database: Path) -> None:
     with pytest.raises(UndecidableError, match="empty"):
         small([("a",), ("b",)])

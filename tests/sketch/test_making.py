@@ -266,3 +266,26 @@ def test_rows_that_are_others_each_time_are_refused(
 ) -> None:
     with pytest.raises(InputError, match="other rows each time it is read"):
         sketched(query, sets=(("A",),))
+
+
+def test_no_answer_of_a_sketch_for_others_tells_few_users_from_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many users, of whom 0 to k - 1 have a rare value together or one each; one key for all."""
+    key, sketch = str(tmp_path / "key"), str(tmp_path / "sketch")
+    assert run(["sketch", "key", key]) == 0
+    answers = set()
+    for planted in (0, 1, 5, 9):
+        for rare in ("x", "x{}"):
+            values = [i % 20 for i in range(400)]
+            texts = [rare.format(i) if i < planted else str(v) for i, v in enumerate(values)]
+            pl.DataFrame({"A": texts}).write_parquet(tmp_path / "t.parquet")
+            made = ["--from", str(tmp_path / "t.parquet"), "--share", "1", "--key-file", key]
+            assert run(["sketch", "make", "--apis", "A", *made, "-o", sketch, "-q"]) == 0
+            capsys.readouterr()
+            for form in ("json", "csv", "table"):
+                asked = ["sketch", "exposure", sketch, "--rows-are-users", "--k", "10"]
+                assert run(["--for-others", *asked, "--format", form]) == 0
+                answers.add((form, *capsys.readouterr()))
+            (tmp_path / "sketch").unlink()
+    assert len(answers) == 3

