@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix, read_points
 from fpmonitor.ldp.mechanisms import LocalHash, RandomisedResponse, StochasticMatrix, UnaryEncoding
 from fpmonitor.ldp.optimal import optimal_matrix
+from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.planner import ComparedMechanism
+    from fpmonitor.ldp.priors import DirichletPrior
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(no_args_is_help=True)
@@ -132,8 +135,11 @@ def _tell_errors(found: Metrics, *, quiet: bool) -> None:
     """Note on stderr what is missing, and the standard errors of Monte Carlo."""
     if found.obstacle:
         note(f"no utilities for this number of users: {found.obstacle}", quiet=quiet)
-    if not found.exact:
+    if math.isnan(found.tally_utility_error):
         note("tally_utility: in the Gaussian limit of many users", quiet=quiet)
+    elif found.tally_utility_error:
+        error = found.tally_utility_error
+        note(f"tally_utility: standard error {error:.2g} beyond the distribution", quiet=quiet)
     for name in ("asymptotic_utility", "digit_utility"):
         error = getattr(found, f"{name}_error")
         if error:
@@ -261,7 +267,7 @@ def optimal(
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option("--users", help="Add the distribution utility for this number of users."),
+        typer.Option("--users", help="Find the best for this number of users, by U^distr."),
     ] = None,
     prior: PRIOR = "jeffreys",
     matrix: Annotated[
@@ -274,17 +280,42 @@ def optimal(
     """Find the matrix that tells most at equal privacy, and compare it with the protocols."""
     alpha = _alpha(prior)
     of_values = prior_of(alpha, values)
-    best = optimal_matrix(of_values, epsilon, privacy=privacy, rng=np.random.default_rng(seed))
-    if matrix is not None:
-        lines = (",".join(map(repr, row)) + "\n" for row in best.matrix.matrix().tolist())
-        emit("".join(lines), matrix)
-    made: dict[str, Mechanism] = {"best": best.matrix}
+    rng = np.random.default_rng(seed)
+    of_many = optimal_matrix(of_values, epsilon, privacy=privacy, rng=rng)
+    protocols: dict[str, Mechanism] = {}
     for row in compare(values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed):
         if row.mechanism in PROTOCOLS and row.epsilon is not None:
-            made[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
-    rows = []
+            protocols[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
+    made: dict[str, Mechanism] = {"best": of_many.matrix} | protocols
+    found = None
+    if users is not None:
+        others = [of_many.matrix, *protocols.values()]
+        found = best_for_users(of_values, users, epsilon, privacy=privacy, others=others, rng=rng)
+        if found is None:
+            note(f"best: for many users; {users} of {values} values are too many to search")
+        else:
+            made = {"best": found.matrix, "many users": of_many.matrix} | protocols
+    if matrix is not None:
+        lines = (",".join(map(repr, row)) + "\n" for row in made["best"].matrix().tolist())
+        emit("".join(lines), matrix)
+    rows = _compared(made, of_values, users, seed)
+    sizes = {size: float(weight) for size, weight in enumerate(of_many.weights, start=1) if weight}
+    title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
+    document: dict[str, object] = {"sizes": sizes, "mechanisms": rows}
+    if found is not None:
+        document |= {"reports": found.reports, "proved": found.proved}
+        how = "proved" if found.proved else f"of those found with up to {found.reports} reports"
+        title = f"Best for {users} users ({how}), best for many users, protocols"
+    shown.show(store.listing(rows, title=title, digits=5, document=document))
+
+
+def _compared(
+    made: dict[str, Mechanism], prior: DirichletPrior, users: int | None, seed: int
+) -> list[dict[str, object]]:
+    """Return a row for each mechanism; its distribution utility where users are given."""
+    rows: list[dict[str, object]] = []
     for name, mechanism in made.items():
-        found = metrics_of(mechanism, of_values, users=users, rng=np.random.default_rng(seed))
+        found = metrics_of(mechanism, prior, users=users, rng=np.random.default_rng(seed))
         rows.append(
             {
                 "mechanism": name,
@@ -295,10 +326,7 @@ def optimal(
             }
             | ({} if users is None else {"distribution_utility": found.distribution_utility})
         )
-    sizes = {size: float(weight) for size, weight in enumerate(best.weights, start=1) if weight}
-    title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
-    document = {"sizes": sizes, "mechanisms": rows}
-    shown.show(store.listing(rows, title=title, digits=5, document=document))
+    return rows
 
 
 @app.command("plan")

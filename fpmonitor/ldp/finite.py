@@ -2,8 +2,9 @@
 
 Exact for few users, by enumeration of all tallies of values and of reports. For more users the
 information on the distribution is a finite sum (`finite_sums`), and beyond its reach estimated by
-importance sampling (`sampled`), with its standard error; the information on the tally beyond the
-distribution is that of the Gaussian limit.
+importance sampling (`sampled`), with its standard error. The information on the tally beyond the
+distribution is a mean of exact entropies (`tally_law`) where values or reports are few, and else
+that of the Gaussian limit.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class ReportsInformation:
     standard_error
         Of `of_distribution`, from Monte Carlo; 0 when it is exact.
     exact
-        Whether they are; otherwise `of_tally - of_distribution` is its limit for many users.
+        Whether both are, by enumeration.
+    tally_error
+        Standard error of `of_tally - of_distribution`; NaN where that is its limit for many users.
     """
 
     users: int
@@ -67,6 +70,7 @@ class ReportsInformation:
     of_tally: float
     standard_error: float
     exact: bool
+    tally_error: float
 
     def distribution_utility(self, prior: DirichletPrior) -> float:
         """`U^distr = I(Y; P) / I(X; P)`, a share ("LDP metrics", Definition 4.3)."""
@@ -162,6 +166,7 @@ def _by_enumeration(
         of_tally=max(tally_entropy - given_tally, 0.0),
         standard_error=0.0,
         exact=True,
+        tally_error=0.0,
     )
 
 
@@ -213,14 +218,15 @@ def _of_many_bits(
 
 
 def _limited(
-    gain: Expectation, beyond: float, prior: DirichletPrior, users: int
+    gain: Expectation, beyond: Expectation, prior: DirichletPrior, users: int
 ) -> ReportsInformation:
     """Cut off what no reports can tell."""
     of_distribution = min(max(gain.value, 0.0), prior.distribution_information(users))
     return ReportsInformation(
         users=users,
         of_distribution=of_distribution,
-        of_tally=min(of_distribution + beyond, prior.tally_entropy(users)),
+        of_tally=min(of_distribution + beyond.value, prior.tally_entropy(users)),
         standard_error=gain.standard_error,
         exact=False,
+        tally_error=beyond.standard_error,
     )

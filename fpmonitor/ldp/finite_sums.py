@@ -164,7 +164,7 @@ def _nodes_within_reach(matrix: NDArray[np.float64], users: int) -> bool:
 
 def _by_nodes(matrix: NDArray[np.float64], prior: DirichletPrior, users: int) -> float:
     """Means of products of `n` linear forms at `n // 2 + 1` nodes for each stick."""
-    distributions, weights = _gauss_nodes(prior, users // 2 + 1)
+    distributions, weights = gauss_nodes(prior, users // 2 + 1)
     with np.errstate(divide="ignore"):
         logs, log_weights = np.log(matrix @ distributions.T), np.log(weights)
     tallies = all_tallies(users, len(matrix))
@@ -181,7 +181,7 @@ def _by_nodes(matrix: NDArray[np.float64], prior: DirichletPrior, users: int) ->
     return max(entropy - users * given, 0.0)
 
 
-def _gauss_nodes(
+def gauss_nodes(
     prior: DirichletPrior, size: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes, shape (points, a), and weights of sum 1: Gauss and Jacobi for each broken stick."""

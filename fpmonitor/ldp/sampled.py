@@ -21,6 +21,7 @@ from fpmonitor.ldp.fisher import (
     log_determinants,
 )
 from fpmonitor.ldp.mechanisms import UnaryEncoding
+from fpmonitor.ldp.tally_law import tally_beyond_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,8 +43,10 @@ def sample_information(
     users: int,
     *,
     rng: np.random.Generator,
-) -> tuple[Expectation, float]:
-    """`I(Y; P)`, and what the reports tell of the tally beyond it for many users, nats.
+) -> tuple[Expectation, Expectation]:
+    """`I(Y; P)`, and what the reports tell of the tally beyond it, nats.
+
+    The error of the second is NaN where it is the limit for many users.
 
     Parameters
     ----------
@@ -55,18 +58,9 @@ def sample_information(
         Draws distributions and reports.
     """
     distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
-    classes = classes_of_values(mechanism)
-    within = [
-        sum(
-            _gaussian_information(matrix[:, one], distribution[one] / distribution[one].sum())
-            for one in (classes == label for label in range(classes.max() + 1))
-        )
-        for distribution in distributions
-    ]
-    # Which class a value is of is certain: their tally is known, and counted exactly.
-    beyond = float(np.mean(within))
-    if classes.any():
-        beyond += prior.merged(classes).tally_entropy_given_distribution(users)
+    beyond = tally_beyond_distribution(matrix, prior, users, rng=rng)
+    if beyond is None:
+        beyond = _tally_limit(mechanism, matrix, prior, users, distributions)
     exact = exact_information(mechanism, matrix, prior, users)
     if exact is not None:
         return Expectation(exact, 0.0), beyond
@@ -85,6 +79,29 @@ def sample_information(
     return _mean_gain(gains, biases, controls, prior), beyond
 
 
+def _tally_limit(
+    mechanism: Mechanism,
+    matrix: NDArray[np.float64],
+    prior: DirichletPrior,
+    users: int,
+    distributions: NDArray[np.float64],
+) -> Expectation:
+    """`I(Y; T | P)`, nats, in the Gaussian limit of many users; its error is not known."""
+    classes = classes_of_values(mechanism)
+    within = [
+        sum(
+            _gaussian_information(matrix[:, one], distribution[one] / distribution[one].sum())
+            for one in (classes == label for label in range(classes.max() + 1))
+        )
+        for distribution in distributions
+    ]
+    # Which class a value is of is certain: their tally is known, and counted exactly.
+    beyond = float(np.mean(within))
+    if classes.any():
+        beyond += prior.merged(classes).tally_entropy_given_distribution(users)
+    return Expectation(beyond, math.nan)
+
+
 def sample_bits(
     mechanism: Mechanism,
     prior: DirichletPrior,
@@ -92,7 +109,7 @@ def sample_bits(
     *,
     exact: float | None,
     rng: np.random.Generator,
-) -> tuple[Expectation, float]:
+) -> tuple[Expectation, Expectation]:
     """As `sample_information` for independent bits, whose reports are too many to list.
 
     Only the reports that occur have a row; the information of all is `information_of_bits`.
@@ -108,15 +125,16 @@ def sample_bits(
         _log_ratio_of_covariances(distribution, information * np.outer(distribution, distribution))
         for distribution, information in zip(distributions, known, strict=True)
     ]
+    beyond = Expectation(float(np.mean(within)), math.nan)
     if exact is not None:
-        return Expectation(exact, 0.0), float(np.mean(within))
+        return Expectation(exact, 0.0), beyond
     gains, biases = np.empty(_REPLICATES), np.empty(_REPLICATES)
     for replicate, distribution in enumerate(distributions):
         held = rng.choice(prior.values, size=users, p=distribution / distribution.sum())
         told, counts = np.unique(encoding.sample(held, rng), axis=0, return_counts=True)
         rows = np.where(told, high, low)
         gains[replicate], biases[replicate] = _gain(rows, prior, counts, distribution, rng)
-    return _mean_gain(gains, biases, np.empty((_REPLICATES, 0)), prior), float(np.mean(within))
+    return _mean_gain(gains, biases, np.empty((_REPLICATES, 0)), prior), beyond
 
 
 def _gain(

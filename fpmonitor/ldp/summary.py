@@ -58,8 +58,9 @@ class Metrics:
         Nats, for a number of users; None without one.
     asymptotic_utility_error, digit_utility_error
         Standard errors where Monte Carlo was needed, else 0; nats.
-    exact
-        Whether the metrics for a number of users are exact, or there are none.
+    tally_utility_error
+        Standard error of what `tally_utility` has beyond the distribution, a share; NaN where that
+        is its limit for many users.
     obstacle
         Why there are none although a number of users was given; else empty.
     """
@@ -81,7 +82,7 @@ class Metrics:
     digit_utility: float | None
     asymptotic_utility_error: float
     digit_utility_error: float
-    exact: bool
+    tally_utility_error: float
     obstacle: str
 
     def to_json(self) -> dict[str, float | None]:
@@ -151,7 +152,9 @@ def metrics_of(
         digit_utility=None if finite is None else finite.digit_utility(prior),
         asymptotic_utility_error=utility.standard_error,
         digit_utility_error=0.0 if finite is None else finite.standard_error / (prior.values - 1),
-        exact=finite is None or finite.exact,
+        tally_utility_error=0.0
+        if finite is None or users is None
+        else finite.tally_error / prior.tally_entropy(users),
         obstacle=obstacle,
     )
 
@@ -189,6 +192,6 @@ def metrics_of_points(
         digit_utility=None,
         asymptotic_utility_error=0.0,
         digit_utility_error=0.0,
-        exact=True,
+        tally_utility_error=0.0,
         obstacle=obstacle,
     )

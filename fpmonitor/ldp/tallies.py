@@ -28,7 +28,7 @@ def all_tallies(items: int, classes: int) -> NDArray[np.int64]:
     """Return all tallies, int64, shape (tallies, classes), in the order of `ranks`."""
     bars = np.array(
         list(itertools.combinations(range(items + classes - 1), classes - 1)), dtype=np.int64
-    ).reshape(-1, classes - 1)
+    ).reshape(number_of_tallies(items, classes), classes - 1)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
     edges[:, -1] = items + classes - 1
     tallies = np.diff(edges, axis=1) - 1

@@ -25,6 +25,7 @@ ITEMS = {
     "Proposition 4.2, Corollary 4.3, Theorem 4.4, Lemma 4.1, Proposition 4.5",
     *("Remark 4.4, any prior", "Propositions D.10, D.13", "Theorem 8.1"),
     *("Theorem 8.1, any prior", "section 11, at ε", "section 11, at S_mu"),
+    *("section 11, U_distr at n, ε", "section 11, U_distr at n, S_mu", "U_tally, any matrix"),
 }
 
 
