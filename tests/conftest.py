@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+# How long an example takes is the machine's matter: a busy one fails no test.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 def is_installed(package: str) -> bool:
