@@ -321,7 +321,6 @@ def test_bad_numbers_and_names_of_decide_are_named(
         (["--apis", "Screen.height", "--k", "0"], ["k", "at least 2"]),
         (["--apis", "Screen.height", "--delta", "-1"], ["delta"]),
         (["--apis", "Screen.height", "--population", "99999999999"], ["population", "at most"]),
-        ([], ["--apis"]),
     ],
 )
 def test_bad_numbers_and_names_of_exposure_are_named(

@@ -476,7 +476,7 @@ def test_a_log_that_grows_while_it_is_read_loses_nothing(
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(RECORD)
-    stage = ingest_module._stage
+    stage = ingest_module.stage_all
 
     def stage_and_grow(database: Any, scan: Any) -> None:
         stage(database, scan)
@@ -484,7 +484,7 @@ def test_a_log_that_grows_while_it_is_read_loses_nothing(
             file.write(b'{"user": "late", "a": 1}\n')
 
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
-        monkeypatch.setattr(ingest_module, "_stage", stage_and_grow)
+        monkeypatch.setattr(ingest_module, "stage_all", stage_and_grow)
         monitor.ingest([str(path)])
         monkeypatch.undo()
         [again] = monitor.ingest([str(path)])
@@ -496,7 +496,7 @@ def test_a_log_that_is_replaced_while_it_is_read_is_refused(
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(RECORD)
-    stage = ingest_module._stage
+    stage = ingest_module.stage_all
 
     def stage_and_replace(database: Any, scan: Any) -> None:
         other = tmp_path / "b.jsonl"
@@ -504,7 +504,7 @@ def test_a_log_that_is_replaced_while_it_is_read_is_refused(
         other.replace(path)
         stage(database, scan)
 
-    monkeypatch.setattr(ingest_module, "_stage", stage_and_replace)
+    monkeypatch.setattr(ingest_module, "stage_all", stage_and_replace)
     with (
         Monitor(tmp_path / "x.duckdb", create=True) as monitor,
         pytest.raises(InputError, match="replaced or cut"),

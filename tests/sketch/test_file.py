@@ -14,7 +14,7 @@ import pytest
 
 from fpmonitor.answers.sketch import report_sketch
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.sketches import sketch_exposures
 from fpmonitor.sketch.file import UserPart, read_sketch, sketch_of_part, write_sketch
@@ -240,7 +240,7 @@ def test_others_are_told_of_k_exposed_users_or_nothing(
         else:
             assert report == owner[report.apis]
             assert 0 < report.lower <= report.upper <= 1
-    with pytest.raises(UndecidableError):
+    with pytest.raises(PolicyError, match="at least k"):
         report_sketch(sketch, Question(4000))
     with pytest.raises(UnknownNameError):
         report_sketch(sketch, question, [("A", "D")])
