@@ -284,7 +284,7 @@ def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running) 
         if rng.random() < 0.5:  # ended while it stores, or before it begins
             running.settled()
     running.settled()
-    assert running.health() == "ok"
+    running.until(lambda: running.health() == "ok", "its health does not settle")
     assert running.get("/v1/exposure?apis=A.a", "ann").json()["users"] == sent
     below = children(running.process.pid)
     running.stop(kill=True)
