@@ -8,11 +8,26 @@ from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.exposure import report_exposure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
+
+    Measure = Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]]
+
+
+def limits_of_left(population: Population, decision: Decision) -> Measure:
+    """Return what limits the exposure of what a list leaves readable, at most and at least.
+
+    Parameters and errors are those of `preview_sets`.
+    """
+
+    def measure(most: Sequence[str], least: Sequence[str]) -> tuple[float, float]:
+        low, high = preview_sets(population, decision, [least, most])
+        return low.lower, high.upper
+
+    return measure
 
 
 def preview_sets(

@@ -204,16 +204,10 @@ def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
     if db is None:
         yield None
         return
-    from fpmonitor.answers.preview import preview_sets  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415 -- slow
 
     with open_monitor(db) as monitor:
-        users = monitor.population_as(decided)
-
-        def measure(most: tuple[str, ...], least: tuple[str, ...]) -> tuple[float, float]:
-            low, high = preview_sets(users, decided, [least, most])
-            return low.lower, high.upper
-
-        yield measure
+        yield limits_of_left(monitor.population_as(decided), decided)
 
 
 def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:

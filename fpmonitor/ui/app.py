@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import secrets
 import shlex
@@ -20,7 +19,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.account import summary
-from fpmonitor.errors import FpmonitorError
+from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
 from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.render.output import Output
     from fpmonitor.store.accounts import Judged
     from fpmonitor.ui.desk import Desk, Explored
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _COOKIE = "fpmonitor_ui"
 _LOCAL = {"127.0.0.1", "localhost", "[::1]"}
+_JSON = "application/json"
 _MOST_BYTES = 4_000_000
 _CHOICES = (
     ("API", "an API"),
@@ -153,7 +155,6 @@ class _Addresses:
             asked, problem = Asked(), str(error)
         stored = await run_in_threadpool(self._desk.stored, asked.k)
         decision = await run_in_threadpool(self._desk.decision)
-        is_old = decision is not None and stored is not None and decision.users != stored.users
         return page(
             "page.html",
             unit="user" if stored is None else stored.unit,
@@ -163,7 +164,6 @@ class _Addresses:
             asked=asked,
             stored=stored,
             decision=decision,
-            is_old=is_old,
             command="" if decision is None else self._decide_command(decision),
             problem=problem,
             chosen={},
@@ -229,21 +229,17 @@ class _Addresses:
     async def apis_json(self, request: Request) -> Response:
         """Return every API alone."""
         del request
-        return JSONResponse(await self._apis(), headers=PAGE_HEADERS)
+        return _download((await self._apis()).text("json").encode(), "apis.json", _JSON)
 
     async def apis_csv(self, request: Request) -> Response:
         """Return every API alone."""
         del request
-        rows, text = await self._apis(), io.StringIO()
-        if rows:
-            writer = csv.DictWriter(text, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
-        return _download(text.getvalue().encode(), "apis.csv", "text/csv")
+        return _download((await self._apis()).text("csv").encode(), "apis.csv", "text/csv")
 
-    async def _apis(self) -> list[dict[str, Any]]:
+    async def _apis(self) -> Output:
+        """Return what `fpmonitor apis` prints: cells that a spreadsheet would run are quoted."""
         stored = await run_in_threadpool(self._desk.stored, DEFAULT_K)
-        return [] if stored is None else [asdict(line) for line in stored.apis]
+        return overview(() if stored is None else stored.apis, DEFAULT_K)
 
     async def exposure(self, request: Request) -> Response:
         """Show what the ticked APIs expose."""
@@ -285,29 +281,28 @@ class _Addresses:
     async def decision_json(self, request: Request) -> Response:
         """Return the decision."""
         del request
-        decision = await run_in_threadpool(self._decision)
-        return (
-            _download(
-                self._desk.decision_file.read_bytes(),
-                "decision.json",
-                "application/json",
-            )
-            if decision
-            else text_refusal(404, "nothing is decided yet")
-        )
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        return _download(self._desk.decision_file.read_bytes(), "decision.json", _JSON)
 
     async def lists(self, request: Request) -> Response:
         """Show what each product would hide."""
         del request
-        decision = await run_in_threadpool(self._decision)
-        found = await run_in_threadpool(self._desk.lists, decision) if decision else []
-        return fragment("lists.html", lists=found, command=self._export_command("ublock"))
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        found, is_current = await run_in_threadpool(self._desk.lists, decision)
+        command = self._export_command("ublock")
+        return fragment("lists.html", lists=found, is_current=is_current, command=command)
 
     async def lists_json(self, request: Request) -> Response:
         """Return what each product would hide."""
         del request
-        decision = await run_in_threadpool(self._decision)
-        found = await run_in_threadpool(self._desk.lists, decision) if decision else []
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        found, _ = await run_in_threadpool(self._desk.lists, decision)
         rows = []
         for one in found:
             headline = one.result.headline if one.result else None
@@ -318,7 +313,7 @@ class _Addresses:
     async def list_file(self, request: Request) -> Response:
         """Return one list: a file, or an archive of several."""
         name = request.path_params["name"]
-        decision = await run_in_threadpool(self._decision)
+        decision = await run_in_threadpool(self._desk.decision)
         if decision is None:
             return text_refusal(404, "nothing is decided yet")
         result = await run_in_threadpool(self._desk.list_of, decision, name)
@@ -329,9 +324,6 @@ class _Addresses:
             for file, text in result.files.items():
                 archive.writestr(file, text)
         return _download(packed.getvalue(), f"{name}.zip", "application/zip")
-
-    def _decision(self) -> Decision | None:
-        return self._desk.decision()
 
     # ---- The commands for this
 
@@ -380,8 +372,8 @@ async def _form(request: Request) -> dict[str, str]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MOST_BYTES:
-            break
-    fields = parse_qs(body[:_MOST_BYTES].decode("utf-8", "replace"), keep_blank_values=True)
+            raise InputError(f"a form of more than {_MOST_BYTES:,} bytes")
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return {name: values[-1] for name, values in fields.items()}
 
 

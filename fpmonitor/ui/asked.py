@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.policy import SampleModel
 from fpmonitor.question import Question
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from starlette.datastructures import FormData, QueryParams
 
-DEFAULT_K, DEFAULT_BUDGET, DELTA = 10, 0.05, 0.05
+DEFAULT_K, DEFAULT_BUDGET, _DELTA = 10, 0.05, 0.05
 _KIND = "member:"
 _FIELDS = ("user", "time", "source", "weight")
 
@@ -65,12 +66,10 @@ class Asked:
             rows_are_users=bool(fields.get("rows")),
         )
 
-    def question(self, delta: float = DELTA) -> Question:
+    def question(self) -> Question:
         """Return it as the statistics take it; errors as of `Question`."""
-        from fpmonitor.policy import SampleModel  # noqa: PLC0415 -- beside its one use
-
         sample = SampleModel(rows_are_users=self.rows_are_users)
-        return Question(self.k, self.population, delta, sample=sample)
+        return Question(self.k, self.population, _DELTA, sample=sample)
 
     @property
     def percent(self) -> str:
@@ -99,7 +98,7 @@ def _number(fields: QueryParams | FormData, name: str, usual: float) -> float:
     return number
 
 
-def column_map_of(form: FormData | Mapping[str, str]) -> ColumnMap:
+def column_map_of(form: Mapping[str, str]) -> ColumnMap:
     """Read what a form says of the members of the logs, and of who a row is."""
     columns: dict[str, str] = {}
     ignore: set[str] = set()

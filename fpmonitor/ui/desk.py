@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.preview import preview_sets
+from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.preview import limits_of_left
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
@@ -234,24 +235,24 @@ class Desk:
         """Return the decision beside the database; null where there is none."""
         return read_decision(self.decision_file) if self.decision_file.exists() else None
 
-    def lists(self, decision: Decision) -> list[Listed]:
-        """Write the decision for every product, with the limits of what stays readable."""
+    def lists(self, decision: Decision) -> tuple[list[Listed], bool]:
+        """Write the decision for every product, with the limits of what stays readable.
+
+        Also tell whether it was made on the users as they are now.
+        """
         exporters: dict[str, Exporter] = {
             name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)
         }
         with self._monitor() as monitor:
             users = monitor.population_as(decision)
-
-            def measure(most: tuple[str, ...], least: tuple[str, ...]) -> tuple[float, float]:
-                low, high = preview_sets(users, decision, [least, most])
-                return low.lower, high.upper
-
-            options = ExportOptions(measure=measure)
-            return [
+            asked = users.asked(question_of(decision), decision.policy.candidates)
+            options = ExportOptions(measure=limits_of_left(users, decision))
+            listed = [
                 _listed(name, exporter, decision, options)
                 for name, exporter in exporters.items()
                 if not isinstance(exporter, PlainExporter)
             ]
+            return listed, asked.seal == decision.digest
 
     def list_of(self, decision: Decision, name: str) -> ExportResult:
         """Write one list; errors as of its exporter, and of a name that there is not."""

@@ -273,6 +273,33 @@ def test_lists_of_a_changed_decision_file_are_refused(client: TestClient, tmp_pa
     assert client.get("/lists").status_code == 422
 
 
+def test_a_correction_that_leaves_the_number_of_users_is_told(
+    client: TestClient, tmp_path: Path
+) -> None:
+    decided(client)
+    changed = "The data have changed since"
+    assert changed not in client.get("/lists").text
+    log = tmp_path / "later.csv"
+    log.write_text("user,time,userAgent\nu100,2030-01-01,another\n")
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        monitor.ingest(str(log))
+        assert monitor.population().users == 600
+    assert changed in client.get("/lists").text
+
+
+def test_a_spreadsheet_runs_no_name_of_a_column(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "visits.csv").write_text(
+        "who,userAgent,=1+1\n" + "".join(f"u{i},a{i % 3},{i % 2}\n" for i in range(60))
+    )
+    store(client)
+    told = client.get("/apis.csv").text
+    assert run(["apis", "--db", str(tmp_path / "fp.duckdb"), "--format", "csv"]) == 0
+    assert told == capsys.readouterr().out
+    assert "\n=1+1" not in told
+
+
 # The command
 
 
