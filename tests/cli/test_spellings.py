@@ -22,6 +22,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     assert run(["ingest", str(log), "--as", "rare=", "-q"]) == 0
     command = ["decide", "--budget", "5%", "--candidates", "userAgent,screenWidth", "-q"]
     assert run([*command, "-o", "d.json"]) == 0
+    assert run(["export", "d.json", "--to", "csv", "-q", "-o", "l.csv"]) == 0
     return "fpmonitor.duckdb"
 
 
@@ -47,6 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
         ("export d.json uBlock --partial", "export d.json --to ublock --partial"),
         ("export d.json --to Firefox --partial", "export d.json --to firefox-policies --partial"),
         ("export d.json chrome --partial", "export d.json --to chromium-policies --partial"),
+        ("check d.json --list l.csv --from CSV", "check d.json --list l.csv --from csv"),
         ("apis --for-others", "--for-others apis"),
         ("exposure rare --for-others", "--for-others exposure --apis rare"),
         ("version", "--version"),
