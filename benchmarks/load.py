@@ -2,8 +2,8 @@
 
 `python benchmarks/load.py` needs `wrk` (https://github.com/wg/wrk). It sends the same request over
 `--connections` kept-alive connections for `--seconds`, first to a bare Starlette application on the
-same server library, then to `fpmonitor serve`, while `fpmonitor exposure` is run on the database of
-the service again and again. JSON goes to stdout: requests a second and p99 of both and their
+same server library, then to `fpmonitor collect serve`, while `fpmonitor exposure` asks its database
+again and again. JSON goes to stdout: requests a second and p99 of both and their
 ratios, how many questions were answered beside, and records acknowledged by the service and stored,
 which must be the same number; `wrk` does not wait for its last answers.
 """

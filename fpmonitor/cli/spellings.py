@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fpmonitor.cli.table import MOVED
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -30,7 +32,7 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
         options = [*options[:first], *options[first + 1 :], "--help"]
     elif name in _ALONE:
         options = [_ALONE[name]]
-    elif name not in commands and Path(name).is_file():
+    elif name not in commands and name not in MOVED and Path(name).is_file():
         options.insert(first, "ui")
     return options + rest
 

@@ -35,8 +35,8 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("apis -k 5", "apis --k 5"),
-        ("apis --json", "apis --format json"),
+        ("db apis -k 5", "db apis --k 5"),
+        ("db apis --json", "db apis --format json"),
         ("exposure userAgent", "exposure --apis userAgent"),
         (
             "exposure userAgent,screenWidth rare",
@@ -49,7 +49,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
         ("export d.json --to Firefox --partial", "export d.json --to firefox-policies --partial"),
         ("export d.json chrome --partial", "export d.json --to chromium-policies --partial"),
         ("check d.json --list l.csv --from CSV", "check d.json --list l.csv --from csv"),
-        ("apis --for-others", "--for-others apis"),
+        ("db apis --for-others", "--for-others db apis"),
         ("exposure rare --for-others", "--for-others exposure --apis rare"),
         ("version", "--version"),
         ("-V", "--version"),
