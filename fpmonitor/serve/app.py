@@ -212,7 +212,7 @@ class _Collect:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 _BODY_TYPES = (
@@ -302,7 +302,8 @@ class _Watched:
 def _route_of(scope: Scope) -> str:
     """Return the path of the route that answered; all other requests are counted together."""
     app: Any = scope.get("app")
+    path = scope["path"]
     for route in app.routes if app is not None else ():
-        if route.matches(scope)[0] is not Match.NONE:
+        if route.path == path or route.matches(scope)[0] is not Match.NONE:
             return str(route.path)
     return "other"
