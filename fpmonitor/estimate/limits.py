@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
 _FINE_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
-_GRID = np.append(0.0, np.geomspace(1e-7, 1, 600))  # of exposures
-_HALVINGS = 6
+_STRIDE = 24
+_GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
+_PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
 _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
 
@@ -152,8 +153,9 @@ class Side:
         float64, shape (I,): logarithm of the weight of each design less what does not follow from
         the exposure, nats.
     curves
-        float64, shape (G, I): of each design the bound `W` at the exposures of `_GRID`, raised so
-        far that what is between them is below the chords, and one-sided.
+        float64, shape (G, I): of each design the bound `W` at the exposures of `_GRID`, from those
+        that are ruled out last; raised so far that what is between them is below the chords, and
+        falling.
     """
 
     sign: Sign
@@ -168,8 +170,7 @@ class Side:
         sign = scores[0].base.sign
         fixed = [score.fixed_price(float(score.base.bounds.min())) for score in scores]
         curves = np.array([_above_between(score) for score in scores])
-        order = slice(None, None, sign)  # bounds fall with the exposure (sign -1), or rise
-        curves = np.maximum.accumulate(curves[:, order], axis=1)[:, order]
+        curves = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
         return cls(
             sign=sign,
             weights=np.array([score.weights for score in scores]),
@@ -192,33 +193,24 @@ class Side:
         nats = sums * self.scales
         nats = nats - LIMIT_ROUNDING * (np.abs(nats) + abs(log_term)) + self.fixed - log_term
 
-        def is_ruled_out(place: int, part: float = 0.0) -> bool:
-            """Whether an exposure is, so far from one of the grid to the next."""
-            curve = self.curves[place]
-            if part:
-                curve = curve + part * (self.curves[place + 1] - curve)
+        def allowed(curves: NDArray[np.float64]) -> int:
+            """Count the first rows of bounds that are not ruled out; they fall row by row."""
             if shares:
                 # P exp(-P W) first rises and then falls with P: each is least at an end.
-                left = np.min([nats + math.log(end) - end * curve for end in shares], axis=0)
+                left = np.min([nats + math.log(end) - end * curves for end in shares], axis=0)
             else:
-                left = nats - curve
-            return float(np.exp(np.minimum(left, 1.0)).sum()) >= 1
+                left = nats - curves
+            return int((np.exp(np.minimum(left, 1.0)).sum(axis=1) < 1).sum())
 
-        upper = self.sign < 0
-        low, high = 0, _GRID.size - 1
-        if not is_ruled_out(high if upper else low):
-            return 1.0 if upper else 0.0
-        if is_ruled_out(low if upper else high):  # no exposure explains so much
-            return 0.0 if upper else 1.0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_ruled_out(middle) == upper else (middle, high)
-        start, end = 0.0, 1.0
-        for _ in range(_HALVINGS):
-            half = (start + end) / 2
-            start, end = (start, half) if is_ruled_out(low, half) == upper else (half, end)
-        part = end if upper else start
-        return float(_GRID[low] + part * (_GRID[high] - _GRID[low]))
+        grid = _GRID[:: -self.sign]
+        coarse = allowed(self.curves[::_STRIDE])
+        low = (coarse - 1) * _STRIDE
+        if low < 0 or low == grid.size - 1:  # all exposures are ruled out, or none
+            return float(grid[0] if low < 0 else grid[-1])
+        low += allowed(self.curves[low + 1 : low + _STRIDE])
+        first, last = self.curves[low : low + 2]
+        part = (allowed(first + _PARTS * (last - first)) + 1) / (_PARTS.size + 1)
+        return float(grid[low] + part * (grid[low + 1] - grid[low]))
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.weights.take(counts, axis=1, mode="clip")
