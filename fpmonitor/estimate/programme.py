@@ -113,8 +113,8 @@ class _Programme:
     def __post_init__(self) -> None:
         laws = self.laws
         last = laws.means.size - 1
-        most = _FAR_POINTS if sees_far(laws.mean, laws.function) else _POINTS
-        chosen = np.unique(np.append(np.arange(0, last, max(_EVERY, last // most)), last))
+        wanted = _FAR_POINTS if sees_far(laws.mean, laws.function) else _POINTS
+        chosen = np.unique(np.append(np.arange(0, last, max(_EVERY, last // wanted)), last))
         size = laws.starts.size - 1
         self.rates, self.means = laws.rates[chosen], laws.means[chosen]
         self.exposure = laws.exposure[self.sign][chosen]
