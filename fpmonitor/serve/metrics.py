@@ -36,7 +36,7 @@ class _Hundreds:
             self._shown[labels] = shown
 
 
-class Metrics:
+class ServiceMetrics:
     """Counters of one service."""
 
     def __init__(self) -> None:

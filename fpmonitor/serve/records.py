@@ -13,7 +13,14 @@ from fpmonitor.collectors.fingerprintjs import KEY_MEMBER, FingerprintjsCollecto
 from fpmonitor.collectors.records import RecordError, value_text
 from fpmonitor.collectors.reporting import call_of
 from fpmonitor.safe_files import strict_json
-from fpmonitor.serve.frames import Observation, Observations, Report, Reports, Result, Results
+from fpmonitor.serve.frames import (
+    FingerprintResult,
+    Observation,
+    Observations,
+    PolicyReport,
+    Reports,
+    Results,
+)
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
@@ -150,7 +157,7 @@ def observations_of(
     RefusedRequestError
         A record is neither; the message names its position, not its content. Or none is taken.
     """
-    found: list[Observation | Result] = []
+    found: list[Observation | FingerprintResult] = []
     for place, record in enumerate(records, start=1):
         try:
             found.append(_record(record, source))
@@ -168,7 +175,7 @@ def observations_of(
     if not taken:
         raise RefusedRequestError(403, "too many API names for this key")
     observations = [one for one in taken if isinstance(one, Observation)]
-    results = [one for one in taken if isinstance(one, Result)]
+    results = [one for one in taken if isinstance(one, FingerprintResult)]
     contents: list[Content] = []
     if observations or headers:
         told = {name: value_text(value) for name, value in headers.items()}
@@ -181,7 +188,7 @@ def observations_of(
     return Arrival(contents, len(taken), len(records) - len(taken))
 
 
-def _record(record: bytes, source: str) -> Observation | Result:
+def _record(record: bytes, source: str) -> Observation | FingerprintResult:
     try:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
@@ -191,7 +198,7 @@ def _record(record: bytes, source: str) -> Observation | Result:
     return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
 
 
-def _result(record: object, source: str) -> Result:
+def _result(record: object, source: str) -> FingerprintResult:
     """Read a result once: what is checked is what is kept."""
     told = msgspec.convert(record, _Result)
     version = {} if told.version is msgspec.UNSET else {"version": told.version}
@@ -199,7 +206,7 @@ def _result(record: object, source: str) -> Result:
     if not visit.values:
         raise RecordError("no value of an API")
     values = dict(visit.values)
-    return Result(told.user, visit.source, values, told.visit_id, told.session_id)
+    return FingerprintResult(told.user, visit.source, values, told.visit_id, told.session_id)
 
 
 def _canonical(text: str) -> str:
@@ -231,6 +238,6 @@ def reports_of(records: list[bytes], *, time: str, source: str) -> Arrival:
             raise RefusedRequestError(400, f"record {place} is not a report of the Reporting API")
         call = call_of(report)
         if call.site and call.script and call.api:
-            found.append(Report(call.site, call.script, call.api))
+            found.append(PolicyReport(call.site, call.script, call.api))
     contents = [Reports(source, time, found)] if found else []
     return Arrival(contents, len(found), len(records) - len(found))
