@@ -63,7 +63,7 @@ _OWN = (("high", "own_high"), ("low", "own_low"))
 
 
 class FolderSnapshot:
-    """The snapshot of a folder that `take_engine_snapshot` made: see `population.snapshot.Snapshot`.
+    """A folder that `take_engine_snapshot` made: see `population.snapshot.Snapshot`.
 
     It is read by the engine, or without one by this computer.
 
