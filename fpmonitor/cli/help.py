@@ -49,6 +49,9 @@ class PlainGroup(_Plain, TyperGroup):
         """Take the arguments before the command, and its name."""
         if args[:1] == [HELP_ALL]:
             _print_all(self, ctx)
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit()
         return super().parse_args(ctx, args)
 
 

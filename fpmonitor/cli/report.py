@@ -23,7 +23,7 @@ from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.errors import InputError, UnknownNameError, install
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
@@ -178,7 +178,7 @@ def _png(svg: str) -> bytes:
         import resvg_py  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise InputError(
-            f"plot: PNG needs {error.name}", hint="pip install 'fpmonitor[png]', or write .svg"
+            f"plot: PNG needs {error.name}", hint=f"{install('png')}; or write .svg"
         ) from error
     # A machine may have no font at all, and text would be missing without a word.
     drawn = resvg_py.svg_to_bytes(

@@ -104,6 +104,7 @@ FIRST: tuple[Entry, ...] = (
         modes=(Entry("--compare", "fpmonitor.cli.report:compare"),),
     ),
     Entry("watch", "fpmonitor.cli.monitoring:watch", hidden=True),
+    Entry("look", "fpmonitor.cli.look:look", hidden=True),
 )
 GROUPS: tuple[Entry, ...] = (
     Entry(

@@ -180,7 +180,7 @@ def test_ingest_asks_where_a_name_is_not_clear(capsys: pytest.CaptureFixture[str
     told = said(capsys, "ingest a.jsonl")
     assert "timezone may be Intl.DateTimeFormat.resolvedOptions#timeZone or Date" in told
     assert "db apis --set" in told
-    [row] = [row for row in shown(capsys, "db", "apis") if row["api"] == "timezone"]
+    [row] = [row for row in shown(capsys, "db apis") if row["api"] == "timezone"]
     assert row["means"] is None
 
 
@@ -196,14 +196,14 @@ def test_the_user_says_what_a_name_is_in_four_ways(capsys: pytest.CaptureFixture
     foreign.write_lines(Path("a.jsonl"), rows)
     Path("map.toml").write_text('[apis]\ntz = "Intl.DateTimeFormat.resolvedOptions#timeZone"\n')
     fpmonitor("ingest a.jsonl --columns map.toml --as w=screen.width -o b.json")
-    means = {row["api"]: row["means"] for row in shown(capsys, "db", "apis")}
+    means = {row["api"]: row["means"] for row in shown(capsys, "db apis")}
     assert means == {"tz": "Intl.DateTimeFormat.resolvedOptions#timeZone", "w": "Screen.width"}
     assert shown(capsys, "db apis --set w=innerHeight") == [
         {"name": "w", "means": "Window.innerHeight"}
     ]
     fpmonitor("db apis --set w= -o s.json")
-    assert {row["api"]: row["means"] for row in shown(capsys, "db", "apis")}["w"] is None
-    assert {row["api"]: row["means"] for row in shown(capsys, "db", "apis")}["tz"] == means["tz"]
+    assert {row["api"]: row["means"] for row in shown(capsys, "db apis")}["w"] is None
+    assert {row["api"]: row["means"] for row in shown(capsys, "db apis")}["tz"] == means["tz"]
 
 
 def test_a_converted_log_is_read_as_was_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,7 @@ def test_a_converted_log_is_read_as_was_said(capsys: pytest.CaptureFixture[str])
     fpmonitor(f"scale convert a.jsonl {options} --as tz={zone} -o part.parquet")
     assert set(pl.read_parquet("part.parquet").columns[5:]) == {"Screen.width", zone}
     fpmonitor("ingest part.parquet --ignore batch --ignore visit -q -o b.json")
-    assert {row["means"] for row in shown(capsys, "db", "apis")} == {"Screen.width", zone}
+    assert {row["means"] for row in shown(capsys, "db apis")} == {"Screen.width", zone}
     told = said(capsys, f"scale convert a.jsonl {options} --as tz=Screen.width -o b.parquet", 2)
     assert "'tz' would be called 'Screen.width', and so is another column" in told
 

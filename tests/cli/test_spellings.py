@@ -83,3 +83,24 @@ def test_two_formats_are_refused(db: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_word_behind_two_dashes_is_no_option(tmp_path: Path) -> None:
     assert run(["ingest", "--db", str(tmp_path / "x.duckdb"), "--", "--json"]) == 2
+
+
+def test_a_file_alone_is_answered_on_one_screen_where_no_browser_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer first, then what was taken for what, and the next three commands; nothing stays."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    rows = "".join(f"u{i},a{i % 4},{i % 3},{i}\n" for i in range(300))
+    (tmp_path / "my log.csv").write_text("user,userAgent,screenWidth,note\n" + rows)
+    shown = printed(capsys, "my log.csv")
+    lines = shown.splitlines()
+    assert lines[0] == "A site may read together: screenWidth, userAgent."
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    assert "from 4 columns" in shown
+    assert [line.split()[1] for line in lines[-3:]] == ["ingest", "decide", "export"]
+    assert "ingest 'my log.csv'" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["my log.csv"]
+    printed(capsys, "--for-others", "my log.csv", code=2)

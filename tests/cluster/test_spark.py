@@ -328,7 +328,7 @@ sys.exit(run(["snapshot", "--engine", "{sail}", "--from", "t", "--to", "x"]))
 """
     done = run_program(script, tmp_path)
     assert done.returncode == 2
-    assert "fpmonitor[spark]" in done.stderr
+    assert ".[spark]" in done.stderr
     assert "Traceback" not in done.stderr
 
 

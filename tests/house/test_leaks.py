@@ -374,6 +374,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "collect serve": "test_no_answer_of_the_service_holds_a_plant",
+    "look": "it shows the owner what the owner has, and is refused for others",
     "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         (
