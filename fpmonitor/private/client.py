@@ -13,10 +13,10 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import hashed
 from fpmonitor.private.files import decode, encode
-from fpmonitor.private.keys import seal
+from fpmonitor.private.keys import seal_message
 from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, Report, Upload, token_limit
+from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _RANDOM = secrets.SystemRandom()
 _MEMORY_BYTES = 64_000_000
 
 
-def answer(
+def reports_for(
     study: Study,
     ask: CollectionRequest,
     tokens: Mapping[str, str],
@@ -192,7 +192,7 @@ def seal_answers(
     Parameters
     ----------
     study, ask, tokens, rng
-        As for `answer`.
+        As for `reports_for`.
     answered
         What this user answered before; the request is added.
     shuffler, recipient
@@ -207,12 +207,12 @@ def seal_answers(
     for config, role in ((shuffler, "shuffler"), (recipient, ask.recipient)):
         if config.role not in (None, role):
             raise InputError(f"seal: the key is the {config.role}'s, and the {role} is to open it")
-    answers = answer(study, ask, tokens, rng, answered=answered)
+    answers = reports_for(study, ask, tokens, rng, answered=answered)
     answered.add(ask)
     uploads = []
     for index, held in answers:
-        report = Report(secrets.token_bytes(NONCE_BYTES), index, held)
-        inner = seal(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
+        report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, held)
+        inner = seal_message(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))
     _RANDOM.shuffle(uploads)
     return uploads
@@ -220,4 +220,4 @@ def seal_answers(
 
 def seal_for_shuffler(inner: HpkeCiphertext, shuffler: HpkeConfig, ask: bytes) -> HpkeCiphertext:
     """Add the outer layer to a message that only the recipient can open."""
-    return seal(inner.encode(), shuffler, "shuffler", ask)
+    return seal_message(inner.encode(), shuffler, "shuffler", ask)

@@ -32,11 +32,11 @@ from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
 from fpmonitor.private.hierarchy import next_ask
-from fpmonitor.private.hierarchy import simulate as play_rounds
+from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
-from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, incomplete, read_counts
+from fpmonitor.private.selection import select_values as select_set
+from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
@@ -142,7 +142,7 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.role.store, study, "curator") as store:
+        with RoleStore(self.role.store, study, "curator") as store:
             epoch = _epoch_of(store, self.epoch)
             asks = [ask for ask in store.asks.values() if ask.epoch == epoch]
             for ask in sorted(asks, key=lambda one: one.round):
@@ -154,7 +154,7 @@ class Curator:
         return _Held(study, epoch, self.number or following, counts)
 
 
-def _epoch_of(store: Store, wanted: int | None) -> int:
+def _epoch_of(store: RoleStore, wanted: int | None) -> int:
     """Return the epoch whose answers count: that which was named, or the only one with any.
 
     Answers to randomised requests are no counts of values, and lead to no set.
