@@ -50,16 +50,15 @@ from fpmonitor.logs.finding import is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.database import Database
-from fpmonitor.store.files import NO_PATIENCE, Patience, is_as_left
-from fpmonitor.store.files import identity_of as identity_of_file
+from fpmonitor.store.files import NO_PATIENCE, Patience, identity_of_file, is_as_left
 from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
+    digest_of_reading,
     last_checked,
     mark_delivered,
     read_files,
-    reading_of,
     record_check,
     remember_files,
     stored_data,
@@ -314,7 +313,7 @@ class Watch:
         ):
             return False
         with settings.open_database() as database:
-            self._reading = reading_of(database, settings.collector, column_map)
+            self._reading = digest_of_reading(database, settings.collector, column_map)
             self._known = read_files(database, self._reading)
             self._file, key = identity_of_file(settings.database), database.meta("user_key")
         if self._key not in {None, key}:

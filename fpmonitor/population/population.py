@@ -54,7 +54,7 @@ from fpmonitor.population.snapshot import (
     Snapshot,
     SpectrumQueries,
     ValueSource,
-    check_values,
+    check_values_kept,
     words_of_rows,
 )
 from fpmonitor.population.views import View
@@ -526,7 +526,7 @@ class Population:
             raise UndecidableError(
                 f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
             )
-        check_values(self.snapshot, what)
+        check_values_kept(self.snapshot, what)
         found = [self._values_by(column, told_brave=told_brave) for column in columns]
         kinds, told = joined_kinds([codes for codes, _ in found])
         return kinds, [

@@ -191,7 +191,7 @@ class Snapshot(UserRows, Protocol):
         """First and last day (UTC) with visits of so many users; None where there is none."""
 
 
-def check_values(snapshot: Snapshot, what: str) -> None:
+def check_values_kept(snapshot: Snapshot, what: str) -> None:
     """Refuse what has to look into values where only digests of them are kept.
 
     Raises

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.ldp.mechanisms import hashed
-from fpmonitor.private.keys import seal
+from fpmonitor.private.keys import seal_message
 from fpmonitor.private.study import MATRIX_BITS, check_ask
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, Report, Upload, token_limit
+from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
 
 if TYPE_CHECKING:
     import random
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RANDOM = secrets.SystemRandom()
 
 
-def answer(
+def reports_for(
     study: Study,
     ask: CollectionRequest,
     tokens: Mapping[str, str],
@@ -127,12 +127,12 @@ def seal_answers(
     """Answer a request with one sealed message for each set, in random order.
 
     `shuffler` and `recipient` are the public keys to seal with; the shuffler's layer is the outer
-    one. Other arguments and errors are as for `answer`.
+    one. Other arguments and errors are as for `reports_for`.
     """
     uploads = []
-    for index, held in answer(study, ask, tokens, rng, answered=answered):
-        report = Report(secrets.token_bytes(NONCE_BYTES), index, held)
-        inner = seal(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
+    for index, held in reports_for(study, ask, tokens, rng, answered=answered):
+        report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, held)
+        inner = seal_message(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))
     _RANDOM.shuffle(uploads)
     return uploads
@@ -140,4 +140,4 @@ def seal_answers(
 
 def seal_for_shuffler(inner: HpkeCiphertext, shuffler: HpkeConfig, ask: bytes) -> HpkeCiphertext:
     """Add the outer layer to a message that only the recipient can open."""
-    return seal(inner.encode(), shuffler, "shuffler", ask)
+    return seal_message(inner.encode(), shuffler, "shuffler", ask)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fpmonitor.errors import UndecidableError
-from fpmonitor.private.client import answer, seal_answers
+from fpmonitor.private.client import reports_for, seal_answers
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.knowledge import Knowledge
-from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
+from fpmonitor.private.selection import compare_with_joint, heaviest_set, select_values
 from fpmonitor.private.study import ROLES, first_ask, release_ask
 from fpmonitor.safe_files import untyped
 
@@ -102,7 +102,7 @@ class OpenChannel:
         rng = random.Random(0)  # noqa: S311 -- of a simulation
         counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
         for tokens in holders:
-            for index, held in answer(self.study, ask, tokens, rng):
+            for index, held in reports_for(self.study, ask, tokens, rng):
                 counts[ask.sets[index]][held] += 1
         return counts
 
@@ -195,7 +195,7 @@ def run_group(
         raise UndecidableError(
             "no API is within the budget by the marginals", hint="raise the budget, or lower k"
         )
-    selection = select(study, published, setting=setting, weights=weights)
+    selection = select_values(study, published, setting=setting, weights=weights)
     promised = selection.recommended
     last = release_ask(study, selection.promise, chosen, sign)
     released = channel(last, holders)[chosen]

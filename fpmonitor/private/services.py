@@ -18,7 +18,7 @@ from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
 from fpmonitor.private.files import decode
-from fpmonitor.private.keys import SealError, read_keys
+from fpmonitor.private.keys import SealError, read_secret_keys
 from fpmonitor.private.ohttp import (
     KEYS_TYPE,
     REQUEST_TYPE,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt, Store
+    from fpmonitor.private.store import Receipt, RoleStore
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -174,7 +174,7 @@ class _FreshKeys:
             return
         self._seen = found
         try:
-            ring = read_keys(self._path)
+            ring = read_secret_keys(self._path)
             if ring.configs != self._role.ring.configs:
                 self._role.use_keys(ring)
                 LOG.info("keys %s from now on", ", ".join(str(key.id) for key in ring.keys))
@@ -406,7 +406,7 @@ class _Intake:
         return receipts
 
 
-def _known_ask(store: Store, text: str) -> bytes:
+def _known_ask(store: RoleStore, text: str) -> bytes:
     try:
         ask_id = bytes.fromhex(text)
     except ValueError:

@@ -23,10 +23,10 @@ from fpmonitor.private.keys import (
     expected_form,
     frame_form,
     has_length,
-    open_sealed,
+    open_message,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, Store
+from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, RoleStore
 from fpmonitor.private.wire import (
     ID_BYTES,
     WireError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import KeyRing
+    from fpmonitor.private.keys import SecretKeys
     from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Study
     from fpmonitor.private.wire import Upload
@@ -84,10 +84,10 @@ class Shuffler(KeyHolder):
     """
 
     def __init__(
-        self, path: Path, study: Study, ring: KeyRing, *, most_bytes: int | None = None
+        self, path: Path, study: Study, ring: SecretKeys, *, most_bytes: int | None = None
     ) -> None:
         super().__init__("shuffler", ring)
-        self.store = Store(path, study, "shuffler")
+        self.store = RoleStore(path, study, "shuffler")
         self._most_bytes = most_bytes
         self._inner_bytes = sealed_bytes(study.report_bytes)
         self._inner_form = expected_form(study.report_bytes)
@@ -134,12 +134,12 @@ class Shuffler(KeyHolder):
         if refusal is not None:
             return _Message(upload.ask if refusal != "unknown ask" else NO_ASK, refusal=refusal)
         try:
-            inner = open_sealed(upload.sealed, self._keys, "shuffler", upload.ask)
+            inner = open_message(upload.sealed, self._keys, "shuffler", upload.ask)
         except SealError:
             return _Message(upload.ask, refusal="does not open")
         if frame_form(inner) != self._inner_form:
             return _Message(upload.ask, refusal="unreadable")
-        return _Message(upload.ask, digest_of(upload), inner)
+        return _Message(upload.ask, upload_id(upload), inner)
 
     def _refusal(self, upload: Upload) -> Outcome | None:
         """Return why an upload need not be opened; None if it must be."""
@@ -296,7 +296,7 @@ def _keyed(ask_id: bytes, digests: Sequence[bytes]) -> Iterator[dict[str, bytes]
     return ({"ask": ask_id, "digest": digest} for digest in digests)
 
 
-def digest_of(upload: Upload) -> bytes:
+def upload_id(upload: Upload) -> bytes:
     """Return 16 bytes that identify an upload of the right length."""
     sealed = upload.sealed
     parts = (upload.ask, bytes([sealed.config_id]), sealed.encapsulated, sealed.payload)

@@ -117,7 +117,7 @@ class ClosedAsk:
     dropped: _Messages
 
 
-class Store(Closing):
+class RoleStore(Closing):
     """An open store; methods raise `StoreError` where the file cannot be read or written.
 
     Parameters
@@ -295,7 +295,7 @@ class Store(Closing):
 
 
 def read_counts(
-    store: Store, ask: CollectionRequest
+    store: RoleStore, ask: CollectionRequest
 ) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     """Return the number of users by tokens, for each set of a request."""
     counts: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {one: {} for one in ask.sets}
@@ -304,7 +304,7 @@ def read_counts(
     return counts
 
 
-def incomplete(store: Store, asks: Iterable[CollectionRequest]) -> list[str]:
+def incomplete(store: RoleStore, asks: Iterable[CollectionRequest]) -> list[str]:
     """Return what is missing of the answers that a recipient counts, in words.
 
     Complete answers are equally many for all sets of a request.

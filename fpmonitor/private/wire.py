@@ -85,7 +85,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SealedReport:
     """What the recipient finds in the innermost frame.
 
     Attributes
@@ -167,7 +167,7 @@ def decode_uploads(data: bytes) -> Iterator[Upload]:
         yield Upload(reader.take(ID_BYTES), reader.frame())
 
 
-def decode_report(data: bytes) -> Report:
+def decode_report(data: bytes) -> SealedReport:
     """Return the report in the bytes."""
     reader = _Reader(data)
     nonce = reader.take(NONCE_BYTES)
@@ -178,7 +178,7 @@ def decode_report(data: bytes) -> Report:
         raise WireError("report: a token is not UTF-8") from error
     if reader.take(reader.left).strip(b"\0"):
         raise WireError("report: something follows the tokens")
-    return Report(nonce, set_index, tokens)
+    return SealedReport(nonce, set_index, tokens)
 
 
 def decode_batch(data: bytes) -> Batch:
@@ -200,7 +200,7 @@ def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
     return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
 
 
-class Reader:
+class WireReader:
     """Takes parts from the front of a message, and refuses one that ends too early."""
 
     kind = "message"
@@ -222,7 +222,7 @@ class Reader:
         return self._data[self._at - length : self._at]
 
 
-class _Reader(Reader):
+class _Reader(WireReader):
     def numbers(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 

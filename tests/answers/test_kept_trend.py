@@ -17,7 +17,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.store import kept_windows
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.upkeep import compact, forget_batch, forget_before, forget_user
+from fpmonitor.store.upkeep import compact_database, forget_batch, forget_before, forget_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ def forget_more_than_comes(path: Path) -> None:
     """Rows of another day then have numbers that other rows had."""
     with Monitor(path) as monitor:
         forget_user(monitor.database, "u46")  # of the last day
-    compact(path)
+    compact_database(path)
     ingest(path, "few.jsonl", visits(0, [28], size=7))
 
 

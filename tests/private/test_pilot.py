@@ -15,8 +15,8 @@ import pytest
 from msgspec import structs
 
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.keys import KeyRing, write_keys
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.keys import SecretKeys, write_secret_keys
+from fpmonitor.private.store import RoleStore, read_counts
 from fpmonitor.private.study import CollectionRequest, SetPromise, Study, first_ask, release_ask
 from fpmonitor.private.transport import UnreachableError
 from fpmonitor.private.wire import encode_batch
@@ -98,8 +98,8 @@ def collect_marginals(capsys: pytest.CaptureFixture[str]) -> None:
 
     # Sealed twice: the same answers. With the wrong keys: the batches wait.
     shutil.copy(curator.keys, "right")
-    wrong = structs.replace(KeyRing.generate("curator"), signing=curator.ring.signing)
-    write_keys(Path("wrong"), wrong)
+    wrong = structs.replace(SecretKeys.generate("curator"), signing=curator.ring.signing)
+    write_secret_keys(Path("wrong"), wrong)
     shutil.copy("wrong", curator.keys)
     for _ in range(2):
         perform(SEAL)
@@ -125,7 +125,7 @@ def refuse_what_was_not_promised(
 ) -> None:
     """An ask by hand, and one with another curator's signature, on the way to the analyst."""
     curator = RoleFolder.of(Path("pilot"), "curator")
-    promise, other = SetPromise(digest="", upper=0), KeyRing.generate("curator")
+    promise, other = SetPromise(digest="", upper=0), SecretKeys.generate("curator")
     by_hand = structs.replace(released, round=3, sets=(APIS,), promise=None)
     stranger = release_ask(curator.study, promise, APIS, other.sign, number=3)
     for refused in (by_hand, stranger):
@@ -141,7 +141,7 @@ def copy_a_running_pilot(world: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """Its backup is whole; and a service whose port is taken says where that is set."""
     ran("private", "backup", "pilot/curator", "-o", "backup.db")
     study = Study.read(Path("pilot/study.json"))
-    with Store(world / "backup.db", study, "curator") as store:
+    with RoleStore(world / "backup.db", study, "curator") as store:
         assert read_counts(store, first_ask(study))[(APIS[0],)] == truth(APIS[0], users=USERS + FEW)
     ran("private", "serve", "pilot/curator", code=2)
     said = capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes
     assert counts(Path("pilot"), "analyst", third)[APIS[1:]][("=Linux", kept)] > 0
     assert json.loads(perform(comparing))["promise"] == found
     for role in ("shuffler", "analyst"):
-        with Store(
+        with RoleStore(
             Path("pilot", role, "store.db"), Study.read(Path("pilot/study.json")), role
         ) as store:
             assert all(store.is_closed(one.id) for one in (released, third))

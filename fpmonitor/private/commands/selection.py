@@ -31,11 +31,11 @@ from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import CURATOR_FOLDER, EPOCH, folder_of
 from fpmonitor.private.hierarchy import next_ask
-from fpmonitor.private.hierarchy import simulate as play_rounds
+from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
-from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, incomplete, read_counts
+from fpmonitor.private.selection import select_values as select_set
+from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
@@ -133,7 +133,7 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.role.store, study, "curator") as store:
+        with RoleStore(self.role.store, study, "curator") as store:
             asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
                 if ask.recipient == "curator" and not ask.randomise:

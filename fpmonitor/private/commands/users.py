@@ -17,7 +17,7 @@ from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, folder_of
-from fpmonitor.private.files import parts_of
+from fpmonitor.private.files import file_parts
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
 from fpmonitor.private.wire import ID_BYTES
@@ -91,7 +91,7 @@ def seal(
     from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads, straight, through_relay  # noqa: PLC0415
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.transport import Service  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import RoleClient  # noqa: PLC0415 -- an extra
 
     question = CollectionRequest.read(ask)
     if folder is not None:
@@ -117,9 +117,9 @@ def seal(
 
     if relay is not None and to is None:
         raise InputError("seal: --relay needs --to, the address of the shuffler")
-    with nullcontext() if to is None else Service(relay or to) as service:
+    with nullcontext() if to is None else RoleClient(relay or to) as service:
         if path.exists():
-            if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
+            if next(file_parts(path, size), b"")[:ID_BYTES] != question.id:
                 raise InputError(
                     f"{path}: holds no answers to this request", hint="name another -o"
                 )
@@ -133,7 +133,7 @@ def seal(
         if service is None or to is None:
             return
         send = straight(service) if relay is None else through_relay(service, outer, to)
-        row = send_uploads(parts_of(path, size), send, note)
+        row = send_uploads(file_parts(path, size), send, note)
     show(tables.tally([row], row), None, None)
     lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
     if lost:
