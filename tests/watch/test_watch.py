@@ -1278,7 +1278,7 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     good(folder, 0)
     assert daily(0)[0] == 0
     day_log(folder, 1, range(10_000, 11_000), a=lambda _: 0, b=lambda u: u % 2)
-    code, [notice], said = daily(1)
+    code, [notice], _ = daily(1)
     assert (code, notice["state"], notice["outcome"]) == (3, "holds", "cannot tell")
     [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
     assert problem["what"] == "a"
