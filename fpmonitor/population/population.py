@@ -761,6 +761,12 @@ class Population:
         shown = self._shown(api)
         return own_codes_of_absent(shown) if self._absent_alone else shown
 
+    @property
+    def people(self) -> NDArray[np.int64] | None:
+        """Number of each user, by which windows know them again; None where it is not known."""
+        people = getattr(self.snapshot, "people", None)
+        return people if people is None or self._rows is None else people[self._rows]
+
     def values(self, api: str) -> Mapping[int, str]:
         """Return the values that codes of `column` stand for, where they stand for one."""
         if api in self._unobserved:

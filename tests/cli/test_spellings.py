@@ -88,7 +88,7 @@ def test_a_word_behind_two_dashes_is_no_option(tmp_path: Path) -> None:
 def test_a_file_alone_is_answered_on_one_screen_where_no_browser_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The answer first, then what was taken for what, and the next three commands; nothing stays."""
+    """The answer first, then the account and the next three commands; nothing stays."""
     monkeypatch.chdir(tmp_path)
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
