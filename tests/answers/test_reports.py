@@ -94,7 +94,7 @@ def test_the_entropy_reading_is_held_against_the_groups_of_the_worst_users(
         assert line[f"misleading_factor{member}"] == pytest.approx(factor)
     assert report.misleading_factor < 1
     assert report.misleading_factor_worst_1 > 100
-    for command in (["exposure"], ["exposure", "--rank"]):
+    for command in (["exposure", "--entropies"], ["exposure", "--rank"]):
         shown = printed(
             capsys, *command, "--apis=rare", "--k=10", "--db", str(path), "--format=table"
         )
