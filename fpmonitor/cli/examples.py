@@ -136,8 +136,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "scale snapshot --engine sc://spark:15002 --from users --to s3a://bucket/snapshots",
     ),
     "scale sample": (
-        "scale sample --snapshot snapshots/FOLDER --users 1M -o sample.parquet",
-        "scale sample --snapshot snapshots/FOLDER --users 100K -n 10M -o sample.parquet",
+        "scale sample --snapshot snapshots/FOLDER --users 1000000 -o sample.parquet",
+        "scale sample --snapshot snapshots/FOLDER --users 100000 -n 10M -o sample.parquet",
     ),
     "scale sketch": (
         "scale sketch key sketch.key",
@@ -185,11 +185,11 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "audit histogram": (
         "audit histogram --apis Screen.width -k 10 --epsilon 1",
-        "audit histogram --apis Screen.width -k 10 --epsilon 1 --known 0.5",
+        "audit histogram --apis Screen.width -k 10 --epsilon 1 --known 100",
     ),
     "audit several": (
         "audit several --apis Screen.width --apis Screen.height -k 10 --epsilon 1",
-        "audit several --apis Screen.width --apis Screen.height -k 10 --epsilon 1 --known 0.5",
+        "audit several --apis Screen.width --apis Screen.height -k 10 --epsilon 1 --known 100",
     ),
     "audit sensitive": (
         "audit sensitive --release release.parquet --api Navigator.language",
@@ -197,7 +197,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "audit partial-knowledge": (
         "audit partial-knowledge --users 10000 --probability 0.01 -k 10 --epsilon 1",
-        "audit partial-knowledge --users 10000 --probability 0.01 -k 10 --epsilon 1 --known 0.5",
+        "audit partial-knowledge --users 10000 --probability 0.01 -k 10 --epsilon 1 --known 100",
     ),
     "audit curve": (
         "audit curve --users 10000 --probability 0.01 -k 10",
@@ -229,11 +229,11 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "ldp plan": (
         "ldp plan --accuracy 0.05",
-        "ldp plan --accuracy 0.05 --users 1M --candidates Screen.width,Screen.height",
+        "ldp plan --accuracy 0.05 --users 1000000 --candidates Screen.width,Screen.height",
     ),
     "ldp ask": (
         "ldp ask --study study.json --accuracy 0.05 -o ask.json",
-        "ldp ask --study study.json --accuracy 0.05 --users 1M -o ask.json",
+        "ldp ask --study study.json --accuracy 0.05 --users 1000000 -o ask.json",
     ),
     "ldp estimate": (
         "ldp estimate curator --ask ask.json",

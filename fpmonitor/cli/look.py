@@ -14,6 +14,7 @@ from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.output import progress_line
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.render.decisions import headline
 from fpmonitor.render.numbers import between, percent
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def _answer(monitor: Monitor) -> Iterator[str]:
     [whole] = monitor.exposure([apis], k=_K, sample=sample)
     decision = monitor.decide(k=_K, budget=_BUDGET, candidates=apis[:_CANDIDATES], sample=sample)
     tried = "" if len(apis) <= _CANDIDATES else f" (of the {_CANDIDATES} that expose most)"
-    if decision.recommended:
-        yield f"A site may read together: {', '.join(decision.recommended)}{tried}."
-    else:
-        yield f"No API is safe at a budget of 5 %{tried}."
+    listed = f": {', '.join(decision.recommended)}" if decision.recommended else ""
+    yield f"{headline(decision)}{tried}{listed}."
+    if decision.no_evidence:
+        yield f"The log is no evidence about {', '.join(sorted(decision.no_evidence)[:_NAMED])}."
     yield (
         f"All {len(apis)} APIs expose {between(whole.lower, whole.upper)} of "
         f"{whole.users:,} {monitor.unit}s."

@@ -92,15 +92,18 @@ def test_a_file_alone_is_answered_on_one_screen_where_no_browser_is(
     monkeypatch.chdir(tmp_path)
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    rows = "".join(f"u{i},a{i % 4},{i % 3},{i}\n" for i in range(300))
+    rows = "".join(f"u{i},a{i % 40},{i % 30},{i}\n" for i in range(3000))
     (tmp_path / "my log.csv").write_text("user,userAgent,screenWidth,note\n" + rows)
     shown = printed(capsys, "my log.csv")
     lines = shown.splitlines()
-    assert lines[0] == "A site may read together: screenWidth, userAgent."
+    assert lines[0] == "A site may read 2 of 2 APIs together: screenWidth, userAgent."
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
     assert "from 4 columns" in shown
     assert [line.split()[1] for line in lines[-3:]] == ["ingest", "decide", "export"]
     assert "ingest 'my log.csv'" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["my log.csv"]
+    rows = "".join(f"u{i},a{i % 4},{i % 3}\n" for i in range(3000))
+    (tmp_path / "few.csv").write_text("user,userAgent,screenWidth\n" + rows)
+    assert "no evidence about any of them" in printed(capsys, "few.csv").splitlines()[0]
     printed(capsys, "--for-others", "my log.csv", code=2)
