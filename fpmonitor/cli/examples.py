@@ -283,12 +283,12 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "private rotate": ("private rotate shuffler", "private rotate shuffler --retire 1"),
     "private serve": ("private serve curator", "private serve shuffler"),
     "private select": (
-        "private select analyst --next next.json",
+        "private select analyst --next analyst",
         "private select analyst --weights weights.toml -o selection.json",
     ),
     "private redact": (
         "private redact analyst --apis Screen.width -o redactions.json",
-        "private redact analyst --apis Screen.width --suspicion 1%",
+        "private redact analyst --apis Screen.width --suspicion 0.01",
     ),
     "private simulate": (
         "private simulate --budget 5%",
