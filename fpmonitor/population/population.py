@@ -44,16 +44,15 @@ from fpmonitor.population.browsers import (
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.exposure_index import ExposureIndex
-from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.kept_spectra import KeptSpectra
+from fpmonitor.population.kept_values import KeptValues, kept_in_memory
 from fpmonitor.population.memory import MemorySource, joined_kinds
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
-from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
+from fpmonitor.population.sample import CertifiedSample, HeldUsers
 from fpmonitor.population.snapshot import (
     Days,
     Snapshot,
     SpectrumQueries,
-    ValueSource,
     check_values_kept,
     words_of_rows,
 )
@@ -417,7 +416,7 @@ class Population:
 
     def searched_and_rest(
         self, users: int, apis: Sequence[str]
-    ) -> tuple[SpectrumSource, ValueSource]:
+    ) -> tuple[SpectrumSource, KeptValues]:
         """Divide the users, in no order, into some to search among and all others.
 
         The draw follows from the data, as the hash by which values of the others are kept, so
@@ -443,9 +442,8 @@ class Population:
         first, rest = self.divided(users / self.users)
         return (
             MemorySource(apis, [first.column(api) for api in apis]),
-            HeldValues(
-                source=MemorySource(apis, [rest.column(api) for api in apis]),
-                secret=f"values {secret}",
+            kept_in_memory(
+                MemorySource(apis, [rest.column(api) for api in apis]), f"values {secret}"
             ),
         )
 
@@ -912,7 +910,7 @@ class Population:
             sample.source = HeldUsers(source=merged, codes={})
         return ExposureIndex(sample, self.means)
 
-    def _held(self, apis: Sequence[str], given: Sequence[str]) -> UserSource:
+    def _held(self, apis: Sequence[str], given: Sequence[str]) -> HeldUsers | SpectrumQueries:
         source = self.source(apis)
         if not isinstance(source, MemorySource):
             return source

@@ -124,14 +124,14 @@ class RoleClient(Closing):
                 body = response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            if kept_alive and not late.is_set():  # the service may have closed it meanwhile
+            if late.is_set():
+                raise self._late() from error
+            if kept_alive:  # the service may have closed it meanwhile
                 return self._request(method, path, content, content_type)
-            if not late.is_set():
-                reason = type(error).__name__
-                raise UnreachableError(f"{self.address}: no answer ({reason})") from error
+            raise UnreachableError(f"{self.address}: no answer ({type(error).__name__})") from error
         if late.is_set():
             self._connection.close()
-            raise UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
+            raise self._late()
         if len(body) > MAX_ANSWER_BYTES:
             self._connection.close()
             raise UnreachableError(f"{self.address}: the answer is too long")
@@ -142,6 +142,9 @@ class RoleClient(Closing):
                 retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
         return Reply(response.headers.get("content-type", ""), body)
+
+    def _late(self) -> UnreachableError:
+        return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
 
 
 @contextmanager
