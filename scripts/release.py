@@ -27,8 +27,11 @@ import zipfile
 from pathlib import Path
 
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+EXTRAS = ("audit", "encryption", "png", "private", "serve", "spark")  # for users
 
 
 def git(*arguments: str) -> str:
@@ -138,13 +141,20 @@ def bill_of_materials(python: str, source: Path, moment: int) -> bytes:
     if done.returncode:
         sys.exit(f"no bill of materials of {python}:\n{done.stderr}")
     bill = json.loads(done.stdout)
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    stated = [*project["dependencies"], *(one for of in EXTRAS for one in extras[of])]
+    named = {canonicalize_name(Requirement(one).name) for one in stated}
+    refs = {one["bom-ref"]: canonicalize_name(one["name"]) for one in bill["components"]}
     needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
-    wanted, found = [bill["metadata"]["component"]["bom-ref"]], set()
-    while wanted:  # the environment also holds what makes the release
+    root = bill["metadata"]["component"]["bom-ref"]
+    needs[root] = [ref for ref in needs[root] if refs.get(ref) in named]
+    wanted, found = [root], set()
+    while wanted:  # the environment also holds what makes and tries the release
         found.add(ref := wanted.pop())
         wanted += [one for one in needs.get(ref, []) if one not in found]
     bill["components"] = [one for one in bill["components"] if one["bom-ref"] in found]
-    bill["dependencies"] = [one for one in bill["dependencies"] if one["ref"] in found]
+    bill["dependencies"] = [{"ref": ref, "dependsOn": needs[ref]} for ref in needs if ref in found]
     if not bill["components"]:
         sys.exit(f"{python}: what fpmonitor needs is not installed there")
     return (json.dumps(bill, indent=1) + "\n").encode()
