@@ -20,11 +20,11 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.population.contents import Engine
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
