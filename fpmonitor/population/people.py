@@ -66,19 +66,7 @@ class Selected:
 
 
 class People:
-    """Users of a snapshot, in a window, as a view shows them, for an audience.
-
-    Parameters
-    ----------
-    snapshot
-        One row a user.
-    window
-        What the snapshot was taken of; noted in decisions.
-    view
-        How the users are looked at: volatile values, automation, coarser values.
-    audience
-        Whom answers are for.
-    """
+    """Users of a snapshot, in a window, as a view shows them, for an audience: see `Population`."""
 
     def __init__(
         self,

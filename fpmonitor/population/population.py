@@ -42,7 +42,19 @@ from fpmonitor.vocabulary import split_names
 
 
 class Population(Contents):
-    """Users that questions are asked of: see `People` for how to make one."""
+    """Users that questions are asked of.
+
+    Parameters
+    ----------
+    snapshot
+        One row a user.
+    window
+        What the snapshot was taken of; noted in decisions.
+    view
+        How the users are looked at: volatile values, automation, coarser values.
+    audience
+        Whom answers are for.
+    """
 
     def without_few(self, k: int) -> Population:
         """Return the users whom answers with this threshold mean.
