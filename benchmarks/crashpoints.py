@@ -40,7 +40,7 @@ from syscalls import Disk, digest, read_calls, trace
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import SecretKeys, read_secret_keys, write_secret_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
@@ -65,7 +65,7 @@ SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:])
 FLUSH = """
 import asyncio, json, os, sys
 from pathlib import Path
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
@@ -385,7 +385,14 @@ def with_roles(folder: Path) -> None:
     keys = [ring.keys[0].config for ring in rings.values()]
     for number in range(8):
         tokens = {"A.a": f"=v{number}", "B.b": "=1"}
-        sealed = seal_answers(STUDY, first_ask(STUDY), tokens, shuffler=keys[0], recipient=keys[1])
+        sealed = seal_answers(
+            STUDY,
+            first_ask(STUDY),
+            tokens,
+            answered=AnsweredRequests(),
+            shuffler=keys[0],
+            recipient=keys[1],
+        )
         body = b"".join(upload.encode() for upload in sealed)
         (folder / f"{number}.body").write_bytes(body)
     shuffler, curator = roles(folder)

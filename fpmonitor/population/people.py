@@ -277,6 +277,12 @@ class People:
         shown = self._shown(api)
         return own_codes_of_absent(shown) if self._absent_alone else shown
 
+    @property
+    def people(self) -> NDArray[np.int64] | None:
+        """Number of each user, by which windows know them again; None where it is not known."""
+        people = getattr(self.snapshot, "people", None)
+        return people if people is None or self._rows is None else people[self._rows]
+
     def _shown(self, api: str) -> NDArray[np.integer[Any]]:
         self.check_names([api])
         shown = self._codes(api)

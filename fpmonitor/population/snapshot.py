@@ -221,6 +221,8 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     said
         See `Snapshot`.
+    people
+        int64, a number for each row, the same in every window; null where nobody is known again.
     digest, values_are_digested, returned, key, units
         See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
         one of its own by default, so that nothing that leaves can be compared.
@@ -234,6 +236,7 @@ class MemorySnapshot:
     key: str = field(default_factory=secrets.token_hex)
     units: Sequence[Unit | None] = ("user",)
     returned: Callable[[], Repeats] = dict
+    people: NDArray[np.int64] | None = None
 
     @property
     def apis(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ The only module that touches HPKE (RFC 9180, base mode, one message a context), 
 from __future__ import annotations
 
 import base64
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -195,7 +196,7 @@ class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     @property
     def preferred(self) -> HpkeConfig:
         """The key to seal for."""
-        return decode_configs(self.configs)[0]
+        return dataclasses.replace(decode_configs(self.configs)[0], role=self.role)
 
 
 class KeyHolder:

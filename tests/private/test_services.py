@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.delivery import Delivery
 from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.recipient import Recipient
@@ -52,7 +52,7 @@ def body(users: range, ask: CollectionRequest = FIRST) -> bytes:
         upload.encode()
         for number in users
         for upload in seal_answers(
-            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"},
+            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"}, answered=AnsweredRequests(),
             shuffler=shuffler, recipient=recipient,
         )
     ]  # fmt: skip
