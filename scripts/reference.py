@@ -13,6 +13,7 @@ import re
 import sys
 import types
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,9 +153,16 @@ def signature_of(thing: Any) -> str:
     return re.sub(r"\bfpmonitor\.[\w.]+\.", "", found).replace("<factory>", "...")
 
 
+def layers(kind: type) -> list[type]:
+    """A class and those of the same room that it is made of, the lowest first."""
+    room = kind.__module__.rpartition(".")[0]
+    same = [one for one in kind.__mro__ if one.__module__.rpartition(".")[0] == room]
+    return same[::-1] if room != "fpmonitor" else [kind]
+
+
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that a class defines, in the order of its text."""
-    for name, member in vars(kind).items():
+    """Public methods and properties of a class and of those it is made of, in their order."""
+    for name, member in chain.from_iterable(vars(one).items() for one in layers(kind)):
         if not name.startswith("_"):
             if isinstance(member, (classmethod, staticmethod)):
                 yield name, member.__func__
@@ -178,7 +186,7 @@ def library() -> str:
         if inspect.isfunction(thing) or (
             inspect.isclass(thing)
             and not issubclass(thing, Exception)
-            and "__init__" in vars(thing)
+            and any("__init__" in vars(one) for one in layers(thing))
         ):
             lines += ["```text", f"{name}{signature_of(thing)}", "```", ""]
         lines += described(thing)
