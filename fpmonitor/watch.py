@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fpmonitor.answers.check import report_check, usable
+from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
     Problem,
     Standing,
@@ -49,6 +50,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience, identity_of_file, is_as_left
 from fpmonitor.store.ingest import ingest_files
@@ -82,6 +84,7 @@ _TIMEOUT = 30.0
 _MOST_WAITING = 3
 _NAMED = 3
 _FALSE_CAUSES = 0.01
+_MOST_DETAILS = 1000  # files of notices that are kept
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -554,13 +557,18 @@ class Watch:
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self._settings, self._settings.decision
+        known = {(one.kind, one.what) for one in (before.problems if before else ())}
         told: dict[str, Any] = {
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],
             "causes": [],
             "problems": [
-                asdict(problem) | {"text": spoken(problem.text, decision.unit)}
+                asdict(problem)
+                | {
+                    "text": spoken(problem.text, decision.unit),
+                    "new": (problem.kind, problem.what) not in known,
+                }
                 for problem in after.problems
             ],
             "corrected": sorted(self._corrected),
@@ -623,10 +631,27 @@ class Watch:
         except UndecidableError:
             return {}
 
+    def _with_details(self, notice: Notice) -> Notice:
+        """Write all that is known into a file for the owner, beside a database that is readable."""
+        settings = self._settings
+        if settings.key_file is not None:
+            return notice
+        folder = settings.database.with_name(f"{settings.database.name}.notices")
+        path = folder / f"{notice.number}.json"
+        text = json.dumps(notice.body, indent=1, ensure_ascii=False) + "\n"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            write_bytes(path, [text.encode()], mode=0o600)
+            (folder / f"{notice.number - _MOST_DETAILS}.json").unlink(missing_ok=True)
+        except OSError as error:
+            self._note(f"{path}: cannot be written ({error})")
+            return notice
+        return replace(notice, details=str(path))
+
     def _tell(self, notices: Iterable[Notice]) -> None:
         """Deliver by each way, in order; one that fails keeps nothing from the others."""
         failed: dict[int, DeliveryError] = {}
-        for notice in notices:
+        for notice in map(self._with_details, notices):
             told = self._told.setdefault(notice.number, set())
             for way, deliver in enumerate(self._deliver):
                 if way in told or way in failed:
@@ -838,4 +863,4 @@ def post_to(url: str) -> Callable[[Notice], None]:
 
 
 def _body(notice: Notice) -> bytes:
-    return json.dumps(notice.body, ensure_ascii=False).encode()
+    return encoded(message(notice.body, details=notice.details))

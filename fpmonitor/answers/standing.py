@@ -352,4 +352,5 @@ def decide_again(decision: Decision, database: Path) -> str:
             words += [f"--{option}", str(value)]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
+    words += ["--candidates", ",".join(policy.candidates)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

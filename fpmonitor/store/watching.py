@@ -45,10 +45,13 @@ class Notice:
         Its number in the database; the same when it is delivered again.
     body
         What is told; its member `id` is the number.
+    details
+        File that holds it; null where there is none.
     """
 
     number: int
     body: Mapping[str, Any]
+    details: str | None = None
 
 
 def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:

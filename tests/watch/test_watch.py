@@ -868,10 +868,16 @@ def daily(
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
             code = run(arguments)
-        lines = output.getvalue().splitlines()
-        return code, [json.loads(line) for line in lines], said.getvalue()
+        return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
+
+
+def detailed(printed: str) -> list[dict[str, Any]]:
+    """All that is known of the notices that were printed."""
+    files = [Path(json.loads(line)["details"]) for line in printed.splitlines()]
+    assert {file.stat().st_mode & 0o777 for file in files} <= {0o600}
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def agent(release: int) -> dict[str, Callable[[int], str]]:
