@@ -450,7 +450,7 @@ class Watch:
         settings, database, report = self._settings, monitor.database, None
         after = replace(known or Standing(outcome="cannot tell"), outcome="cannot tell")
         problems = [_refused(file) for file in self.refused]
-        problems += self._in_the_future(users_of_the_future(database, now))
+        problems += self._in_the_future(*users_of_the_future(database, now))
         try:
             if stored_data(database) is not None:
                 report, after = self._judge(monitor, known, now, until)
@@ -503,6 +503,9 @@ class Watch:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        problems += [
+            Problem(kind="source", what=name, text=text) for name, text in report.sources.items()
+        ]
         problems += [_fault(api, words, report) for api, words in report.faults.items()]
         if report.late and settings.by is not None and report.since is not None:
             problems.append(_late(settings.by, report.since, report.late))
@@ -542,11 +545,13 @@ class Watch:
         except UndecidableError:
             return False
 
-    def _in_the_future(self, users: int) -> list[Problem]:
-        """Tell of visits whose clock is ahead; others only where k users have such visits."""
+    def _in_the_future(self, users: int, logs: Mapping[str, int]) -> list[Problem]:
+        """Tell of visits whose clock is ahead, and of which log, where k users have such visits."""
+        k = self._settings.decision.policy.k
         if users:
             self._note(f"{users:,} users have visits of the future, which no window holds yet")
-        return [_FUTURE] if users >= self._settings.decision.policy.k else []
+        named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
+        return [_future(named)] if users >= k else []
 
     def _message(
         self,
@@ -574,6 +579,7 @@ class Watch:
             "corrected": sorted(self._corrected),
             "mended": sorted({*(before.faulty if before else ())} - {*after.faulty}),
             "usual_users": after.usual_users,
+            "unit": decision.unit,
             "next": next_steps(
                 decision,
                 after,
@@ -697,11 +703,14 @@ _LACKS_ALL = Problem(
     what="apis",
     text="these users have none of the APIs of the list: nothing can be said of it",
 )
-_FUTURE = Problem(
-    kind="future",
-    what="visits",
-    text="visits have a time of the future; no window holds them before it has passed",
-)
+
+
+def _future(logs: Sequence[str]) -> Problem:
+    of = (
+        f" of {logs[0]}" + (f" and {len(logs) - 1:,} more" if len(logs) > 1 else "") if logs else ""
+    )
+    text = f"visits{of} have a time of the future; no window holds them before it has passed"
+    return Problem(kind="future", what=logs[0] if logs else "visits", text=text)
 
 
 def _refused(file: str) -> Problem:

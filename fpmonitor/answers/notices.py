@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +103,11 @@ def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
     details
         File that holds it; null where there is none.
     """
-    events = list(_events(body))
+    unit = body.get("unit", "user")
+    events = [
+        replace(event, title=spoken(event.title, unit), todo=spoken(event.todo, unit))
+        for event in _events(body)
+    ]
     first = min(events, key=lambda event: _ORDER[event.severity])
     told: dict[str, Any] = {
         "id": body["id"],

@@ -32,6 +32,7 @@ ProblemKind = Literal[
     "appeared",
     "decide again",
     "fault",
+    "source",
 ]
 _USUAL_WINDOWS = 28
 _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
