@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fpmonitor.answers.check import report_check, usable
+from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
     Problem,
@@ -115,6 +116,8 @@ class WatchSettings:
         Seconds for which a file must not have changed before it is read.
     key_file, patience
         As of `Database`.
+    metrics
+        File for the numbers of Prometheus, written at each look; null for none.
     """
 
     folder: Path
@@ -129,6 +132,7 @@ class WatchSettings:
     settle: float = 2.0
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
+    metrics: Path | None = None
 
     @property
     def watched(self) -> str:
@@ -193,6 +197,7 @@ class Watch:
         self._pending = True
         self._corrected: set[str] = set()  # logs, of k users or more, since the last check
         self._day: date | None = None
+        self._measured: tuple[Standing | None, int] | None = None  # by the last look
         self._told: dict[int, set[int]] = {}  # by which ways, where another failed
 
     def go_over_to(self, decision: Decision) -> None:
@@ -207,6 +212,36 @@ class Watch:
         return self._lists[-1]
 
     def step(self) -> None:
+        """Look once, and say in numbers what is known: see `_look_once`."""
+        try:
+            self._look_once()
+        except DeliveryError:
+            self._measure()
+            raise
+        self._measure()
+
+    def _measure(self) -> None:
+        """Write the gauges; a watch that ends, or cannot look, leaves the time of its last look."""
+        settings = self._settings
+        if settings.metrics is None:
+            return
+        if self._measured is None:  # else the database stays closed
+            with settings.open_database() as database:
+                standing = _known(last_checked(database, self._watched)[1])
+                notices = [undelivered_notices(database, one) for one in self._lists]
+            self._measured = standing, sum(map(len, notices))
+        standing, waiting = self._measured
+        text = gauges(
+            settings.decision,
+            standing,
+            identity=identity_of(settings.decision),
+            undelivered=waiting,
+            newest_log=max((one.modified / 1e9 for one, _ in self._seen.values()), default=None),
+            now=datetime.now(UTC),
+        )
+        write_bytes(settings.metrics, [text.encode()])
+
+    def _look_once(self) -> None:
         """Read what has arrived, check, and report; return when there is nothing left to do.
 
         Raises
@@ -224,7 +259,7 @@ class Watch:
             self._pending = True
         if not fresh and not self._pending:
             return
-        self._pending = True
+        self._pending, self._measured = True, None
         if not is_recalled and not is_as_left(self._settings.database):
             self._known = None  # a backup that was put back knows less
             self._recall()
@@ -649,7 +684,7 @@ class Watch:
             folder.mkdir(mode=0o700, exist_ok=True)
             write_bytes(path, [text.encode()], mode=0o600)
             (folder / f"{notice.number - _MOST_DETAILS}.json").unlink(missing_ok=True)
-        except OSError as error:
+        except (OSError, InputError) as error:
             self._note(f"{path}: cannot be written ({error})")
             return notice
         return replace(notice, details=str(path))

@@ -60,13 +60,14 @@ class SetStanding:
     """What was certain of one set last: its verdict, and since when.
 
     `undecided` before there was one, and where a violation is over: `quiet` windows in a row have
-    not shown it any more.
+    not shown it any more. `limits` of its exposure are those of the last check, shares.
     """
 
     apis: tuple[str, ...]
     verdict: Verdict
     since: str
     quiet: int = 0
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +160,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
             is_over = quiet >= _ENDS_AFTER
             found = replace(found, quiet=quiet)
             found = replace(found, verdict="undecided", since=since, quiet=0) if is_over else found
-        sets.append(found)
+        sets.append(replace(found, limits=report.limits[apis]))
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]

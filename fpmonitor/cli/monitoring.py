@@ -321,6 +321,15 @@ def watch(
     by: NEWEST = None,
     horizon: HORIZON = "open",
     new_users: NEW_USERS = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            help="Write the limits, verdicts and problems to this file for Prometheus, such as "
+            "fpmonitor.prom in the folder of node_exporter's textfile collector.",
+            metavar="FILE.prom",
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Check the folder once and exit, for cron.")
     ] = False,
@@ -359,6 +368,7 @@ def watch(
         settle=settle,
         key_file=invocation.key_file,
         patience=invocation.patience,
+        metrics=metrics,
     )
 
     UNIT.set(settings.decision.unit)
