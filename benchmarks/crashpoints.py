@@ -40,7 +40,7 @@ from syscalls import Disk, digest, read_calls, trace
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import SecretKeys, read_secret_keys, write_secret_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
@@ -65,7 +65,7 @@ SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:])
 FLUSH = """
 import asyncio, json, os, sys
 from pathlib import Path
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
@@ -385,7 +385,14 @@ def with_roles(folder: Path) -> None:
     keys = [ring.keys[0].config for ring in rings.values()]
     for number in range(8):
         tokens = {"A.a": f"=v{number}", "B.b": "=1"}
-        sealed = seal_answers(STUDY, first_ask(STUDY), tokens, shuffler=keys[0], recipient=keys[1])
+        sealed = seal_answers(
+            STUDY,
+            first_ask(STUDY),
+            tokens,
+            answered=AnsweredRequests(),
+            shuffler=keys[0],
+            recipient=keys[1],
+        )
         body = b"".join(upload.encode() for upload in sealed)
         (folder / f"{number}.body").write_bytes(body)
     shuffler, curator = roles(folder)
@@ -441,7 +448,7 @@ def flush_names(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
 
 def send_records(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
     """Send records one after the other to a service that stores what it has three times."""
-    arguments = ["serve", "--port", "0", "--config", str(folder / "serve.toml")]
+    arguments = ["collect", "serve", "--port", "0", "--config", str(folder / "serve.toml")]
     log = folder.with_name("serve.log")
     whole = under([sys.executable, "-P", "-c", SERVICE, *arguments])
     with log.open("wb") as output:
@@ -502,7 +509,7 @@ def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:
 
 
 SCENARIOS = {
-    "recover": Scenario(with_crash, command("apis"), content, one_of_two),
+    "recover": Scenario(with_crash, command("db", "apis"), content, one_of_two),
     "roles": Scenario(with_roles, take_and_pass_on, counted, counted_once),
     "watch": Scenario(with_watch, command(*WATCH), watched, only_after),
     "flush": Scenario(with_settings, flush, received, each_once),
@@ -510,15 +517,15 @@ SCENARIOS = {
     "serve": Scenario(with_settings, send_records, received, each_once),
     "create": Scenario(with_logs(0), command("ingest", "@/next.jsonl"), content, one_of_two),
     "ingest": Scenario(with_logs(2), command("ingest", "@/next.jsonl"), content, one_of_two),
-    "snapshot": Scenario(with_logs(2), command("apis"), content, one_of_two),
-    "names": Scenario(with_logs(2), command("apis", "--set", "A.a="), content, one_of_two),
+    "snapshot": Scenario(with_logs(2), command("db", "apis"), content, one_of_two),
+    "names": Scenario(with_logs(2), command("db", "apis", "--set", "A.a="), content, one_of_two),
     "forget": Scenario(
-        with_logs(2, "apis"),
+        with_logs(2, "db", "apis"),
         command("db", "forget", "--before", "2026-03-03"),
         content,
         one_of_two,
     ),
-    "compact": Scenario(with_logs(2, "apis"), command("db", "compact"), content, one_of_two),
+    "compact": Scenario(with_logs(2, "db", "apis"), command("db", "compact"), content, one_of_two),
     "import": Scenario(with_export, command("db", "copy-in", "@/export"), content, one_of_two),
     "export": Scenario(with_logs(2), command("db", "copy-out", "@/export"), exported, one_of_two),
     "migrate": Scenario(with_old_schema, command("db", "batches"), content, one_of_two),
@@ -549,13 +556,13 @@ SCENARIOS = {
     "release": Scenario(with_release, command(*RELEASE, "5"), released, old_new_or_refused),
     "convert": Scenario(
         with_logs(1),
-        command("convert", "@/next.jsonl", "-o", "@/c.parquet", "--quiet"),
+        command("scale", "convert", "@/next.jsonl", "-o", "@/c.parquet", "--quiet"),
         files("c.parquet"),
         one_of_two,
     ),
     "keys": Scenario(
-        with_logs(0, "keys", "add", "write", "first"),
-        command("keys", "add", "write", "second"),
+        with_logs(0, "collect", "keys", "add", "write", "first"),
+        command("collect", "keys", "add", "write", "second"),
         files("d.duckdb.keys.json"),
         one_of_two,
     ),

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import fitting, seal_answers
+from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.keys import SUITE, SecretKeys, info_of
 from fpmonitor.private.recipient import Recipient
@@ -152,7 +152,12 @@ def sealed(
 ) -> list[Any]:
     keys = {role: ring.keys[0].config for role, ring in rings.items()}
     return seal_answers(
-        study, ask, tokens, shuffler=keys["shuffler"], recipient=keys[ask.recipient]
+        study,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=keys["shuffler"],
+        recipient=keys[ask.recipient],
     )
 
 

@@ -7,12 +7,13 @@ The only module that touches HPKE (RFC 9180, base mode, one message a context), 
 from __future__ import annotations
 
 import base64
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.wire import (
@@ -32,7 +33,7 @@ try:
 except ImportError as error:
     raise InputError(
         "private collection needs cryptography of version 50 or later",
-        hint="pip install 'fpmonitor[private]'",
+        hint=install("private"),
     ) from error
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     @property
     def preferred(self) -> HpkeConfig:
         """The key to seal for."""
-        return decode_configs(self.configs)[0]
+        return dataclasses.replace(decode_configs(self.configs)[0], role=self.role)
 
 
 class KeyHolder:

@@ -26,7 +26,7 @@ from fpmonitor.private.keys import (
     open_message,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, RoleStore
+from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Receipt, RoleStore
 from fpmonitor.private.wire import (
     ID_BYTES,
     WireError,
@@ -53,7 +53,7 @@ class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
 
 
-class BelowMinimumError(InputError):
+class BelowMinimumError(ConflictError):
     """A request cannot be closed without deleting answers; it stays open."""
 
 
@@ -233,36 +233,46 @@ class Shuffler(KeyHolder):
         self.store.run("private/add_unsent", id=batch_id, ask=ask_id, content=content)
 
     def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
-        """Take no more answers, and pass on the rest.
+        """Take no more answers, and pass on the rest; closing again changes nothing.
 
         Raises
         ------
         InputError
             The request is unknown.
         BelowMinimumError
-            The rest is below the minimum, and `drop` does not say that it may be deleted.
+            The rest is below the minimum, or nothing arrived, and `drop` does not give it up.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
+        if self.store.is_closed(ask_id):
+            return self._closed(ask_id)
         with self._lock, self.store.transaction():
             held, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if held >= minimum:
                 self._pass_on(ask_id, held)
-            elif held and not drop:
-                raise BelowMinimumError(
-                    f"ask: {held:,} messages wait, below the minimum of {minimum:,}: closing would "
-                    "delete them",
-                    hint="wait for more answers, or delete them with --drop",
-                )
+            elif not drop:
+                raise self._below_minimum(ask_id, held, minimum)
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(ask_id, {"held": -held, "below the minimum": held})
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-            tally = self.store.tally()[ask_id]
         self.store.load_asks()
         self.store.wipe_log()
+        return self._closed(ask_id)
+
+    def _closed(self, ask_id: bytes) -> ClosedAsk:
+        tally = self.store.tally()[ask_id]
         return ClosedAsk(tally["passed on"], tally["below the minimum"])
+
+    def _below_minimum(self, ask_id: bytes, held: int, minimum: int) -> BelowMinimumError:
+        """Say why a request is not closed: what is deleted then never comes again."""
+        ask = self.store.asks[ask_id]
+        waiting = f"{held:,} messages wait" if held else "no answer has arrived"
+        return BelowMinimumError(
+            f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
+            hint="wait for more answers, or give the round up with --drop, which deletes them",
+        )
 
     # ---- Sending
 

@@ -101,6 +101,26 @@ class Receipt:
         return cls(refused.pop("accepted", 0), refused)
 
 
+class ConflictError(InputError):
+    """What is asked does not fit the state of a request; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedAsk:
+    """A request that a role takes answers to.
+
+    Attributes
+    ----------
+    id
+        In hexadecimal.
+    new
+        Whether the role did not know it before.
+    """
+
+    id: str
+    new: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedAsk:
     """What became of the messages of a request that the shuffler closed.
@@ -244,6 +264,21 @@ class RoleStore(Closing):
         with self.transaction():
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
+
+    def check_open(self, ask_id: bytes) -> None:
+        """Refuse a known request that was closed: what is closed is never opened again.
+
+        Raises
+        ------
+        ConflictError
+            It is closed; the message says what became of it.
+        """
+        if ask_id in self._closed:
+            raise ConflictError(
+                f"{self._asks[ask_id].words} is closed, with {self.tally()[ask_id]['passed on']:,} "
+                "messages passed on",
+                hint="ask again in a new epoch, or with another --round",
+            )
 
     def load_asks(self) -> None:
         """Read the requests of the file, after they were changed."""

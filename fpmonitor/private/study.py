@@ -330,6 +330,11 @@ class CollectionRequest(
     randomise: Mapping[str, Randomisation] = msgspec.field(default_factory=dict)
     promise: SetPromise | None = None
 
+    @property
+    def words(self) -> str:
+        """Which request it is, for people."""
+        return f"round {self.round} of epoch {self.epoch} for the {self.recipient}"
+
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
             raise InputError(f"ask: sets must be 1 to {MAX_SETS} distinct sets")

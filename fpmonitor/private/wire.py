@@ -14,7 +14,7 @@ decode raise `WireError` for bytes of another form, or cut short, or followed by
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -61,10 +61,11 @@ class HpkeCiphertext:
 
 @dataclass(frozen=True, slots=True)
 class HpkeConfig:
-    """A public key and the algorithms that it is for."""
+    """A public key for our algorithms, and whose it is, where that was said with it."""
 
     id: int
     public_key: bytes
+    role: str | None = field(default=None, compare=False)
 
     def encode(self) -> bytes:
         """Return the bytes of the configuration."""

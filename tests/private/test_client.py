@@ -16,7 +16,13 @@ from scipy import stats
 
 from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, RandomisedResponse
-from fpmonitor.private.client import randomised, redacted, reports_for, seal_answers
+from fpmonitor.private.client import (
+    AnsweredRequests,
+    randomised,
+    redacted,
+    reports_for,
+    seal_answers,
+)
 from fpmonitor.private.keys import SealError, SecretKeys, open_message
 from fpmonitor.private.randomised import mechanism_of
 from fpmonitor.private.study import (
@@ -36,6 +42,8 @@ from fpmonitor.private.tokens import fitting, is_report, token_of
 from fpmonitor.private.wire import decode_report, decode_uploads, token_limit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fpmonitor.private.study import MechanismName
     from fpmonitor.private.wire import HpkeCiphertext, SealedReport, Upload
 
@@ -244,6 +252,32 @@ def release(
     return release_ask(study, promise, apis, CURATOR.sign, number=number)
 
 
+def test_a_user_answers_a_request_once_and_remembers_it_in_a_file(tmp_path: Path) -> None:
+    study = study_of(releases=1)
+    first, second = release(study, ("a",)), release(study, ("b",), number=3)
+    keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
+    path = tmp_path / "answered.json"
+    assert seal_answers(study, first, {}, answered=AnsweredRequests(path=path), **keys)
+    for refused, words in ((first, "was answered before"), (second, "release 2 of epoch 1")):
+        with pytest.raises(InputError, match=words):
+            seal_answers(study, refused, {}, answered=AnsweredRequests(path=path), **keys)
+    path.write_text("{}")
+    with pytest.raises(InputError, match=r"answered\.json"):
+        AnsweredRequests(path=path)
+
+
+def test_nothing_is_sealed_for_the_key_of_another_role() -> None:
+    study = study_of()
+    own = {"shuffler": SHUFFLER.public.preferred, "recipient": CURATOR.public.preferred}
+    assert seal_answers(study, first_ask(study), {}, answered=AnsweredRequests(), **own)
+    for place, ring in (("shuffler", CURATOR), ("recipient", SHUFFLER)):
+        with pytest.raises(InputError, match=f"the key is the {ring.role}'s"):
+            seal_answers(
+                study, first_ask(study), {}, answered=AnsweredRequests(),
+                **{**own, place: ring.public.preferred},
+            )  # fmt: skip
+
+
 def test_a_user_answers_the_analyst_as_often_as_the_study_says_and_only_what_was_signed() -> None:
     study = study_of(releases=2)
     released = [release(study, apis, number=n) for n, apis in enumerate((("a",), ("b",), APIS), 2)]
@@ -297,7 +331,12 @@ def test_no_user_answers_an_ask_that_breaks_the_terms(what: str) -> None:
         lambda: check_ask(study, ask),
         lambda: reports_for(study, ask, {}),
         lambda: seal_answers(
-            study, ask, {}, shuffler=SHUFFLER.keys[0].config, recipient=CURATOR.keys[0].config
+            study,
+            ask,
+            {},
+            answered=AnsweredRequests(),
+            shuffler=SHUFFLER.keys[0].config,
+            recipient=CURATOR.keys[0].config,
         ),
     ):
         with pytest.raises(InputError, match=what):
@@ -317,7 +356,7 @@ def sealed(
     study: Study, ask: CollectionRequest, tokens: dict[str, str], **how: Any
 ) -> list[Upload]:
     keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
-    return seal_answers(study, ask, tokens, **keys, **how)
+    return seal_answers(study, ask, tokens, answered=AnsweredRequests(), **keys, **how)
 
 
 def frame_of(inner: bytes) -> HpkeCiphertext:

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.folder import RoleFolder, make_role
 from fpmonitor.private.keys import SecretKeys, write_secret_keys
 from fpmonitor.private.selection import compare_with_joint, select_values
@@ -97,7 +97,12 @@ def bodies(ask: CollectionRequest) -> list[bytes]:
         [
             upload.encode()
             for upload in seal_answers(
-                STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys[ask.recipient]
+                STUDY,
+                ask,
+                user(number),
+                answered=AnsweredRequests(),
+                shuffler=keys["shuffler"],
+                recipient=keys[ask.recipient],
             )
         ]
         for number in range(USERS)
@@ -159,7 +164,12 @@ def collect_under_rotation(
                 # As published now: a file's keys are published after it was written.
                 keys = {role: RoleFolder(folder / role).public.preferred for role in ROLES[:2]}
                 uploads = seal_answers(
-                    STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
+                    STUDY,
+                    ask,
+                    user(number),
+                    answered=AnsweredRequests(),
+                    shuffler=keys["shuffler"],
+                    recipient=keys["curator"],
                 )
                 receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(
                     Receipt
@@ -207,7 +217,7 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
         }
         late = replace(ask, round=2)
         insist(roles["shuffler"], "/asks", late.to_bytes(), "application/json")
-        uploads = seal_answers(STUDY, late, user(0), **keys)
+        uploads = seal_answers(STUDY, late, user(0), answered=AnsweredRequests(), **keys)
         receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(Receipt)
         assert receipt == Receipt(0, {"unknown key": len(APIS)})
 

@@ -16,7 +16,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private import sending
 from fpmonitor.private.binary_http import Request, decode_response
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.keys import SecretKeys
@@ -49,7 +49,7 @@ def body(users: int, ask: CollectionRequest = FIRST) -> bytes:
     return b"".join(
         upload.encode()
         for _ in range(users)
-        for upload in seal_answers(STUDY, ask, {"A.one": "=x"}, **KEYS)
+        for upload in seal_answers(STUDY, ask, {"A.one": "=x"}, answered=AnsweredRequests(), **KEYS)
     )
 
 

@@ -21,7 +21,7 @@ from fpmonitor.private.binary_http import (
     decode_response,
     encode_number,
 )
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import SealError, SecretKeys
 from fpmonitor.private.ohttp import (
     UnknownKeyError,
@@ -229,7 +229,12 @@ def uploads(users: int) -> list[bytes]:
         upload.encode()
         for _ in range(users)
         for upload in seal_answers(
-            STUDY, ASK, {"A.one": "=held"}, shuffler=shuffler, recipient=curator
+            STUDY,
+            ASK,
+            {"A.one": "=held"},
+            answered=AnsweredRequests(),
+            shuffler=shuffler,
+            recipient=curator,
         )
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec import structs
 
+from fpmonitor.cli import run
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.keys import SecretKeys, write_secret_keys
 from fpmonitor.private.store import RoleStore, read_counts
@@ -96,26 +98,45 @@ def collect_marginals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "30 messages wait, below the minimum of 150" in capsys.readouterr().err
     assert (shown(1)["open"], shown(1)["wanted"]) == (True, 120)
 
-    # Sealed twice: the same answers. With the wrong keys: the batches wait.
+    # For a key that the service does not have, nothing is sealed.
     shutil.copy(curator.keys, "right")
     wrong = structs.replace(SecretKeys.generate("curator"), signing=curator.ring.signing)
     write_secret_keys(Path("wrong"), wrong)
     shutil.copy("wrong", curator.keys)
+    perform(SEAL, code=2)
+    assert "does not have the key that its file names" in capsys.readouterr().err
+    shutil.copy("right", curator.keys)
+
+    # Sealed twice: the same answers; under another name: refused, as they would count twice.
     for _ in range(2):
         perform(SEAL)
+    perform(f"{SEAL} -o again.uploads", code=2)
+    assert "round 1 of epoch 1 for the curator was answered before" in capsys.readouterr().err
+    assert not Path("again.uploads").exists()
+
+    # Opened with the wrong keys at first: the batches wait.
+    shutil.copy("wrong", curator.keys)
     perform(CLOSE)
+    assert "round 1 of epoch 1 for the curator is closed" in capsys.readouterr().err
+    perform(CLOSE)  # again: nothing changes
     waiting, sent = shown(1), 3 * (FEW + USERS)
-    assert waiting["accepted"] == waiting["passed_on"] == waiting["missing"] == sent
-    assert (waiting["counted"], waiting["refused"]) == (0, 0)
+    assert waiting["accepted"] == waiting["passed_on"] == sent
+    assert waiting["missing"] == sent - waiting["counted"] > 0
+    assert (waiting["refused"], waiting["repeated"]) == (0, 3 * USERS)
     assert waiting["undelivered"] > 0
-    perform(SELECT, code=3)
-    assert f"{sent} messages of round 1 are under way" in capsys.readouterr().err
+    run(shlex.split(SELECT.partition(" > ")[0])[1:])
+    assert f"{waiting['missing']} messages of round 1 are under way" in capsys.readouterr().err
     shutil.copy("right", curator.keys)
     wait(lambda: shown(1)["undelivered"] == 0)
     assert counts(curator.path, "curator", first_ask(curator.study)) == {
         (api,): truth(api, users=USERS + FEW) for api in APIS
     }
     assert (shown(1)["missing"], shown(1)["open"]) == (0, False)
+    assert (shown(1)["epoch"], shown(1)["id"]) == (1, first_ask(curator.study).id.hex())
+    perform("fpmonitor private publish pilot/round-1.json --folder pilot", code=2)
+    refusal = capsys.readouterr().err
+    assert "round 1 of epoch 1 for the curator is closed" in refusal
+    assert f"{sent} messages passed on" in refusal.replace(",", "")
     perform(SEAL, code=2)
     assert f"{3 * USERS} closed ask" in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.ldp.planner import plan_api
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import randomised, reports_for, seal_answers
+from fpmonitor.private.client import AnsweredRequests, randomised, reports_for, seal_answers
 from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import SecretKeys, open_message
 from fpmonitor.private.randomised import (
@@ -211,7 +211,9 @@ def collected(
     frames = []
     for tokens in answers:
         keys = {"shuffler": shuffler.keys[0].config, "recipient": curator.keys[0].config}
-        for upload in seal_answers(study, ask, tokens, rng=random.Random(len(frames)), **keys):
+        for upload in seal_answers(
+            study, ask, tokens, answered=AnsweredRequests(), rng=random.Random(len(frames)), **keys
+        ):
             inner = open_message(upload.sealed, shuffler.by_id(), "shuffler", ask.id)
             frames.append(next(decode_uploads(bytes(16) + inner)).sealed.encode())
     receipt = recipient.take(encode_batch(ask.id, secrets.token_bytes(16), frames))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
+from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import SecretKeys, seal_message
 from fpmonitor.private.recipient import Recipient, WrongKeysError
 from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, upload_bytes, upload_id
@@ -68,7 +68,14 @@ def user(number: int) -> dict[str, str]:
 
 
 def sealed(ask: CollectionRequest, tokens: Mapping[str, str], study: Study = STUDY) -> list[Upload]:
-    return seal_answers(study, ask, tokens, shuffler=KEY["shuffler"], recipient=KEY[ask.recipient])
+    return seal_answers(
+        study,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=KEY["shuffler"],
+        recipient=KEY[ask.recipient],
+    )
 
 
 def body(ask: CollectionRequest, users: range) -> bytes:
@@ -199,6 +206,10 @@ def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: 
         world.shuffler.close_ask(LAST.id)
     assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
     assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
+    assert world.shuffler.close_ask(LAST.id) == ClosedAsk(0, 3)  # again: nothing changes
+    with pytest.raises(BelowMinimumError, match=r"round 1 .*: no answer has arrived"):
+        world.shuffler.close_ask(FIRST.id)
+    assert not world.shuffler.store.is_closed(FIRST.id)
     assert not world.shuffler.unsent()
     assert world.shuffler.store.tally()[LAST.id] == {
         "accepted": 3, "held": 0, "below the minimum": 3
@@ -420,7 +431,12 @@ def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path)
         upload.encode()
         for number in range(8)
         for upload in seal_answers(
-            study, ask, user(number), shuffler=KEY["shuffler"], recipient=KEY["analyst"]
+            study,
+            ask,
+            user(number),
+            answered=AnsweredRequests(),
+            shuffler=KEY["shuffler"],
+            recipient=KEY["analyst"],
         )
     ]
     shuffler = Shuffler(tmp_path / "s.db", study, RINGS["shuffler"])

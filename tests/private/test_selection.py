@@ -405,8 +405,32 @@ def test_an_epoch_without_counts_is_an_error(
 ) -> None:
     ask = tmp_path / "ask.json"
     assert run(["private", "select", str(pilot), "-o", str(ask), "--epoch", "9"]) == 2
-    assert "no counts of epoch 9" in capsys.readouterr().err
+    assert "answers lie in epoch 1 (" in (said := capsys.readouterr().err)
+    assert "none in epoch 9" in said
     assert not ask.exists()
+
+
+def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = Study(
+        name="t", apis=NAMES[:2], population=5000, k=2, budget=0.9, minimum_batch=20
+    )  # fmt: skip
+    study = make_pilot(tmp_path / "pilot", terms)
+    holders = [dict.fromkeys(terms.apis, f"={number % 3}") for number in range(60)]
+    channel = SealedChannel(tmp_path / "pilot")
+    command = ["private", "select", str(tmp_path / "pilot"), "--setting", "fixed"]
+    assert run(command) == 2
+    assert "the curator has no answers" in capsys.readouterr().err
+    channel(first_ask(study, epoch=7), holders)
+    assert run(command) == 0  # epoch 1 was asked, and nobody answered
+    assert json.loads(capsys.readouterr().out)["recommended"]["fixed"]["upper"] <= 0.9
+    channel(first_ask(study, epoch=8), holders[:40])
+    assert run(command) == 2
+    said = capsys.readouterr().err
+    assert "epoch 7 (120 messages), epoch 8 (80 messages)" in said
+    assert run([*command, "--epoch", "8"]) == 0
+    channel.close()
 
 
 def test_selection_needs_no_cryptography() -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import SecretKeys, write_secret_keys
 from fpmonitor.private.recipient import Recipient
@@ -62,7 +62,14 @@ ODD = (
 
 def sealed(number: int, ask: CollectionRequest = FIRST) -> list[Upload]:
     tokens = {"A.one": ODD[number % len(ODD)], "A.two": "=x"}
-    return seal_answers(STUDY, ask, tokens, shuffler=KEYS["shuffler"], recipient=KEYS["curator"])
+    return seal_answers(
+        STUDY,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=KEYS["shuffler"],
+        recipient=KEYS["curator"],
+    )
 
 
 def body(uploads: list[Upload]) -> bytes:

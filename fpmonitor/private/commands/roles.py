@@ -22,7 +22,7 @@ from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
 from fpmonitor.private.commands.output import counts_of, read_selection
 from fpmonitor.private.files import content_digest, file_parts
 from fpmonitor.private.status import RoleStatus, reconciled
-from fpmonitor.private.store import ClosedAsk, RoleStore
+from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
 from fpmonitor.private.study import RECIPIENTS, ROLES, CollectionRequest
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, untyped, write_bytes
@@ -152,10 +152,13 @@ def publish(*, ask: PATH_OF_ASK, folder: FOLDER) -> None:
     """
     question = CollectionRequest.read(ask)
     curator = folder_of(folder, "curator")
+    new = False
     for role in dict.fromkeys(("curator", question.recipient, "shuffler")):
         with curator.service(role) as service:
-            service.post("/asks", question.to_bytes(), "application/json")
-    note(f"ask {question.id.hex()}")
+            answer = service.post("/asks", question.to_bytes(), "application/json")
+            new |= answer.read(PublishedAsk).new
+    before = "" if new else ", as it was before"
+    note(f"{question.words} is open{before}: ask {question.id.hex()}")
 
 
 def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
@@ -169,9 +172,12 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
     ):
         answer = shuffler.post(f"{path}/{'drop' if drop else 'close'}", b"", "")
         recipient.post(f"{path}/close", answer.content, "application/json")
-    dropped = answer.read(ClosedAsk).dropped
-    deleted = f"; {dropped:,} messages, below the minimum, were deleted" if dropped else ""
-    note(f"ask {question.id.hex()} is closed{deleted}")
+    closed = answer.read(ClosedAsk)
+    deleted = f", {closed.dropped:,} below the minimum deleted" if closed.dropped else ""
+    note(
+        f"{question.words} is closed: {closed.passed_on:,} messages passed on{deleted}; "
+        f"ask {question.id.hex()}"
+    )
 
 
 def status(*, folder: FOLDER, shown: Shown) -> None:
