@@ -5,7 +5,7 @@ on 1 to 95 % of the days:
 
 * `frequency`: how often they come goes with their values;
 * `weekdays`: some values come on workdays, others at weekends;
-* `seasons`: the odds of all rise and fall with the year, and cohorts stay away for weeks and return.
+* `seasons`: the odds of all rise and fall with the year; cohorts stay away for weeks and return.
 
 Each day of a year is compared with the last day of its weekday of the two weeks that were decided
 on, at its share of 1 %, as `check --by day` does. JSON tells the years in which anything was said,
@@ -27,9 +27,9 @@ import math
 import statistics
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
 from fpmonitor.answers.panel import WindowUsers
@@ -37,6 +37,9 @@ from fpmonitor.answers.renewal import FALSE_MOVES
 from fpmonitor.answers.trend import compare_windows
 from fpmonitor.decide.horizon import needed_evidence
 from fpmonitor.disclosure import Audience
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DECIDED = 14  # days that were decided on
 PANELS = ("frequency", "weekdays", "seasons")
