@@ -271,21 +271,16 @@ def make_release(
     _check_levels(levels, apis, mechanism)
     drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
     present = with_absent(drawn)
-    if mechanism == "generalisation" and len(present) < k:
-        raise UndecidableError(f"fewer than {k} users have a value: the release would be empty")
     generalised = None
     if mechanism == "generalisation":
+        if len(present) < k:
+            raise UndecidableError(f"fewer than {k} users have a value: there would be no row")
         generalised = generalise(present, apis, k, levels)
         outcome, dropping = _shown(generalised), None
     else:
         outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
-    lost = _lost_share(outcome, present, k)
-    if not len(outcome.table):
-        raise UndecidableError(
-            f"no value is shared by {k} users: the release would be empty",
-            hint="release fewer APIs, make values coarser by --what-if, or lower k",
-        )
     published = _published(outcome.table)
+    suppressed = _suppressed(outcome, dropping, present, len(values) - published.users, k)
     manifest = Manifest(
         mechanism=mechanism,
         policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
@@ -294,17 +289,11 @@ def make_release(
         date=made.replace(microsecond=0),
         patterns=outcome.patterns,
         published=published,
-        suppressed=Suppressed(
-            users=publishable_count(len(values) - published.users, k, Audience.OTHERS),
-            cells_share=lost,
-            cells_share_by_dropping_apis=(
-                None if dropping is None else _lost_share(dropping, present, k)
-            ),
-        ),
+        suppressed=suppressed,
         sampling=sampling,
         sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive),
         levels=tuple(levels),
-        information_loss=lost if generalised is None else generalised.loss,
+        information_loss=suppressed.cells_share if generalised is None else generalised.loss,
     )
     return Release(outcome.table, manifest, generalised)
 
@@ -328,6 +317,18 @@ def _check_levels(levels: Sequence[Component], apis: Sequence[str], mechanism: M
         for api in component.apis:
             if api not in apis:
                 raise UnknownNameError("released API", api, apis)
+
+
+def _suppressed(
+    outcome: Suppression, dropping: Suppression | None, present: pl.DataFrame, users: int, k: int
+) -> Suppressed:
+    return Suppressed(
+        users=publishable_count(users, k, Audience.OTHERS),
+        cells_share=_lost_share(outcome, present, k),
+        cells_share_by_dropping_apis=None
+        if dropping is None
+        else _lost_share(dropping, present, k),
+    )
 
 
 def _published(table: pl.DataFrame) -> Published:
@@ -485,10 +486,18 @@ def with_absent(users: pl.DataFrame, apis: Sequence[str] | None = None) -> pl.Da
 def _suppress(
     present: pl.DataFrame, apis: Sequence[str], k: int, *, mechanism: Mechanism, budget: float
 ) -> tuple[Suppression, Suppression | None]:
+    dropping = None
     if mechanism == "histogram":
-        return truncated_histogram(present, apis, k), None
-    cells = suppress_cells(present, apis, k, budget=budget)
-    return cells, drop_apis(present, apis, k, budget=budget)
+        outcome = truncated_histogram(present, apis, k)
+    else:
+        outcome = suppress_cells(present, apis, k, budget=budget)
+        dropping = drop_apis(present, apis, k, budget=budget)
+    if not len(outcome.table):
+        raise UndecidableError(
+            f"no value is shared by {k} users: the release would be empty",
+            hint="release fewer APIs, make values coarser by --what-if, or lower k",
+        )
+    return outcome, dropping
 
 
 def _lost_share(outcome: Suppression, present: pl.DataFrame, k: int) -> float:
