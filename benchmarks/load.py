@@ -2,8 +2,8 @@
 
 `python benchmarks/load.py` needs `wrk` (https://github.com/wg/wrk). It sends the same request over
 `--connections` kept-alive connections for `--seconds`, first to a bare Starlette application on the
-same server library, then to `fpmonitor serve`, while `fpmonitor exposure` is run on the database of
-the service again and again, and `--readers` ask it for an exposure. JSON goes to stdout: requests a
+same server library, then to `fpmonitor collect serve`, while `fpmonitor exposure` asks its database
+again and again, and `--readers` ask it for an exposure. JSON goes to stdout: requests a
 second and p99 of both, processor time of a request in the process that takes it, and their ratios;
 memory of that process after a fifth of the time and at the end; how many questions were answered
 beside; and records acknowledged by the service and stored, which must be the same number; `wrk`

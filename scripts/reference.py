@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import fpmonitor
 from fpmonitor.cli import command_tree
-from fpmonitor.cli.commands import PANELS
+from fpmonitor.cli.table import FIRST, GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +39,12 @@ def cell(text: str) -> str:
 
 def commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Every command below one, with the words that call it; groups come before what is in them."""
-    yield " ".join(words), command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below.load() if hasattr(below, "load") else below, (*words, name))
+    loaded = command.load() if hasattr(command, "load") else command
+    yield " ".join(words), loaded
+    for name, below in getattr(loaded, "commands", {}).items():
+        yield from commands(below, (*words, name))
+    for mode in command.modes() if hasattr(command, "modes") else ():
+        yield from commands(mode, (*words, mode.name))
 
 
 def usage(words: str, command: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -58,7 +61,8 @@ def usage(words: str, command: Any) -> tuple[str, list[tuple[str, str]]]:
 
 
 def panel_of_command() -> dict[str, str]:
-    return {entry.name: panel for panel, entries in PANELS.items() for entry in entries}
+    panels = {entry.name: "Commands" for entry in FIRST}
+    return panels | {entry.name: entry.name for entry in GROUPS}
 
 
 def command_line() -> str:
@@ -207,7 +211,7 @@ def library() -> str:
 
 
 def service() -> str:
-    """The addresses of `fpmonitor serve` as Markdown, from its OpenAPI document."""
+    """The addresses of `fpmonitor collect serve` as Markdown, from its OpenAPI document."""
     text = (resources.files("fpmonitor.serve") / "openapi.json").read_text(encoding="utf-8")
     document = json.loads(text)
     parts = document["components"]

@@ -557,7 +557,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
         if here and there and here != there:
             raise InputError(
                 f"{api} is {here} in the decision, and {there} in the log",
-                hint="decide anew on this log, or say what it is with `fpmonitor apis --set`",
+                hint="decide anew on this log, or say what it is with `fpmonitor db apis --set`",
             )
     if set(candidates) <= set(population.apis):
         return decision

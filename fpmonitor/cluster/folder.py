@@ -617,6 +617,6 @@ def _read_files(folder: str, *columns: pl.Expr) -> pl.DataFrame:
 def _no_snapshot(folder: str) -> InputError:
     return InputError(
         f"no snapshot at {excerpt(folder)}",
-        hint="make one with `fpmonitor snapshot`, which prints its folder; a folder that only an "
-        "engine can read needs --engine",
+        hint="make one with `fpmonitor scale snapshot`, which prints its folder; a folder that "
+        "only an engine can read needs --engine",
     )

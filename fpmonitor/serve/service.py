@@ -58,7 +58,7 @@ class Service:
             raise InputError(
                 f"host {config.host}: others could reach the service, and it has not both a write "
                 "key and a read token",
-                hint="make them with `fpmonitor keys add write NAME` and `... add read NAME`",
+                hint="make them with `fpmonitor collect keys add write NAME` and `... read NAME`",
             )
         names: dict[str, set[str]] | None = None
         # What is no database is said at once; for one that is in use records wait in the spool.
