@@ -42,6 +42,7 @@ from fpmonitor.serve.requests import (
     BodyBudget,
     RefusedRequestError,
     read_body,
+    refusal_of,
     refused,
 )
 from fpmonitor.serve.service import Service
@@ -181,7 +182,7 @@ class _Collect:
             with self._room.one(source) as room:
                 return await self._kept(request, source, read, room)
         except RefusedRequestError as error:
-            return refused(error.status, str(error), error.headers)
+            return refused(*refusal_of(error))
 
     async def _kept(
         self,
