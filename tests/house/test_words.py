@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[2]
 MOST_WORDS = 25
 MOST_OF_ALL = 76_900
 # Whole promises, which stand in JSON; the screen has them in short.
-WHOLE = ("With probability at least X, no", "Of all passes of this list", "With probability X, this")
+WHOLE = (
+    "With probability at least X, no",
+    "Of all passes of this list",
+    "With probability X, this",
+)
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n")
 _LEAST_PROSE = 12  # words of letters alone: fewer are a table or a list of names
 
@@ -28,9 +32,12 @@ def texts_of(path: Path) -> Iterator[str]:
         if isinstance(node, ast.JoinedStr) and not isinstance(parent, ast.JoinedStr):
             parts = (one.value if isinstance(one, ast.Constant) else "X" for one in node.values)
             yield "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if not isinstance(parent, ast.Expr | ast.JoinedStr):
-                yield node.value
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and not isinstance(parent, ast.Expr | ast.JoinedStr)
+        ):
+            yield node.value
 
 
 def long_sentences(text: str) -> Iterator[str]:
