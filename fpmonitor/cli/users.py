@@ -109,6 +109,11 @@ class Users(StoredUsers):
             engine=self.engine,
         )
 
+    def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
+        """Note on stderr what other decisions on the same users add; a snapshot lists none."""
+        for other in [] if self.snapshot is not None else monitor.beside(decision):
+            note(other.text, quiet=quiet)
+
 
 @dataclass(frozen=True, kw_only=True)
 class UsersOfSource(Users):
