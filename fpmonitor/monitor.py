@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
-from fpmonitor.answers.beside import Beside, decisions_beside
 from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
-from fpmonitor.answers.questions import decide_and_list, list_questions
+from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
@@ -292,14 +291,6 @@ class Monitor(Closing):
         window = replace(window, source=decision.source or window.source)
         users = self.population(window=window, view=decision.view, audience=audience)
         return with_all_candidates(users, decision)
-
-    def beside(self, decision: Decision) -> list[Beside]:
-        """Test a decision's recommended set together with those of others on these users.
-
-        Errors are those of `population_as`.
-        """
-        listed = list_questions(self.database)
-        return decisions_beside(self.population_as(decision), decision, listed)
 
     def _newest(
         self, decision: Decision, period: Period, window: Window | None = None

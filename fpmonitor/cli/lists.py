@@ -14,6 +14,7 @@ import typer
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.cli.users import note_beside
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
@@ -207,8 +208,7 @@ def _measured(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[Me
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415 -- slow
 
     with open_monitor(db) as monitor:
-        for other in monitor.beside(decided):
-            note(other.text, quiet=quiet)
+        note_beside(monitor, decided, quiet=quiet)
         yield limits_of_left(monitor.population_as(decided), decided)
 
 

@@ -111,8 +111,8 @@ class Users(StoredUsers):
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
         """Note on stderr what other decisions on the same users add; a snapshot lists none."""
-        for other in [] if self.snapshot is not None else monitor.beside(decision):
-            note(other.text, quiet=quiet)
+        if self.snapshot is None:
+            note_beside(monitor, decision, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +150,16 @@ class TransformedUsers(ViewedUsers):
     def view(self) -> View:
         """How values are preprocessed."""
         return replace(super().view, transforms=transforms_of(self.what_if))
+
+
+def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
+    """Note on stderr what a site reads that has the lists of other decisions on the users, too."""
+    from fpmonitor.answers.beside import decisions_beside  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
+
+    listed = list_questions(monitor.database)
+    for other in decisions_beside(monitor.population_as(decision), decision, listed):
+        note(other.text, quiet=quiet)
 
 
 def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:

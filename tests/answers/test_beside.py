@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fpmonitor.answers.beside import Beside, decisions_beside
+from fpmonitor.answers.questions import list_questions
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
@@ -41,6 +43,13 @@ def decide(folder: Path, candidates: str, name: str, *more: str) -> str:
     return path
 
 
+def beside(folder: Path, name: str) -> list[Beside]:
+    decision = read_decision(folder / name)
+    with Monitor(folder / "d.duckdb") as monitor:
+        listed = list_questions(monitor.database)
+        return decisions_beside(monitor.population_as(decision), decision, listed)
+
+
 def test_a_second_decision_on_other_candidates_is_tested_together_with_the_first(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,13 +77,12 @@ def test_the_whole_decided_at_once_is_told_by_its_own_verdict_and_replaced_ones_
 ) -> None:
     decide(folder, OTHERS, "again.json")
     every = decide(folder, f"{SCREEN},{OTHERS}", "every.json")
-    with Monitor(folder / "d.duckdb") as monitor:
-        [*found] = monitor.beside(read_decision(folder / "every.json"))
-        [alone] = [
-            each
-            for each in monitor.beside(read_decision(folder / "again.json"))
-            if "Screen.width" in each.other and "Screen.height" in each.other
-        ]
+    found = beside(folder, "every.json")
+    [alone] = [
+        each
+        for each in beside(folder, "again.json")
+        if "Screen.width" in each.other and "Screen.height" in each.other
+    ]
     own = set(json.loads((folder / "every.json").read_text())["recommended"])
     assert every
     assert all(not own & {*each.other} for each in found)

@@ -259,7 +259,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
         ("firefox-policies", "OfflineAudioContext.startRendering", "impossible"),
         ("firefox-policies", "Screen.width", "impossible"),
         ("chromium-policies", "Navigator.hardwareConcurrency", "impossible"),
-        ("chromium-policies", "Window.queryLocalFonts", "untried"),
+        ("chromium-policies", "Window.queryLocalFonts", "by-passable"),
         ("chromium-policies", "WebGLRenderingContext.getParameter", "by-passable"),
         ("ublock", "Navigator.hardwareConcurrency", "by-passable"),
         ("ublock", "Intl.DateTimeFormat.resolvedOptions#timeZone", "impossible"),

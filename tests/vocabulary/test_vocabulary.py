@@ -212,8 +212,7 @@ def test_names_of_one_information_are_known_and_know_each_other() -> None:
         for name in names:
             assert name in known_apis()
             assert set(names) <= {name, *same_information(name)}
-    others = ("Window.getScreenDetails", "css:device-width")
-    assert same_information("Screen.width#fingerprintjs.screenResolution") == others
+    assert same_information("Screen.width#fingerprintjs.screenResolution") == ("css:device-width",)
     of_page = same_information("Navigator.languages")
     assert {*of_page, "Navigator.languages"} == {*same_information("WorkerNavigator.languages")}
     assert "http:sec-ch-ua-model" in same_information("NavigatorUAData.getHighEntropyValues")
