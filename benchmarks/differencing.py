@@ -38,7 +38,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.plugins import EXPORTERS, plugin_names
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -218,20 +218,20 @@ def questions(rng: random.Random) -> Iterator[str]:
             [
                 f"exposure --apis {apis} {more} {people} {missing} {extra} {form}",
                 f"exposure --apis {apis} {more} {people} {missing} {extra} {form}",
-                f"rank --size 2 {more} {people} {form}",
-                f"curve --apis {apis} {more} {missing} {form}",
-                f"apis {more} {form}",
-                f"automation --apis {apis} {form}",
-                f"trend --apis {apis} --by {period} {form} --svg drawn.svg",
-                f"compare fpmonitor.duckdb fpmonitor.duckdb --split 2026-01-10 {people} {form}",
+                f"exposure --rank --size 2 {more} {people} {form}",
+                f"exposure --curve --apis {apis} {more} {missing} {form}",
+                f"db apis {more} {form}",
+                f"db automation --apis {apis} {form}",
+                f"exposure --apis {apis} --by {period} {form} --svg drawn.svg",
+                f"check --compare {DB} {DB} --split 2026-01-10 {people} {form}",
                 f"check decision.json --format {rng.choice(['json', 'junit', 'sarif'])}",
-                f"plot {rng.choice(['exposure', 'entropy'])} {people} -o drawn.svg",
-                f"plot trust --apis {apis} -o drawn.svg",
-                "report decision.json -o drawn.svg",
-                f"preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"exposure --plot {rng.choice(['exposure', 'entropy'])} {people} -o drawn.svg",
+                f"exposure --plot trust --apis {apis} -o drawn.svg",
+                "export --report decision.json -o drawn.svg",
+                f"export --preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
                 f"export decision.json --to {rng.choice(plugin_names(EXPORTERS))} --partial",
-                f"plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
-                f"import list.txt --from ublock {imported} {form}",
+                f"lists plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"lists import list.txt --from ublock {imported} {form}",
                 f"GET /v1/exposure?apis={apis}",
                 f"GET /v1/gate?want={apis}",
                 f"GET /dashboard/explore?api={apis.replace(',', '&api=')}",
@@ -251,10 +251,11 @@ SENT = [
     "GET /v1/gate?want=" + RARE,
     "GET /metrics",
 ]
+DB = "fpmonitor.duckdb"
 VERDICTS = [
     "decide --budget 5% -n 5000",
     "decide --budget 2% --setting sample",
-    "report -o drawn.svg",
+    "export --report -o drawn.svg",
 ]
 
 _AS_TEXT = {"content-type": "text/plain"}
@@ -269,7 +270,9 @@ def answer(question: str, *, audience: str = "others") -> str:
     """Everything that a command gives out, in the working folder."""
     said, noted = io.StringIO(), io.StringIO()
     arguments = [part.strip("'") for part in re.findall(r"'[^']*'|\S+", question)]
-    own = question.startswith(("ingest", "plot", "report")) or audience == "owner"
+    own = (
+        question.startswith(("ingest", "exposure --plot", "export --report")) or audience == "owner"
+    )
     drawn = [Path(name) for name in ("drawn.svg", "table.parquet", "table.manifest.json")]
     for path in drawn:
         path.unlink(missing_ok=True)
@@ -291,7 +294,7 @@ def answers(folder: Path, asked: list[str], *, audience: str = "others") -> list
         records_per_minute=40,
     )
     found = []
-    with chdir(folder), TestClient(create_app(config), base_url="http://localhost") as client:
+    with chdir(folder), TestClient(service_app(config), base_url="http://localhost") as client:
         for question in asked:
             if question.startswith("GET "):
                 got = client.get(question.removeprefix("GET "))
@@ -379,7 +382,7 @@ def times(seed: int, rounds: int) -> dict[str, float]:
         clients = {}
         for label, number in (("nobody", 0), ("nobody again", 0), ("1 user", 1), ("9 users", 9)):
             made = make(folder / label, users, "a value together", number, folder / "d.json")
-            app = create_app(ServeConfig(db=made / "fpmonitor.duckdb", flush_seconds=3600))
+            app = service_app(ServeConfig(db=made / "fpmonitor.duckdb", flush_seconds=3600))
             clients[label] = TestClient(app, base_url="http://localhost")
         for _ in range(rounds):
             for label, client in clients.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.safe_files import beside, whole_file
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def make_key_file(path: Path) -> None:
+def make_seal_key(path: Path) -> None:
     """Write a new secret key, X25519 as `age-keygen` makes it, for the owner's eyes alone."""
     make_secret_file(path, str(_age().x25519.Identity.generate()))
 
@@ -65,7 +65,7 @@ def _age() -> Any:
     try:
         import pyrage  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise InputError("sealing needs pyrage", hint="pip install 'fpmonitor[private]'") from error
+        raise InputError("sealing needs pyrage", hint=install("private")) from error
     return pyrage
 
 

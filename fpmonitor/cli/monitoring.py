@@ -19,6 +19,7 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    NAMES,
     OUTPUT,
     QUIET,
     ROWS_ARE_USERS,
@@ -104,6 +105,7 @@ NEW_USERS = Annotated[
 
 def trend(
     *,
+    names: NAMES = None,
     apis: SETS = None,
     by: Annotated[
         Division,
@@ -154,7 +156,7 @@ def trend(
         progress_line(quiet) as progress,
     ):
         report = monitor.trend(
-            [split_names(names) for names in apis or ()],
+            [split_names(one) for one in (*(names or ()), *(apis or ()))],
             by=by,
             k=k,
             population=population,
@@ -252,6 +254,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             "by all of its logs, of which some came after its first look, this window would be "
             f"above the budget: {named}"
         )
+    for api, words in sorted(report.faults.items())[:_NAMED]:
+        yield f"the logs look broken: {api} has {words}; no set with it passes"
     if report.doubted:
         yield (
             "users were forgotten on whom the list may have been decided, and would come again "
@@ -465,4 +469,5 @@ _ALARMS = {
 _WORDS = {
     "allow": "within the budget",
     "block": "above the budget",
+    "undecided": "no longer seen above the budget, and not yet certain to be within it",
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
+    from fpmonitor.population.kept_values import KeptValues
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
     from fpmonitor.unit import Unit
@@ -78,21 +79,6 @@ class Returned:
 Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
-class ValueSource(Protocol):
-    """Users whose values are counted by few of them."""
-
-    @property
-    def users(self) -> int:
-        """Number of all users, `m`."""
-
-    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
-        """Count spectra of the values of each set that are kept, with probability `2^-level` each.
-
-        All users of a kept value are counted; None where no value is kept. Which values are kept
-        depends on nothing that sets were chosen by.
-        """
-
-
 class SpectrumQueries(Protocol):
     """Spectra by query, of rows that do not fit into memory.
 
@@ -128,7 +114,7 @@ class SpectrumQueries(Protocol):
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ValueSource]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, KeptValues]:
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 
@@ -191,7 +177,7 @@ class Snapshot(UserRows, Protocol):
         """First and last day (UTC) with visits of so many users; None where there is none."""
 
 
-def check_values(snapshot: Snapshot, what: str) -> None:
+def check_values_kept(snapshot: Snapshot, what: str) -> None:
     """Refuse what has to look into values where only digests of them are kept.
 
     Raises
@@ -235,6 +221,8 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     said
         See `Snapshot`.
+    people
+        int64, a number for each row, the same in every window; null where nobody is known again.
     digest, values_are_digested, returned, key, units
         See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
         one of its own by default, so that nothing that leaves can be compared.
@@ -248,6 +236,7 @@ class MemorySnapshot:
     key: str = field(default_factory=secrets.token_hex)
     units: Sequence[Unit | None] = ("user",)
     returned: Callable[[], Repeats] = dict
+    people: NDArray[np.int64] | None = None
 
     @property
     def apis(self) -> tuple[str, ...]:

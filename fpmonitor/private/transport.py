@@ -6,6 +6,9 @@ import http.client
 import json
 import re
 import secrets
+import socket
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +21,7 @@ from fpmonitor.secret_files import check_owner_alone
 from fpmonitor.serve.config import is_loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BYTES_TYPE = "application/octet-stream"
@@ -42,7 +46,7 @@ class UnreachableError(FpmonitorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """An answer with a status from 200 to 299."""
 
     content_type: str
@@ -64,7 +68,7 @@ class Answer:
             ) from error
 
 
-class Service(Closing):
+class RoleClient(Closing):
     """A service at an address, over one connection that is kept alive.
 
     Parameters
@@ -99,28 +103,35 @@ class Service(Closing):
         """Close the connection."""
         self._connection.close()
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> Reply:
         """Get a resource; errors as of `post`."""
         return self._request("GET", path, None, "")
 
-    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Answer:
+    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Reply:
         """Send content."""
         return self._request("POST", path, content, content_type)
 
-    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Answer:
+    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Reply:
         headers = {"Content-Type": content_type} if content_type else {}
         if self._password is not None:
             headers["Authorization"] = f"Bearer {self._password}"
         kept_alive = self._connection.sock is not None
+        late = threading.Event()
         try:
             self._connection.request(method, self._path + path, content, headers)
-            response = self._connection.getresponse()
-            body = response.read(MAX_ANSWER_BYTES + 1)
+            with _deadline(self._connection.sock, late):
+                response = self._connection.getresponse()
+                body = response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
+            if late.is_set():
+                raise self._late() from error
             if kept_alive:  # the service may have closed it meanwhile
                 return self._request(method, path, content, content_type)
             raise UnreachableError(f"{self.address}: no answer ({type(error).__name__})") from error
+        if late.is_set():
+            self._connection.close()
+            raise self._late()
         if len(body) > MAX_ANSWER_BYTES:
             self._connection.close()
             raise UnreachableError(f"{self.address}: the answer is too long")
@@ -130,7 +141,31 @@ class Service(Closing):
                 answered=True,
                 retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
-        return Answer(response.headers.get("content-type", ""), body)
+        return Reply(response.headers.get("content-type", ""), body)
+
+    def _late(self) -> UnreachableError:
+        return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
+
+
+@contextmanager
+def _deadline(connected: socket.socket, late: threading.Event) -> Iterator[None]:
+    """End a connection whose whole answer takes too long.
+
+    The time limit of a socket begins anew with each byte, and so do those of urllib3 and httpx.
+    """
+
+    def cut() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+    timer = threading.Timer(_TIMEOUT_SECONDS, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def seconds_of(text: str) -> int | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from starlette.responses import RedirectResponse, Response
 
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.serve.auth import AuthGuard, Refusal, bearer_token
-from fpmonitor.serve.pages import PAGE_HEADERS, page, text_refusal
+from fpmonitor.serve.pages import PAGE_HEADERS, service_page, text_refusal
 from fpmonitor.serve.requests import BodyBudget, RefusedRequestError, read_body, refusal_of, refused
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fpmonitor.serve.asked import Flights
+    from fpmonitor.serve.service import Service
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -36,24 +37,10 @@ _FORM_TYPES = ("application/x-www-form-urlencoded", "")
 _SESSIONS = 1000
 
 
-class Readers(Protocol):
-    """Who has a read token."""
-
-    @property
-    def wants_read_token(self) -> bool:
-        """Whether a read token is configured."""
-
-    def reader_of(self, token: str) -> str | None:
-        """Name of whoever has a token; null for no such token."""
-
-    def is_reader(self, name: str) -> bool:
-        """Whether a name still has a token."""
-
-
 class Door:
     """Lets in who may read, and asks for them."""
 
-    def __init__(self, readers: Readers, flights: Flights) -> None:
+    def __init__(self, readers: Service, flights: Flights) -> None:
         self._readers, self._flights = readers, flights
         self._sessions: dict[str, tuple[float, str]] = {}
         self._room = BodyBudget()
@@ -110,7 +97,7 @@ class Door:
     async def login(self, request: Request) -> Response:
         """Form for the token; the right one opens a session."""
         if request.method == "GET":
-            return page("login.html", wrong=False)
+            return service_page("login.html", wrong=False)
         try:
             with self._room.one() as room:
                 body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
@@ -119,7 +106,7 @@ class Door:
         fields = parse_qs(body.decode("utf-8", errors="replace"))
         reader = self._readers.reader_of(fields.get("token", [""])[0])
         if reader is None:
-            return page("login.html", status=401, wrong=True)
+            return service_page("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)
         answer.set_cookie(
             COOKIE,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,17 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.delivery import Delivery
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import (
-    Answer,
-    Service,
+    Reply,
+    RoleClient,
     UnreachableError,
     make_password,
     read_password,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 APIS = ("A.one", "A.two")
 STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
+RINGS = {role: SecretKeys.generate(role) for role in ("shuffler", "curator", "analyst")}
 PASSWORD = "t" * 43
 AUTHORISED = {"authorization": f"Bearer {PASSWORD}"}
 BYTES = {"content-type": "application/octet-stream"}
@@ -51,14 +52,14 @@ def body(users: range, ask: CollectionRequest = FIRST) -> bytes:
         upload.encode()
         for number in users
         for upload in seal_answers(
-            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"},
+            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"}, answered=AnsweredRequests(),
             shuffler=shuffler, recipient=recipient,
         )
     ]  # fmt: skip
     return b"".join(uploads)
 
 
-class ToClient(Service):
+class ToClient(RoleClient):
     """A service that is a test client, without a network."""
 
     def __init__(self, client: TestClient, password: str = PASSWORD) -> None:
@@ -68,12 +69,12 @@ class ToClient(Service):
 
     def post(
         self, path: str, content: bytes, content_type: str = "application/octet-stream"
-    ) -> Answer:
+    ) -> Reply:
         headers = {"content-type": content_type, **self._headers}
         response = self._client.post(path, content=content, headers=headers)
         if response.status_code != 200:
             raise UnreachableError(f"{response.status_code}", answered=True)
-        return Answer("", response.content)
+        return Reply("", response.content)
 
 
 class World:
@@ -324,7 +325,7 @@ def odd_service() -> Iterator[str]:
 
 
 def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
-    with Service(odd_service) as service:
+    with RoleClient(odd_service) as service:
         with pytest.raises(UnreachableError, match="418 short and stout"):
             service.get("/teapot")
         with pytest.raises(UnreachableError, match="302"):
@@ -332,14 +333,47 @@ def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
         with pytest.raises(UnreachableError, match="JSON"):
             service.get("/text").read(Receipt)
     with (
-        Service("http://127.0.0.1:9") as nobody,
+        RoleClient("http://127.0.0.1:9") as nobody,
         pytest.raises(UnreachableError, match="no answer"),
     ):
         nobody.get("/")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Header: ",
+        b"HTTP/1.1 200 OK\r\n\r\n",  # its end is that of the connection
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+    ],
+)
+def test_an_answer_that_comes_byte_by_byte_holds_no_role_up(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.private.transport._TIMEOUT_SECONDS", 0.4)
+    stop = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+            while not stop.wait(0.02):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with (
+            RoleClient(f"http://127.0.0.1:{listening.getsockname()[1]}") as service,
+            pytest.raises(UnreachableError, match="no answer within"),
+        ):
+            service.get("/keys")
+        stop.set()
+        thread.join()
+
+
 def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str) -> None:
-    with Service(odd_service) as service:
+    with RoleClient(odd_service) as service:
         for _ in range(3):
             assert service.get("/leaves").content == b"1"
             threading.Event().wait(0.05)
@@ -351,14 +385,14 @@ def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str
 )
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(InputError, match="not the address"):
-        Service(address)
+        RoleClient(address)
 
 
 def test_a_password_does_not_travel_in_the_clear() -> None:
     with pytest.raises(InputError, match="unencrypted"):
-        Service("http://curator.example", PASSWORD)
+        RoleClient("http://curator.example", PASSWORD)
     for address in ("https://curator.example", "http://127.0.0.1:1", "http://localhost:1"):
-        with Service(address, PASSWORD):
+        with RoleClient(address, PASSWORD):
             pass
 
 

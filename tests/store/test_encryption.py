@@ -19,8 +19,8 @@ from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store import checkpoint, encryption
 from fpmonitor.store.database import Database
-from fpmonitor.store.encryption import load_cipher, make_key_file, read_key_file
-from fpmonitor.store.upkeep import verify
+from fpmonitor.store.encryption import load_cipher, make_database_key, read_key_file
+from fpmonitor.store.upkeep import verify_database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def _load_any_cipher(connection: duckdb.DuckDBPyConnection) -> None:
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    make_key_file(tmp_path / "key")
+    make_database_key(tmp_path / "key")
     return tmp_path / "key"
 
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_was_cut_short_is_undone(db: Path, key: Path, tmp_path
         Database(torn, key_file=key)
     torn.with_name("torn.duckdb.undo").write_bytes(kept)
     with Database(torn, key_file=key) as store:
-        assert sum(flaw.found for flaw in verify(store).flaws) == 0
+        assert sum(flaw.found for flaw in verify_database(store).flaws) == 0
         assert store.rows("snapshot/apis") == [(1, "Screen.width")]
 
 
@@ -146,7 +146,7 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = db.read_bytes()
-    assert run(["apis", "--db", str(db)]) == 2
+    assert run(["db", "apis", "--db", str(db)]) == 2
     assert "is encrypted; name its key" in capsys.readouterr().err
     assert run(["db", "compact", "--db", str(db)]) == 2
     assert db.read_bytes() == before
@@ -155,9 +155,9 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
 def test_another_key_is_an_error_and_changes_nothing(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_key_file(tmp_path / "other")
+    make_database_key(tmp_path / "other")
     before = db.read_bytes()
-    for command in (["apis"], ["db", "verify"], ["db", "compact"]):
+    for command in (["db", "apis"], ["db", "verify"], ["db", "compact"]):
         assert with_key(tmp_path / "other", *command, "--db", str(db)) == 2
         told = capsys.readouterr().err
         assert "another key" in told
@@ -200,7 +200,7 @@ def test_the_log_of_changes_of_another_database_is_not_taken_in(
     assert beside
     for content in (beside, beside[: len(beside) // 2], bytes(range(256)), b""):
         db.with_name(f"{db.name}.wal").write_bytes(content)
-        assert with_key(key, "apis", "--db", str(db)) in {0, 2}
+        assert with_key(key, "db", "apis", "--db", str(db)) in {0, 2}
         assert len(capsys.readouterr().err.splitlines()) <= 1
         db.with_name(f"{db.name}.wal").unlink(missing_ok=True)
         with (
@@ -216,16 +216,16 @@ def test_a_clear_database_is_not_taken_for_an_encrypted_one(
     del cipher
     clear = tmp_path / "clear.duckdb"
     assert run(["ingest", str(log), "--db", str(clear), "-q"]) == 0
-    assert with_key(key, "apis", "--db", str(clear)) == 2
+    assert with_key(key, "db", "apis", "--db", str(clear)) == 2
     assert "is not encrypted" in capsys.readouterr().err
-    assert run(["apis", "--db", str(clear)]) == 0
+    assert run(["db", "apis", "--db", str(clear)]) == 0
 
 
 def test_compact_keeps_it_encrypted(db: Path, key: Path) -> None:
     assert with_key(key, "db", "forget", "--before", "2000-01-01", "--db", str(db)) == 0
     assert with_key(key, "db", "compact", "--db", str(db)) == 0
     assert PLANTED.encode() not in db.read_bytes()
-    assert run(["apis", "--db", str(db)]) == 2
+    assert run(["db", "apis", "--db", str(db)]) == 2
     assert with_key(key, "db", "verify", "--db", str(db)) == 0
 
 
@@ -250,7 +250,7 @@ def test_two_of_one_process_share_it_and_another_process_waits(db: Path, key: Pa
             first._execute("INSERT INTO meta VALUES ('mark', '1')")
         assert second.meta("mark") == "1"
         command = [sys.executable, "-P", "-m", "fpmonitor", "--wait", "0"]
-        command += ["--key-file", str(key), "apis", "--db", str(db)]
+        command += ["--key-file", str(key), "db", "apis", "--db", str(db)]
         other = subprocess.run(command, capture_output=True, text=True, cwd=db.parent, check=False)
         assert other.returncode == 2
         if HAS_CIPHER:
@@ -270,7 +270,7 @@ def test_without_secure_ciphers_nothing_is_written(
 ) -> None:
     path = tmp_path / "none.duckdb"
     assert with_key(key, "ingest", str(log), "--db", str(path), "-q") == 2
-    assert "fpmonitor[encryption]" in capsys.readouterr().err
+    assert ".[encryption]" in capsys.readouterr().err
     assert not path.exists()
 
 
@@ -297,7 +297,7 @@ def test_key_files_that_cannot_be_are_refused(
 def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
     before = key.read_bytes()
     with pytest.raises(InputError, match="cannot be made"):
-        make_key_file(key)
+        make_database_key(key)
     assert key.read_bytes() == before
     with pytest.raises(InputError, match="No such file"):
         read_key_file(tmp_path / "none")
@@ -306,7 +306,7 @@ def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
 def test_keys_differ_and_hold_256_bits(tmp_path: Path) -> None:
     made = set()
     for name in "abcdef":
-        make_key_file(tmp_path / name)
+        make_database_key(tmp_path / name)
         made.add(read_key_file(tmp_path / name))
     assert len(made) == 6
     assert {len(bytes.fromhex(key)) for key in made} == {32}
