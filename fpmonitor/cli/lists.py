@@ -14,7 +14,6 @@ import typer
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.cli.users import note_beside
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
@@ -207,6 +206,7 @@ def _measured(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[Me
         yield None
         return
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415 -- slow
+    from fpmonitor.cli.users import note_beside  # noqa: PLC0415 -- slow
 
     with open_monitor(db) as monitor:
         note_beside(monitor, decided, quiet=quiet)
