@@ -141,8 +141,8 @@ class ReleaseAudit(Members):
             "nothing could be tested. That is no sign of safety.",
         }[worst.verdict]
         return (
-            "To single somebody out is to find a description that fits exactly one of the "
-            f"{self.users:,} users, without being so common that it would fit one by luck. A "
+            "To single somebody out is to find a description of exactly one of the "
+            f"{self.users:,} users that is too rare to fit one by luck. A "
             f"description that fits one person in {1 / self.weight:,.0f} fits exactly one of these "
             f"users by luck with a probability of {100 * self.baseline:.2g} %. How common a "
             f"description is was measured in {len(self.distributions)} ways; the worst is by "
