@@ -182,7 +182,7 @@ def export(
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    with _measured(db, decided) as measure:
+    with _measured(db, decided, quiet=quiet) as measure:
         result = exporter.export(decided, replace(options, measure=measure))
     _check_names(result)
     scope = scope_of(decided)
@@ -200,14 +200,16 @@ def export(
 
 
 @contextmanager
-def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
-    """Open what tells the limits of the exposure of what stays readable."""
+def _measured(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[Measure | None]:
+    """Open what tells the limits of what stays readable; tell of other decisions on the users."""
     if db is None:
         yield None
         return
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415 -- slow
+    from fpmonitor.cli.users import note_beside  # noqa: PLC0415 -- slow
 
     with open_monitor(db) as monitor:
+        note_beside(monitor, decided, quiet=quiet)
         yield limits_of_left(monitor.population_as(decided), decided)
 
 
