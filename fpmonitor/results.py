@@ -1,11 +1,13 @@
-"""What all results have in common: rows for data frames, and HTML for notebooks."""
+"""What all results have in common: rows for data frames, HTML and figures for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl  # slow to load
 
 
@@ -13,10 +15,13 @@ class Result:
     """A result that becomes a data frame, and shows itself in a notebook."""
 
     __slots__ = ()
-    # The package sets this: a room that computes results does not know how they are drawn.
+    # The package sets these: a room that computes results does not know how they are drawn, nor
+    # what becomes of them.
     to_html: ClassVar[Callable[[Result], str]]
+    plot: ClassVar[Callable[[Result], Any]]
+    do: ClassVar[Callable[..., Any]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         raise NotImplementedError
 
@@ -30,5 +35,28 @@ class Result:
 
         return pl.DataFrame(self.rows(), infer_schema_length=None)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a data frame of pandas."""
+        import pandas as pd  # noqa: PLC0415 -- of the user
+
+        return pd.DataFrame(self.rows())
+
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+Line = TypeVar("Line", bound=Result)
+
+
+class Answers(list[Line], Result):
+    """Several results of one kind, which show themselves as one table."""
+
+    __slots__ = ()
+
+    def to_json(self) -> list[Any]:
+        """Return the results as the CLI prints them."""
+        return [one.to_json() for one in self]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all results."""
+        return list(chain.from_iterable(one.rows() for one in self))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ from fpmonitor.results import Result
 from fpmonitor.store.transforms import Transform, is_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
 
@@ -121,9 +122,7 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
             reason=entry.reason,
             lower=limits[entry.api][0] if entry.api in limits else None,
             upper=limits[entry.api][1] if entry.api in limits else None,
-            coarser=tuple(_coarser(population, decision, entry.api))
-            if entry.api in limits
-            else (),
+            coarser=tuple(_coarser(population, decision, entry.api)) if entry.api in limits else (),
             is_undecided=entry.api in undecided,
             users_needed=needed.get(entry.api),
         )
@@ -157,7 +156,7 @@ def _coarser(population: Population, decision: Decision, api: str) -> Iterator[C
 
 def _steps(texts: tuple[str, ...]) -> Iterator[tuple[str, Transform]]:
     """Yield what can be made of some values, from fine to coarse."""
-    if np.mean([_NUMBERS.fullmatch(text) is not None for text in texts]) > 0.5:  # noqa: PLR2004
+    if np.mean([_NUMBERS.fullmatch(text) is not None for text in texts]) > 0.5:
         for step in _STEPS:
             yield f"to multiples of {step}", Transform(round=step)
     elif any(map(_VERSIONS.search, texts)):

@@ -17,7 +17,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.account import summary
@@ -82,10 +82,10 @@ def create_app(desk: Desk, token: str) -> Starlette:
         Route("/decision.json", _answered(addresses.decision_json)),
         Route("/lists", _answered(addresses.lists)),
         Route("/lists.json", _answered(addresses.lists_json)),
+        Route("/visitor", _answered(addresses.visitor)),
         Route("/list/{name}", _answered(addresses.list_file)),
         *static_routes(),
     ]
-
 
     @asynccontextmanager
     async def reading_ahead(app: Starlette) -> AsyncIterator[None]:
@@ -340,6 +340,16 @@ class _Addresses:
         found = await run_in_threadpool(self._desk.withheld, decision)
         return JSONResponse([one.to_json() for one in found], headers=PAGE_HEADERS)
 
+    async def visitor(self, request: Request) -> Response:
+        """Show the page for visitors, whose own policy lets it send nothing."""
+        del request
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        result = await run_in_threadpool(self._desk.list_of, decision, "visitor-page")
+        policy = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
+        return HTMLResponse(result.text, headers=PAGE_HEADERS | policy)
+
     async def list_file(self, request: Request) -> Response:
         """Return one list: a file, or an archive of several."""
         name = request.path_params["name"]
@@ -348,7 +358,8 @@ class _Addresses:
             return text_refusal(404, "nothing is decided yet")
         result = await run_in_threadpool(self._desk.list_of, decision, name)
         if not result.files:
-            return _download(result.text.encode(), f"{name}.txt", "text/plain")
+            ending = "html" if name == "visitor-page" else "txt"
+            return _download(result.text.encode(), f"{name}.{ending}", "text/plain")
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for file, text in result.files.items():
@@ -377,11 +388,12 @@ class _Addresses:
         return shlex.join(words)
 
     def _exposure_python(self, asked: Asked, explored: Explored) -> str:
-        population = "" if asked.population is None else f", population={asked.population}"
+        population = "" if asked.population is None else f", n={asked.population}"
+        given = f", given=[{asked.given!r}]" if asked.given else ""
         return (
             "import fpmonitor as fp\n\n"
-            f"with fp.Monitor({str(self._desk.db)!r}) as monitor:\n"
-            f"    monitor.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population})"
+            f"log = fp.Log({str(self._desk.db)!r})\n"
+            f"log.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population}{given})"
         )
 
     def _decide_command(self, decision: Decision) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
@@ -15,6 +17,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
 from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -315,18 +318,22 @@ class Desk:
                 if not isinstance(exporter, PlainExporter)
             ]
             # What hides most comes first.
-            listed.sort(key=lambda one: -(one.result.headline.hidden if one.result and one.result.headline else -1))
+            listed.sort(key=_hidden, reverse=True)
             return listed, asked.seal == decision.digest
 
     def withheld(self, decision: Decision) -> tuple[Withheld, ...]:
-        """Tell why APIs are withheld and what would change that; errors as of `explain_withheld`."""
+        """Tell why APIs are withheld, and what would change that."""
         with self._monitor() as monitor:
             return explain_withheld(monitor.population_as(decision), decision)
 
     def list_of(self, decision: Decision, name: str) -> ExportResult:
         """Write one list; errors as of its exporter, and of a name that there is not."""
         exporter: Exporter = load_plugin(EXPORTERS, name)
-        return exporter.export(decision, ExportOptions())
+        if not isinstance(exporter, VisitorPage):
+            return exporter.export(decision, ExportOptions())
+        with self._monitor() as monitor:
+            crowds = partial(shared_crowds, monitor.population_as(decision), decision)
+            return exporter.export(decision, ExportOptions(crowds=crowds))
 
 
 def _stored(monitor: Monitor, k: int) -> Stored | None:
@@ -349,6 +356,11 @@ def _stored(monitor: Monitor, k: int) -> Stored | None:
 
 def _lacks(users: Population, apis: Sequence[str], k: int) -> dict[str, str]:
     return {api: lack_in_words(lack, k) for api, lack in users.lacks(apis, k).items()}
+
+
+def _hidden(one: Listed) -> int:
+    headline = None if one.result is None else one.result.headline
+    return -1 if headline is None else headline.hidden
 
 
 def _listed(name: str, exporter: Exporter, decision: Decision, options: ExportOptions) -> Listed:

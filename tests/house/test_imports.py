@@ -42,7 +42,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"planning", "snapshots"},
+    {"log", "planning", "snapshots"},
     {"serve", "watch"},
     {"ui"},
     {"cli"},

@@ -305,6 +305,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "export": [
         ["{decision}", "--coverage", "--format", "json"],
         *(["{decision}", "--to", name] for name in plugin_names(EXPORTERS)),
+        ["{decision}", "--to", "visitor-page", "--db", "{db}"],
     ],
     "preview": [["{decision}", "--to", "firefox-policies", "--format", form] for form in TEXTS],
     "plan": [["{decision}", "--to", "firefox-policies", "--format", "table"]],
