@@ -129,7 +129,7 @@ def plot(
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
-    with users.open(audience=Audience.OTHERS) as monitor:
+    with users.open() as monitor:
         figure = figure_of(monitor, kind, apis, asked, budget)
     emit_figure(figure, output, quiet=quiet)
 

@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     log, db = folder / "log.jsonl", str(folder / "x.duckdb")
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert run(["ingest", str(log), "--db", db, "-q"]) == 0
+    assert run(["ingest", str(log), "--as", "users=", "--db", db, "-q"]) == 0
     made = str(folder / "d.json")
     names = f'Navigator.userAgent,Navigator.hardwareConcurrency,users,"{HOSTILE}"'
     asked = ["--k", str(K), "--budget", "20%", "--candidates", names, "--setting", "sample"]
