@@ -24,7 +24,7 @@ import polars as pl
 import spark_cluster
 
 from fpmonitor.cluster.folder import FolderSnapshot
-from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.snapshot import take_engine_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
@@ -126,9 +126,11 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             with clock.stage("engine: latest visits"):
                 engine.write(LATEST.format("visits"), str(latest))
             with clock.stage("engine: snapshot"):
-                taken = take_snapshot(engine, str(latest), str(folder / "snapshots"))
+                taken = take_engine_snapshot(engine, str(latest), str(folder / "snapshots"))
             with clock.stage("engine: the same snapshot again"):
-                assert not take_snapshot(engine, str(latest), str(folder / "snapshots")).is_new
+                assert not take_engine_snapshot(
+                    engine, str(latest), str(folder / "snapshots")
+                ).is_new
         with (
             SnapshotMonitor(taken.folder, view=VIEW) as monitor,
             clock.stage("folder: decide in memory"),

@@ -40,8 +40,8 @@ from syscalls import Disk, digest, read_calls, trace
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, read_keys, write_keys
+from fpmonitor.private.client import AnsweredRequests, seal_answers
+from fpmonitor.private.keys import SecretKeys, read_secret_keys, write_secret_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
@@ -54,7 +54,7 @@ from fpmonitor.serve.service import Service
 from fpmonitor.store import database, encryption, ingest
 from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
-from fpmonitor.store.upkeep import verify
+from fpmonitor.store.upkeep import verify_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:])
 FLUSH = """
 import asyncio, json, os, sys
 from pathlib import Path
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
@@ -216,7 +216,7 @@ def content(folder: Path) -> Any:
     if not (folder / "d.duckdb").exists():
         return None
     with Database(folder / "d.duckdb", create=True, key_file=key_in(folder)) as store:
-        found = verify(store)
+        found = verify_database(store)
         names = store.rows("names/said", prefix="column:")
     flaws = sum(flaw.found for flaw in found.flaws)
     return (found.content.digest, names, flaws) if found.content.rows.get("batch") else None
@@ -357,7 +357,7 @@ crashpoints.pass_on(shuffler, curator)
 
 
 def roles(folder: Path) -> tuple[Shuffler, Recipient]:
-    rings = [read_keys(folder / f"{role}.keys") for role in ("shuffler", "curator")]
+    rings = [read_secret_keys(folder / f"{role}.keys") for role in ("shuffler", "curator")]
     shuffler = Shuffler(folder / "shuffler.db", STUDY, rings[0])
     curator = Recipient(folder / "curator.db", STUDY, rings[1])
     for role in (shuffler, curator):
@@ -379,13 +379,20 @@ def pass_on(shuffler: Shuffler, curator: Recipient) -> None:
 
 
 def with_roles(folder: Path) -> None:
-    rings = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
+    rings = {role: SecretKeys.generate(role) for role in ("shuffler", "curator")}
     for role, ring in rings.items():
-        write_keys(folder / f"{role}.keys", ring)
+        write_secret_keys(folder / f"{role}.keys", ring)
     keys = [ring.keys[0].config for ring in rings.values()]
     for number in range(8):
         tokens = {"A.a": f"=v{number}", "B.b": "=1"}
-        sealed = seal_answers(STUDY, first_ask(STUDY), tokens, shuffler=keys[0], recipient=keys[1])
+        sealed = seal_answers(
+            STUDY,
+            first_ask(STUDY),
+            tokens,
+            answered=AnsweredRequests(),
+            shuffler=keys[0],
+            recipient=keys[1],
+        )
         body = b"".join(upload.encode() for upload in sealed)
         (folder / f"{number}.body").write_bytes(body)
     shuffler, curator = roles(folder)
@@ -477,7 +484,7 @@ def received(folder: Path) -> Any:
         for line in path.read_text().splitlines()
     ]
     with Database(folder / "d.duckdb") as store:
-        flaws = sum(flaw.found for flaw in verify(store).flaws)
+        flaws = sum(flaw.found for flaw in verify_database(store).flaws)
         texts = store._fetch(
             "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
         )

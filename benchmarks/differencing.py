@@ -38,7 +38,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.plugins import EXPORTERS, plugin_names
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def answers(folder: Path, asked: list[str], *, audience: str = "others") -> list
         records_per_minute=40,
     )
     found = []
-    with chdir(folder), TestClient(create_app(config), base_url="http://localhost") as client:
+    with chdir(folder), TestClient(service_app(config), base_url="http://localhost") as client:
         for question in asked:
             if question.startswith("GET "):
                 got = client.get(question.removeprefix("GET "))
@@ -379,7 +379,7 @@ def times(seed: int, rounds: int) -> dict[str, float]:
         clients = {}
         for label, number in (("nobody", 0), ("nobody again", 0), ("1 user", 1), ("9 users", 9)):
             made = make(folder / label, users, "a value together", number, folder / "d.json")
-            app = create_app(ServeConfig(db=made / "fpmonitor.duckdb", flush_seconds=3600))
+            app = service_app(ServeConfig(db=made / "fpmonitor.duckdb", flush_seconds=3600))
             clients[label] = TestClient(app, base_url="http://localhost")
         for _ in range(rounds):
             for label, client in clients.items():

@@ -54,7 +54,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     )
     from fpmonitor.serve.requests import RefusedRequestError
     from fpmonitor.store.database import Database
-    from fpmonitor.store.ingest import ingest
+    from fpmonitor.store.ingest import ingest_log
     from fpmonitor.store.staging import canonical_json
     from fpmonitor.store.transforms import Transform, read_transforms
     from fpmonitor.vocabulary import api_of, api_of_instrumented, resolve
@@ -174,7 +174,7 @@ def ingest_any(database: Database, path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with log_files([str(path)]) as [log]:
         column_map = unit_said(data)
-        report = ingest(database, log, choose_collector(log, column_map), column_map)
+        report = ingest_log(database, log, choose_collector(log, column_map), column_map)
     assert report.read == report.stored + report.duplicates + report.rejected, report
 
 

@@ -30,7 +30,7 @@ import duckdb
 import httpx2 as httpx
 
 from fpmonitor.cli import run
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 
@@ -71,7 +71,7 @@ class Session:
     # ---- The service
 
     def start(self) -> None:
-        self.app = create_app(self.config)
+        self.app = service_app(self.config)
         self.service = self.app.state.service
         self.writing = asyncio.create_task(self.service.spool.run())
         transport = httpx.ASGITransport(app=self.app)

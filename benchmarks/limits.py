@@ -52,15 +52,21 @@ def mean_scores(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 def relative(limits: Limits, p: np.ndarray, k: int, population: int, size: int) -> list[str]:
     """Lower and upper limit by the true exposure, for each exposure that values of `p` reach."""
-    level = DELTA / limits.parts
+    level = DELTA / limits.bases
     if limits.universe is not None:
         level /= size * (size + 1) * math.comb(limits.universe, size)
     most = float(exposure_probability(p, k=k, population=population).mean())
-    scores = np.array([mean_scores(one, limits.users * p).mean() for one in limits.weights])
+    scores = [
+        np.array([mean_scores(one, limits.users * p).mean() for one in side.weights])
+        for side in limits.sides
+    ]
     found = []
     for exposure in EXPOSURES:
-        points = exposure / most * limits.users * scores
-        lower, upper = limits.of_scores(points.tolist(), -math.log(level))
+        users = exposure / most * limits.users
+        upper, lower = (
+            side.limit(users * sums, -math.log(level))
+            for side, sums in zip(limits.sides, scores, strict=True)
+        )
         ratio = f"{lower / exposure:.3f} / {upper / exposure:.3f}"
         found.append(ratio if exposure < most else "-")
     return found

@@ -34,16 +34,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import fitting, seal_answers
+from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers
 from fpmonitor.private.folder import RoleFolder, make_pilot
-from fpmonitor.private.keys import SUITE, KeyRing, info_of
+from fpmonitor.private.keys import SUITE, SecretKeys, info_of
 from fpmonitor.private.recipient import Recipient
-from fpmonitor.private.selection import compare_with_joint, select
+from fpmonitor.private.selection import compare_with_joint, select_values
 from fpmonitor.private.shuffler import Shuffler, upload_bytes
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import RoleStore, read_counts
 from fpmonitor.private.study import ROLES, CollectionRequest, Study, first_ask, release_ask
 from fpmonitor.private.table import count_reports, read_tokens
-from fpmonitor.private.transport import Service, UnreachableError
+from fpmonitor.private.transport import RoleClient, UnreachableError
 from fpmonitor.private.wire import decode_batch, decode_uploads, token_limit
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -67,7 +67,7 @@ def speed(users: int, apis: int, rounds: int, group: int) -> dict[str, Any]:
     names = tuple(f"Interface.a{number:02}" for number in range(apis))
     study = Study(name="speed", apis=names, population=10**6, k=10, budget=0.1, minimum_batch=10)
     ask = first_ask(study)
-    rings = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
+    rings = {role: SecretKeys.generate(role) for role in ("shuffler", "curator")}
     started = time.perf_counter()
     bodies = [
         b"".join(upload.encode() for upload in sealed(study, ask, rings, tokens))
@@ -128,7 +128,7 @@ def timed(work: Callable[[], object]) -> Spent:
     return Spent(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def decrypt(frames: Sequence[Any], ring: KeyRing, ask: CollectionRequest) -> None:
+def decrypt(frames: Sequence[Any], ring: SecretKeys, ask: CollectionRequest) -> None:
     private, info = ring.keys[0].private, info_of(ring.role, ask.id, 1)
     for frame in frames:
         SUITE.decrypt(frame.encapsulated + frame.payload, private, info=info)
@@ -148,11 +148,16 @@ def made_up(users: int, names: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def sealed(
-    study: Study, ask: CollectionRequest, rings: Mapping[str, KeyRing], tokens: Mapping[str, str]
+    study: Study, ask: CollectionRequest, rings: Mapping[str, SecretKeys], tokens: Mapping[str, str]
 ) -> list[Any]:
     keys = {role: ring.keys[0].config for role, ring in rings.items()}
     return seal_answers(
-        study, ask, tokens, shuffler=keys["shuffler"], recipient=keys[ask.recipient]
+        study,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=keys["shuffler"],
+        recipient=keys[ask.recipient],
     )
 
 
@@ -173,7 +178,7 @@ class Process:
         with self._log.open("w") as log:
             self._process = subprocess.Popen([*command, str(self._made.path)], stderr=log)
 
-    def service(self) -> Service:
+    def service(self) -> RoleClient:
         """Its service, with the password; waits until it listens."""
         while f":{self._made.config.port}/" not in self._log.read_text():
             if self._process.poll() is not None:
@@ -298,11 +303,11 @@ class Run:
             time.sleep(0.1)
 
     def messages(self, ask: CollectionRequest) -> int:
-        with Store(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
+        with RoleStore(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
             return store.tally()[ask.id]["accepted"]
 
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-        with Store(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
+        with RoleStore(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
             return read_counts(store, ask)
 
     def truth(self, ask: CollectionRequest) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:
@@ -347,7 +352,7 @@ def run(folder: Path, users: int, kills: int, seconds: float) -> dict[str, Any]:
         counts = whole.counts(first)
         marginals["equal_the_truth"] = counts == whole.truth(first)
         marginals["joint_records_at_the_curator"] = whole.joint_records("curator", first)
-        selection = select(whole.study, counts, setting="fixed")
+        selection = select_values(whole.study, counts, setting="fixed")
         chosen = selection.recommended
         sign = whole.rings["curator"].sign
         last = release_ask(whole.study, selection.promise, chosen.apis, sign)

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fpmonitor.private.hierarchy import simulate
+from fpmonitor.private.hierarchy import simulate_hierarchy
 from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.redaction import plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import heaviest_set
@@ -66,11 +66,11 @@ def study_of(apis: tuple[str, ...], asked: argparse.Namespace, largest_set: int 
 
 
 def promised(table: pl.DataFrame, asked: argparse.Namespace) -> dict[str, object]:
-    whole = simulate(table, study_of(CANDIDATES, asked, len(CANDIDATES)), setting="fixed")
+    whole = simulate_hierarchy(table, study_of(CANDIDATES, asked, len(CANDIDATES)), setting="fixed")
     safe = whole.rounds[-1].weight
     found = {}
     for level in (1, 2, 3):
-        played = simulate(table, study_of(CANDIDATES, asked, level), setting="fixed")
+        played = simulate_hierarchy(table, study_of(CANDIDATES, asked, level), setting="fixed")
         found[str(level)] = {
             "apis": played.rounds[-1].weight,
             "messages": played.messages,

@@ -145,7 +145,7 @@ def misuses(rng: np.random.Generator) -> dict[str, float]:
     grid = np.linspace(0, 0.3, 601)
 
     def upper(test: AveragedScore, counts: np.ndarray, times: float = 1.0) -> float:
-        critical = [float(test.critical(-math.log(DELTA), exposure)) for exposure in grid]
+        critical = test.base.sign * (test.prices(grid) - math.log(DELTA)) / test.scale
         points = times * float(test.weights.take(counts, mode="clip") @ counts)
         return float(np.interp(points, critical, grid))
 

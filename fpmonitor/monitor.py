@@ -16,7 +16,7 @@ from typing import Any
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import question_of, with_all_candidates
+from fpmonitor.answers.decide import called_as, question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
@@ -24,6 +24,7 @@ from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal
 from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.since_decided import SinceDecided
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
@@ -538,6 +539,8 @@ class Monitor(Closing):
             origin = first.window.since
         if horizon is not None:
             share_delta(decision, horizon)
+        since = None if by is None else self._since_decided(users, decision, by)
+        faults = {} if since is None else since.faults()
         has_limits = by or users.window.since or users.window.until
         is_one_of_many = has_limits or new_users or horizon is not None
         if decision.policy.delta is not None and decision.allow and is_one_of_many:
@@ -549,26 +552,36 @@ class Monitor(Closing):
                 period=by,
                 origin=origin,
                 new_users=new_users,
+                faulty=faults.keys(),
             )
         else:
-            report = report_check(users, decision, beside=True)
+            report = report_check(users, decision, beside=True, faulty=faults.keys())
+        report = replace(report, faults=faults)
         if self.audience is Audience.OTHERS:  # a single visit would show
             left_out = ()
             report = replace(report, new_users=None)
         report = replace(report, period=by, left_out=left_out)
-        compared = by is not None and not decision.view.transforms
         renewal = find_renewal(
             users,
             decision,
             others=report.others,
             vanished=report.vanished,
-            windows=self.windows(by or "day", window=users.window, view=decision.view)
-            if compared
-            else None,
+            since=since,
             origin=report.origin,
             now=datetime.now(UTC),
         )
         return replace(report, renewal=renewal)
+
+    def _since_decided(
+        self, users: Population, decision: Decision, by: Period
+    ) -> SinceDecided | None:
+        """Return what the users of a window are compared with; values made coarser cannot be."""
+        if decision.view.transforms:
+            return None
+        windows = self.windows(by, window=users.window, view=decision.view)
+        decision = called_as(decision, users)
+        apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
+        return SinceDecided(windows, decision, sorted(apis))
 
     def findings(
         self,

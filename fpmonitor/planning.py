@@ -17,7 +17,7 @@ from fpmonitor.judgement import LOOKS
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import plan
+from fpmonitor.store.ingest import plan_ingest
 from fpmonitor.vocabulary import meaning
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def plan_logs(
     ):
         lined = [one_record_a_line(log, column_map) for log in logs]
         recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
-        return {log.label: plan(database, log, one, column_map) for log, one in recognised}
+        return {log.label: plan_ingest(database, log, one, column_map) for log, one in recognised}
 
 
 def write_map(path: Path, planned: Mapping[str, Judged], column_map: ColumnMap) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def make_key_file(path: Path) -> None:
+def make_seal_key(path: Path) -> None:
     """Write a new secret key, X25519 as `age-keygen` makes it, for the owner's eyes alone."""
     make_secret_file(path, str(_age().x25519.Identity.generate()))
 

@@ -34,7 +34,7 @@ class SnapshotMonitor(Monitor):
     Parameters
     ----------
     folder
-        Of the snapshot, as `take_snapshot` named it.
+        Of the snapshot, as `take_engine_snapshot` named it.
     engine
         Address of a server of Spark Connect that reads the folder; by default this computer does,
         and rows must fit into its memory.

@@ -38,8 +38,9 @@ from fpmonitor.answers.standing import (
     known_again,
     next_steps,
     probable_causes,
+    taken_back,
 )
-from fpmonitor.answers.trend import report_trend
+from fpmonitor.answers.trend import compare_windows, window_users
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
@@ -48,25 +49,23 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
-from fpmonitor.question import Question
 from fpmonitor.store.database import Database
-from fpmonitor.store.files import NO_PATIENCE, Patience, is_as_left
-from fpmonitor.store.files import identity_of as identity_of_file
+from fpmonitor.store.files import NO_PATIENCE, Patience, identity_of_file, is_as_left
 from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
+    digest_of_reading,
     last_checked,
     mark_delivered,
     read_files,
-    reading_of,
     record_check,
     remember_files,
     stored_data,
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, list_spans, start_before
+from fpmonitor.store.windows import end_of, list_spans, start_before, whole_span
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 30.0
 _MOST_WAITING = 3
 _NAMED = 3
+_FALSE_CAUSES = 0.01
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -313,7 +313,7 @@ class Watch:
         ):
             return False
         with settings.open_database() as database:
-            self._reading = reading_of(database, settings.collector, column_map)
+            self._reading = digest_of_reading(database, settings.collector, column_map)
             self._known = read_files(database, self._reading)
             self._file, key = identity_of_file(settings.database), database.meta("user_key")
         if self._key not in {None, key}:
@@ -379,13 +379,38 @@ class Watch:
             return
         day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
         data = "/".join([f"{stored}{day}", *self.refused])
-        checked, known = last_checked(database, self._watched)
+        checked, told = last_checked(database, self._watched)
         if data == checked:
             return
-        before = _known(known)
-        for until in self._missed(monitor, before, now):
-            before = self._look(monitor, before, now, data="", until=until)
-        self._look(monitor, before, now, data=data)
+        before = _known(told)
+        known = self._taken_back(monitor, before)
+        for until in self._missed(monitor, known, now):
+            known = self._look(monitor, before, now, data="", until=until, known=known)
+            before = known
+        self._look(monitor, before, now, data=data, known=known)
+
+    def _taken_back(self, monitor: Monitor, before: Standing | None) -> Standing | None:
+        """Look again at windows that were at fault, or above the budget, and are corrected now."""
+        by = self._settings.by
+        if before is None or by is None or not self._corrected:
+            return before
+        known = before
+        for since in before.doubtful:
+            begin = datetime.fromisoformat(since)
+            end = end_of(begin.replace(tzinfo=None), by)
+            try:
+                report = monitor.check(
+                    self._settings.decision,
+                    by=by,
+                    until=end,
+                    horizon=self._settings.horizon,
+                    new_users=self._settings.new_users,
+                )
+            except UndecidableError:
+                continue
+            if report.since == begin.replace(tzinfo=None):
+                known = taken_back(known, report, since)
+        return known
 
     def _missed(
         self, monitor: Monitor, before: Standing | None, now: datetime
@@ -413,15 +438,19 @@ class Watch:
         *,
         data: str,
         until: datetime | None = None,
+        known: Standing | None,
     ) -> Standing:
-        """Check the newest window, or that which ends then, and record what is known now."""
+        """Check the newest window, or that which ends then, and record what is known now.
+
+        `before` is what was told last, and `known` what corrected logs have made of it.
+        """
         settings, database, report = self._settings, monitor.database, None
-        after = replace(before or Standing(outcome="cannot tell"), outcome="cannot tell")
+        after = replace(known or Standing(outcome="cannot tell"), outcome="cannot tell")
         problems = [_refused(file) for file in self.refused]
         problems += self._in_the_future(users_of_the_future(database, now))
         try:
             if stored_data(database) is not None:
-                report, after = self._judge(monitor, before, now, until)
+                report, after = self._judge(monitor, known, now, until)
                 problems += after.problems
                 self._checked(report)
         except UndecidableError as error:
@@ -471,6 +500,7 @@ class Watch:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        problems += [_fault(api, words, report) for api, words in report.faults.items()]
         if report.late and settings.by is not None and report.since is not None:
             problems.append(_late(settings.by, report.since, report.late))
         if report.renewal is not None:
@@ -534,6 +564,7 @@ class Watch:
                 for problem in after.problems
             ],
             "corrected": sorted(self._corrected),
+            "mended": sorted({*(before.faulty if before else ())} - {*after.faulty}),
             "usual_users": after.usual_users,
             "next": next_steps(
                 decision,
@@ -566,14 +597,17 @@ class Watch:
         seen = monitor.population(window=window).publishable_apis(decision.policy.k)
         apis = {*USER_AGENTS, *itertools.chain.from_iterable(after.above)}.intersection(seen)
         try:
-            found = report_trend(
-                monitor.windows(by, window=window),
-                Question(decision.policy.k),
-                [(api,) for api in apis],
-            )
+            halves = replace(window, until=since), replace(window, since=since)
+            before, now = (whole_span(monitor.database, half) for half in halves)
         except UndecidableError:
             return []
-        return probable_causes(found, since)
+        # The window before is no like day, but what newly exposes users is there anyway.
+        windows, k = monitor.windows(by, window=window), decision.policy.k
+        pair = [window_users(windows, span, sorted(apis), k=k) for span in (before, now)]
+        if min(users.size for users in pair) < k:
+            return []
+        alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
+        return probable_causes(alarms)
 
     def _without_automation(
         self, monitor: Monitor, report: CheckReport
@@ -663,6 +697,15 @@ def _late(by: Period, since: datetime, sets: Sequence[ApiSet]) -> Problem:
         f"{since:%Y-%m-%d} on would be above the budget: {named}{more}"
     )
     return Problem(kind="late logs", what=f"{since:%Y-%m-%d}", text=text)
+
+
+def _fault(api: str, words: str, report: CheckReport) -> Problem:
+    day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
+    text = (
+        f"the logs{day} look broken: {api} has {words}; no set with it passes until they are "
+        "mended and stored again, or it is decided again"
+    )
+    return Problem(kind="fault", what=api, text=text)
 
 
 def _vanished(api: str, decision: Decision) -> Problem:

@@ -18,7 +18,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import RoleStore, read_counts
 from tests.patience import wait
 
 if TYPE_CHECKING:
@@ -110,5 +110,5 @@ class Serving:
 def counts(folder: Path, role: Role, ask: CollectionRequest) -> Any:
     """Users by tokens, for each set of a request, in the store of a role."""
     made = RoleFolder.of(folder, role)
-    with Store(made.store, made.study, role) as store:
+    with RoleStore(made.store, made.study, role) as store:
         return read_counts(store, ask)

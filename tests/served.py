@@ -12,7 +12,7 @@ from starlette.routing import Route
 from fpmonitor.serve.asked import Asked, Flights, Told, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
-from fpmonitor.serve.pages import static_routes
+from fpmonitor.serve.pages import service_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ def routes(service: DashboardService) -> list[Route]:
         *(Route(path, door.for_people) for path in PEOPLE),
         Route("/login", door.login, methods=["GET", "POST"]),
         Route("/logout", door.logout, methods=["POST"]),
-        *static_routes(),
+        *service_files(),
     ]
 
 

@@ -14,7 +14,7 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.robots import robots_list
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.results import Result
 from fpmonitor.unit import Unit, told_unit
 
@@ -94,7 +94,7 @@ def report_automation(
     show_counts_below_k
         Show them all the same, to the owner.
     """
-    check_values(population.snapshot, "automation")
+    check_values_kept(population.snapshot, "automation")
     audience = population.audience
     unsafe = may_count_below(audience, wanted=show_counts_below_k)
     least = 0 if unsafe else k

@@ -58,6 +58,8 @@ from fpmonitor.store.windows import LeftOut, Period, position
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -150,6 +152,8 @@ class CheckReport(Result):
         Begin of the first calendar window that the list was checked on; null where none is known.
     renewal
         Whether to decide again; null where that was not asked.
+    faults
+        API -> what is wrong with its values in the log: see `log_faults`. No set with it passes.
     of_list
         Whether the sets are those that a list in use leaves readable.
     """
@@ -173,6 +177,7 @@ class CheckReport(Result):
     others: Mapping[ApiSet, Verdict] = field(default_factory=dict)
     origin: datetime | None = None
     renewal: Renewal | None = None
+    faults: Mapping[str, str] = field(default_factory=dict)
     of_list: bool = False
 
     @property
@@ -264,6 +269,7 @@ class CheckReport(Result):
             "new_users": self.new_users,
             "doubted": self.doubted,
             "late": [list(apis) for apis in self.late],
+            "faults": dict(self.faults),
             "alarm": None if self.alarm is None else self.alarm.to_json(),
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
@@ -303,6 +309,7 @@ def report_check(
     slot: CheckSlot | None = None,
     *,
     beside: bool = False,
+    faulty: Collection[str] = (),
 ) -> CheckReport:
     """Test every set on the allow list of a decision on the current users, as it was decided.
 
@@ -316,6 +323,8 @@ def report_check(
         Which of the checks it is that share the decision's delta; None for a check alone.
     beside
         Test the `other_sets` as well.
+    faulty
+        APIs whose values are at fault: no set with one of them passes.
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()
@@ -329,6 +338,7 @@ def report_check(
         slot,
         others={apis: found[apis] for apis in others},
         coverage=_coverage(population, decision),
+        faulty=faulty,
     )
 
 
@@ -356,6 +366,7 @@ def check_window(
     period: Period | None = None,
     origin: datetime | None = None,
     new_users: bool = False,
+    faulty: Collection[str] = (),
 ) -> CheckReport:
     """Test the allow list of a decision on one window of many; what comes out is recorded.
 
@@ -377,6 +388,9 @@ def check_window(
         where the list is new; None for other windows, which are numbered as they come.
     new_users
         The caller says that the list was decided on none of the users in the database.
+    faulty
+        As of `report_check`. Its evidence is kept, so that mended logs of the window pass only
+        where both looks show it.
 
     Raises
     ------
@@ -408,7 +422,7 @@ def check_window(
         )
         slot = slot_of(number, shared, horizon)
         if decision.policy.realised:
-            return report_check(population, decision, slot, beside=True)
+            return report_check(population, decision, slot, beside=True, faulty=faulty)
         evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
         term = -math.log(slot.delta)
         listed, beside = evidence.split(len(sets))
@@ -419,6 +433,7 @@ def check_window(
             slot,
             others=beside.verdicts(others, (term, term)),
             coverage=coverage,
+            faulty=faulty,
         )
         return replace(report, new_users=users.are_new, doubted=users.doubted)
     delta = decision.policy.delta or 1.0
@@ -446,7 +461,8 @@ def check_window(
             terms=(passes, violates),
             within=_unlimited(evidence.within) if is_blind else evidence.within,
             above=_unlimited(evidence.above) if is_blind else evidence.above,
-            passed=not lacks_all and all(verdict == "allow" for verdict in found),
+            passed=not (lacks_all or _touched(sets, faulty))
+            and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
             if period is None or lacks_all
@@ -468,6 +484,7 @@ def check_window(
         slot,
         others=beside.verdicts(others[: len(beside.within)], (term, term)),
         coverage=coverage,
+        faulty=faulty,
     )
     return replace(
         report,
@@ -506,6 +523,7 @@ def _report(
     *,
     others: Mapping[ApiSet, Verdict],
     coverage: Mapping[str, float | None],
+    faulty: Collection[str],
 ) -> CheckReport:
     policy = decision.policy
     asked = population.asked(question_of(decision), policy.candidates)
@@ -514,6 +532,10 @@ def _report(
         # All of them may go by other names now, whose values nobody has looked at.
         verdicts, others = _without_passes(verdicts), _without_passes(others)
         limits = {apis: (lower, 1.0) for apis, (lower, _) in limits.items()}
+    verdicts, others = (
+        {**found, **_without_passes({apis: found[apis] for apis in _touched(found, faulty)})}
+        for found in (verdicts, others)
+    )
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
@@ -527,6 +549,11 @@ def _report(
         masked=population.masked(policy.candidates, policy.k),
         drawn=asked.drawn,
     )
+
+
+def _touched(sets: Iterable[ApiSet], faulty: Collection[str]) -> list[ApiSet]:
+    """Return the sets with an API whose values are at fault."""
+    return [apis for apis in sets if not {*apis}.isdisjoint(faulty)]
 
 
 def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]:

@@ -44,7 +44,7 @@ def list_questions(database: Database) -> list[ListedQuestion]:
             question=typed(question, AskedQuestion, "a question"),
             answer=answer and typed(answer, AnswerSummary, "an answer"),
         )
-        for asked_at, question, answer in store.list_questions(database)
+        for asked_at, question, answer in store.stored_questions(database)
     ]
 
 

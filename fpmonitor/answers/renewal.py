@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.trend import compare_windows
 from fpmonitor.decide.horizon import needed_evidence
-from fpmonitor.errors import UndecidableError
+from fpmonitor.population.browsers import browser_of
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import end_of, position, whole_span
+from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
+    from fpmonitor.answers.panel import Finding
+    from fpmonitor.answers.since_decided import SinceDecided
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
-    from fpmonitor.population.windows import Windows
     from fpmonitor.unit import Unit
 
 FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ever said to move
 _NAMED = 3
+_CHANGED = "{unit}s who had come on {since} have changed {apis}"
+_OTHERS = "{unit}s who come now are others than on {since}, by {apis}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedApi:
     """An API whose values are others than on the days of the decision.
 
-    `moved` estimates the share of the users who moved; on average it does not overstate it.
+    Attributes
+    ----------
+    api
+        Its name.
+    moved
+        Estimated share of the users of the window: of those who came in both where they changed.
+    changed
+        Whether users who came in both have changed their values; else others come.
+    releases
+        Browsers that new values name, as `chromium 142`.
     """
 
     api: str
     moved: float
+    changed: bool
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +101,10 @@ class Renewal:
     def reasons(self) -> list[str]:
         """A sentence for each thing that has changed, without values."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        if self.moved:
-            apis = [f"{one.api} (about {_percent(one.moved)})" for one in self.moved]
-            found.append(
-                f"{self.unit}s have moved since {self.moved_since} to other values of {_some(apis)}"
-            )
+        for changed, said in ((True, _CHANGED), (False, _OTHERS)):
+            apis = [_one(one) for one in self.moved or () if one.changed == changed]
+            if apis:
+                found.append(said.format(unit=self.unit, since=self.moved_since, apis=_some(apis)))
         for what, sets in (("within", self.would_allow), ("above", self.would_block)):
             if sets:
                 named = _some([" + ".join(apis) for apis in sets])
@@ -119,8 +130,9 @@ class Renewal:
         if self.moved is None:
             return None
         return (
-            f"With probability {1 - FALSE_MOVES:g}, users who keep to one distribution are "
-            "never said to have moved, however long they are watched."
+            f"With probability {1 - FALSE_MOVES:g}, this is never said of {self.unit}s who keep "
+            "their values and come as before, each as often as it likes, however long they are "
+            "watched."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -137,7 +149,7 @@ def find_renewal(
     *,
     others: Mapping[ApiSet, Verdict],
     vanished: tuple[str, ...],
-    windows: Windows | None,
+    since: SinceDecided | None,
     origin: datetime | None,
     now: datetime,
 ) -> Renewal:
@@ -149,9 +161,9 @@ def find_renewal(
         The users of the check, seen as the decision saw its own, and the decision.
     others, vanished
         See `CheckReport.others` and `CheckReport.vanished`.
-    windows
-        Calendar windows, of which the users are one; null where moves are not looked for. They are
-        compared with the users of the days of the decision.
+    since
+        The window of these users, which are compared with those of the days of the decision; null
+        where moves are not looked for.
     origin
         Begin of the first window that was checked: where the database has fewer than k users of the
         days of the decision, users are compared with those of this window.
@@ -161,10 +173,7 @@ def find_renewal(
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    compared = None
-    if windows is not None:
-        observed = sorted(candidates.intersection(apis))
-        compared = _compared(windows, population, decision, origin, observed)
+    compared = None if since is None else _compared(since, decision, origin)
     moved_since, moved = compared or (None, None)
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
@@ -188,39 +197,51 @@ def find_renewal(
 
 
 def _compared(
-    windows: Windows,
-    population: Population,
-    decision: Decision,
-    origin: datetime | None,
-    apis: Sequence[str],
+    since: SinceDecided, decision: Decision, origin: datetime | None
 ) -> tuple[date, tuple[MovedApi, ...]] | None:
     """Find the APIs whose values are others now, and since when; None without k users each.
 
     Fewer users are as good as none, so that they show in no answer. The shares of all windows add
     up to 1.
     """
-    begin, limits = windows.window.since, []
-    if begin is None or not apis:
+    decided = None if decision.days is None else datetime.combine(decision.days[1], time.min)
+    base = decided or origin
+    if base is None or (place := since.place(base)) < 1:
         return None
-    if decision.days is not None:
-        first, last = decision.days
-        limits.append((datetime.combine(first, time.min), datetime.combine(last, time.max)))
-    if origin is not None:
-        limits.append((origin, end_of(origin, windows.division)))
-    now = whole_span(windows.database, windows.window)
-    for since, until in limits:
-        last_place = position(until - timedelta(microseconds=1), windows.division)
-        place = position(begin, windows.division) - last_place
-        level = math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
-        with suppress(UndecidableError):
-            before = whole_span(windows.database, Window(since, until, windows.window.source))
-            alarms = compare_windows(
-                windows, before, now, population, apis, k=decision.policy.k, false_alarms=level
-            )
-            if alarms is not None:
-                moved = (MovedApi(api=alarm.apis[0], moved=alarm.moved) for alarm in alarms)
-                return since.date(), tuple(moved)
-    return None
+    before, k = since.before(base, like=True), decision.policy.k
+    if before is None or before.window.since is None or since.read(since.now).size < k:
+        return None
+    alarms = compare_windows(
+        since.read(before),
+        since.read(since.now),
+        k=k,
+        false_alarms=math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0)),
+        audience=since.windows.audience,
+    )
+    return before.window.since.date(), _moved(alarms)
+
+
+def _moved(alarms: Sequence[Finding]) -> tuple[MovedApi, ...]:
+    """Name each API once: where its values were changed, that tells why others seem to come."""
+    found: dict[str, MovedApi] = {}
+    for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
+        [api] = alarm.apis
+        new = [one.value for one in alarm.values if one.value and one.grew]
+        browsers = {browser_of(api, value) for value in new}
+        releases = {f"{FAMILIES[family]} {version}" for family, version in browsers if version}
+        moved = MovedApi(
+            api=api,
+            moved=alarm.moved,
+            changed=alarm.compared == "changed",
+            releases=tuple(sorted(releases)),
+        )
+        found.setdefault(api, moved)
+    return tuple(found.values())
+
+
+def _one(moved: MovedApi) -> str:
+    to = f": now {', '.join(moved.releases)}" if moved.releases else ""
+    return f"{moved.api} (about {_percent(moved.moved)}{to})"
 
 
 def _percent(share: float) -> str:

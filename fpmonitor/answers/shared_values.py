@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[s
     Values that are kept as digests are none, and neither are errors and `undefined`.
     """
     snapshot = population.snapshot
-    check_values(snapshot, "the commonest value")
+    check_values_kept(snapshot, "the commonest value")
     found = {}
     for api in sorted(set(apis) & set(snapshot.apis)):
         [codes] = snapshot.codes([api])

@@ -14,12 +14,12 @@ from fpmonitor.population.browsers import browser_of
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.panel import Finding
     from fpmonitor.answers.renewal import Renewal
-    from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import ApiSet, Decision
 
 ProblemKind = Literal[
@@ -31,8 +31,10 @@ ProblemKind = Literal[
     "vanished",
     "appeared",
     "decide again",
+    "fault",
 ]
 _USUAL_WINDOWS = 28
+_ENDS_AFTER = 2  # windows in a row that do not show a violation any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +56,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStanding:
-    """What was certain of one set last: its verdict, `undecided` before there was one, and when."""
+    """What was certain of one set last: its verdict, and since when.
+
+    `undecided` before there was one, and where a violation is over: `quiet` windows in a row have
+    not shown it any more.
+    """
 
     apis: tuple[str, ...]
     verdict: Verdict
     since: str
+    quiet: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,8 @@ class Standing:
         Users of the windows that were checked last, the newest at the end.
     moved
         APIs with other values in the newest window than on the days of the decision.
+    faulty
+        Begins of the windows whose logs are at fault, as far as is known.
     """
 
     outcome: Outcome
@@ -93,6 +102,13 @@ class Standing:
     until: str | None = None
     users: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
+    faulty: tuple[str, ...] = ()
+
+    @property
+    def doubtful(self) -> list[str]:
+        """Begins of windows of which corrected logs may say something else."""
+        since = [found.since for found in self.sets if found.verdict == "block"]
+        return list(dict.fromkeys([*self.faulty, *since]))
 
     @property
     def usual_users(self) -> int | None:
@@ -127,16 +143,29 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     """
     known = {} if before is None else {found.apis: found for found in before.sets}
     since = now if report.since is None else report.since.isoformat()
+    until = None if report.until is None else report.until.isoformat()
+    is_next = until is not None and before is not None and until != before.until
+    is_next = is_next and not report.lacks_all
     sets = []
     for apis, verdict in report.verdicts.items():
         found = known.get(apis, SetStanding(apis=apis, verdict="undecided", since=since))
-        certain = verdict not in {"undecided", found.verdict}
-        sets.append(replace(found, verdict=verdict, since=since) if certain else found)
-    until = None if report.until is None else report.until.isoformat()
+        if verdict not in {"undecided", found.verdict}:
+            found = replace(found, verdict=verdict, since=since, quiet=0)
+        elif verdict == found.verdict:
+            found = replace(found, quiet=0)
+        elif found.verdict == "block" and is_next and report.faults.keys().isdisjoint(apis):
+            quiet = found.quiet + 1
+            is_over = quiet >= _ENDS_AFTER
+            found = replace(found, quiet=quiet)
+            found = replace(found, verdict="undecided", since=since, quiet=0) if is_over else found
+        sets.append(found)
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     moved = () if report.renewal is None else report.renewal.moved or ()
+    faulty = () if before is None else before.faulty
+    if report.faults and report.since is not None:
+        faulty = tuple(dict.fromkeys([*faulty, report.since.isoformat()]))[-_USUAL_WINDOWS:]
     alarm = before is not None and before.alarm  # a window that adds nothing leaves it as it was
     if report.alarm is not None:
         alarm = report.alarm.raised
@@ -147,7 +176,30 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         until=until,
         users=users,
         moved=tuple(one.api for one in moved),
+        faulty=faulty,
     )
+
+
+def taken_back(before: Standing, report: CheckReport, since: str) -> Standing:
+    """Return what is known once the logs of an earlier window were corrected.
+
+    Parameters
+    ----------
+    before
+        What was known.
+    report, since
+        Another look at that window, and its begin.
+    """
+    sets = []
+    for found in before.sets:
+        is_shown = report.verdicts.get(found.apis, found.verdict) == "block"
+        was_here = found.verdict == "block" and found.since == since
+        is_over = was_here and not is_shown
+        sets.append(replace(found, verdict="undecided", quiet=0) if is_over else found)
+    faulty = before.faulty
+    if not report.faults:
+        faulty = tuple(window for window in faulty if window != since)
+    return replace(before, sets=tuple(sets), faulty=faulty)
 
 
 def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
@@ -180,6 +232,8 @@ def is_news(before: Standing | None, after: Standing) -> bool:
     if before is None:
         return True
     known = {(problem.kind, problem.what) for problem in before.problems}
+    if not {*before.faulty} <= {*after.faulty}:  # what was said of them is taken back
+        return True
     return (before.state, before.above, before.alarm) != (
         after.state,
         after.above,
@@ -220,17 +274,17 @@ def changes(
     ]
 
 
-def probable_causes(found: TrendReport, since: datetime) -> list[dict[str, Any]]:
-    """Return the APIs whose values changed in the window that begins then, the surest first.
+def probable_causes(alarms: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return the APIs whose values are others than in the window before, the surest first.
 
     `moved` is a share of the users, `new_values` a number of values that at least k users have now
     and fewer had before; `releases` are the browsers that these name.
     """
-    causes = []
-    for alarm in found.alarms:
-        if alarm.since != since or alarm.compared != "values":
-            continue
+    causes: list[dict[str, Any]] = []
+    for alarm in alarms:
         [api] = alarm.apis
+        if any(cause["api"] == api for cause in causes):
+            continue
         new = [one.value for one in alarm.values if one.value and one.grew and one.before is None]
         browsers = {browser_of(api, value) for value in new}
         releases = [f"{FAMILIES[family]} {version}" for family, version in browsers if version]
@@ -267,7 +321,7 @@ def next_steps(
         if problem.kind == "refused":
             steps.append(["ingest", str(folder / problem.what)])
     kinds = {problem.kind for problem in after.problems}
-    if kinds & {"no logs", "late logs"}:
+    if kinds & {"no logs", "late logs", "fault"}:
         steps.append(["db", "batches"])
     found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fpmonitor.answers.panel import (
+    Compared,
+    Finding,
+    MovedValue,
+    WindowUsers,
+    compare,
+    distribution,
+)
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
-from fpmonitor.estimate.drift import DriftTest, adjust_p_values, compare_laws, compare_spectra
+from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import check_share
-from fpmonitor.population.memory import CodeTable, rank_keys
-from fpmonitor.population.population import Population
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.volatile import Versions
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
@@ -37,10 +40,7 @@ from fpmonitor.unit import Unit, check_limits, told_unit, weakest
 from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
-Compared = Literal["values", "rarity"]
-_LISTED_VALUES = 10
-_EDITION = 2
-NOT_LOGGED = "(absent)"
+_EDITION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,40 +100,8 @@ class TrendWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovedValue:
-    """A value whose share changed.
-
-    Attributes
-    ----------
-    value
-        Its text, `(absent)` for users without the API; null where fewer than k users of the later
-        window have it.
-    before, after
-        Share of the users of each window; null where fewer than k users have it.
-    grew
-        Whether it is more frequent than before.
-    p_value
-        Adjusted for all values and tests of the trend; others are not told it where a share is
-        null, which would follow from it.
-    """
-
-    value: str | None
-    before: float | None
-    after: float | None
-    grew: bool
-    p_value: float | None
-
-    @property
-    def of_api(self) -> Literal["appeared", "vanished"] | None:
-        """What became of the whole API, where one of the windows has no value of it."""
-        if self.value != NOT_LOGGED or 1 not in (self.before, self.after):
-            return None
-        return "appeared" if self.before == 1 else "vanished"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAlarm:
-    """A change between two windows that one law would hardly bring about.
+    """A change between two windows that users who keep their values hardly bring about.
 
     Attributes
     ----------
@@ -144,11 +112,14 @@ class ChangeAlarm:
     apis
         What changed.
     compared
-        `values`: the law of the values; `rarity`: how rare the users' values are.
+        `changed`: users who came in both windows have other values; `values`: those who came in the
+        later one alone are others than those who came in the earlier one alone; `rarity`: their
+        values are rarer, or commoner.
     p_value
         Adjusted for the number of all tests.
     moved
-        Estimated share of the users that moved to other values (or to rarer or commoner ones).
+        Estimated share of the users of the later window with it; of those in both where they
+        changed.
     values
         Of one API the values that changed for sure, the surest first.
     """
@@ -186,7 +157,8 @@ class TrendReport(Result):
     against
         The window that each is compared with.
     false_alarms
-        Tolerated probability of any alarm, when all windows come from one law.
+        Tolerated probability of any alarm, while users keep their values and those of each kind
+        come as often as in the windows that are compared.
     tests
         Number of tests that share it.
     alarms
@@ -251,17 +223,6 @@ class TrendReport(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tested:
-    """A test of one table between two windows, and the values that count most."""
-
-    apis: tuple[str, ...]
-    compared: Compared
-    p_value: float
-    moved: float
-    values: tuple[MovedValue, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """What is kept of a window.
 
@@ -284,23 +245,7 @@ class _Found:
     spectra: tuple[tuple[bytes, bytes], ...] = ()
     masked: tuple[str, ...] = ()
     contradicted: tuple[tuple[str, Versions], ...] | None = None
-    tested: tuple[_Tested, ...] = ()
-
-
-class _Counted(NamedTuple):
-    """The users of a window by their values.
-
-    Attributes
-    ----------
-    table
-        A row a tuple of codes, in their order, with its users as weight.
-    hidden
-        At most so many users with the most frequent tuple have in truth others, that are not among
-        these.
-    """
-
-    table: CodeTable
-    hidden: int
+    tested: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -311,15 +256,21 @@ class _Read:
     ----------
     found
         What is kept of it.
-    distributions
-        What is compared of each set.
-    texts
-        Reads what the codes of an API stand for.
+    users
+        Who they are, and what they have.
     """
 
     found: _Found
-    distributions: Mapping[tuple[str, ...], _Counted]
-    texts: Callable[[str], Mapping[int, str | None]]
+    users: WindowUsers
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Reference:
+    """A window that later ones are compared with; `held` once it was read, `is_new` since."""
+
+    place: _Place
+    held: _Read | None
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -394,47 +345,56 @@ def report_trend(
     )
 
 
+def window_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> WindowUsers:
+    """Read the users of a window with some APIs, as all windows are seen; k is for others."""
+    return _read(windows, span, k=k, sets=(), apis=apis).users
+
+
 def compare_windows(
-    windows: Windows,
-    before: Span,
-    after: Span,
-    users: Population,
-    apis: Sequence[str],
+    before: WindowUsers,
+    after: WindowUsers,
     *,
     k: int,
     false_alarms: float,
-) -> tuple[ChangeAlarm, ...] | None:
-    """Report which of some APIs have other values in a window than in another.
-
-    None where one of them has fewer than k users.
+    audience: Audience,
+) -> tuple[Finding, ...]:
+    """Return which of the APIs have other values in a window than in another, the surest first.
 
     Parameters
     ----------
-    windows
-        The windows that these two are of.
-    users
-        Those of the later one, seen as all windows are.
+    before, after
+        Their users, k or more each.
     k
         Anonymity threshold, users.
     false_alarms
-        Tolerated probability of any alarm, when both windows come from one law.
+        Tolerated probability of any alarm: see `TrendReport`.
+    audience
+        Who is told.
     """
-    first, second = (
-        _read_users(windows, seen, k=k, sets=(), apis=apis)
-        for seen in (windows.population(before, apis), users)
+    tables = [(api,) for api in after.columns]
+    tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))
+    adjusted = adjust_p_values([one.p_value for one in tested])
+    order = sorted(range(len(tested)), key=lambda i: adjusted[i])
+    return tuple(
+        replace(
+            tested[i],
+            p_value=float(adjusted[i]),
+            values=tuple(_certain(tested[i].values, len(tested), false_alarms, audience)),
+        )
+        for i in order
+        if adjusted[i] <= false_alarms
     )
-    if min(first.found.users, second.found.users) < k:
-        return None
-    tested = tuple(_compare(first, second, sets=(), k=k))
-    earlier = _Place(span=before, number=1, name=before.name, found=first.found, against=None)
-    later = _Place(
-        span=after,
-        number=2,
-        name=after.name,
-        found=replace(second.found, tested=tested),
-        against=earlier,
-    )
-    return tuple(_alarms([later], false_alarms, windows.audience))
+
+
+def _certain(
+    values: Sequence[MovedValue], tests: int, false_alarms: float, audience: Audience
+) -> Iterator[MovedValue]:
+    """Name values in the same breath as tests: so they are corrected for all of these as well."""
+    for value in values:
+        p_value = (value.p_value or 0.0) * tests
+        if p_value <= false_alarms:
+            tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
+            yield replace(value, p_value=None if tells_of_few else p_value)
 
 
 def _places(
@@ -452,20 +412,22 @@ def _places(
     read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
     places: list[_Place] = []
     fresh: list[KeptWindow] = []
-    reference: _Place | None = None
-    held: _Read | None = None  # the reference, once it was read
-    is_reference_new = False
+    references: dict[int, _Reference] = {}
     for kept in windows.kept(asked):
         span = kept.span
         progress(span.name)
         found, new = _unpacked(kept, windows, apis), None
-        before = None if reference is None else reference.span.window.since
-        if found is None or (found.users >= k and (kept.against != before or is_reference_new)):
+        lane = _lane(span, windows.division)
+        reference = references.get(lane)
+        before = None if reference is None else reference.place.span.window.since
+        is_moved = kept.against != before or (reference is not None and reference.is_new)
+        if found is None or (found.users >= k and is_moved):
             new = read(span)
             found = new.found
             if reference is not None and found.users >= k:
-                held = held or read(reference.span)
-                found = replace(found, tested=tuple(_compare(held, new, sets=sets, k=k)))
+                reference.held = reference.held or read(reference.place.span)
+                tested = _compared(reference.held, new, sets, k, windows.audience)
+                found = replace(found, tested=tuple(tested))
             content = msgspec.msgpack.encode(found)
             fresh.append(KeptWindow(span=span, against=before, content=content))
         if windows.audience is Audience.OTHERS and found.users < k:
@@ -473,11 +435,25 @@ def _places(
         number = len(places) + 1
         is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
         name = span.name if is_named else f"{windows.division} {number}"
-        places.append(_Place(span=span, number=number, name=name, found=found, against=reference))
+        earlier = None if reference is None else reference.place
+        places.append(_Place(span=span, number=number, name=name, found=found, against=earlier))
         if found.users >= k and (reference is None or against == "previous"):
-            reference, held, is_reference_new = places[-1], new, new is not None
+            references[lane] = _Reference(place=places[-1], held=new, is_new=new is not None)
     windows.keep(asked, fresh)
     return places
+
+
+def _lane(span: Span, division: Division) -> int:
+    """Which windows are like a window: days of one weekday, and all others."""
+    since = span.window.since
+    return since.weekday() if division == "day" and since is not None else 0
+
+
+def _compared(
+    before: _Read, after: _Read, sets: Sequence[tuple[str, ...]], k: int, audience: Audience
+) -> Iterator[Finding]:
+    tables = list(dict.fromkeys([*sets, *((api,) for api in after.users.columns)]))
+    return compare(before.users, after.users, tables, rarity_of=sets, k=k, audience=audience)
 
 
 def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found | None:
@@ -495,18 +471,7 @@ def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found
 def _read(
     windows: Windows, span: Span, *, k: int, sets: Sequence[tuple[str, ...]], apis: Sequence[str]
 ) -> _Read:
-    return _read_users(windows, windows.population(span, apis), k=k, sets=sets, apis=apis)
-
-
-def _read_users(
-    windows: Windows,
-    population: Population,
-    *,
-    k: int,
-    sets: Sequence[tuple[str, ...]],
-    apis: Sequence[str],
-) -> _Read:
-    population = population.without_few(k)
+    population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
     users = 0
@@ -515,23 +480,23 @@ def _read_users(
         users = population.users
     looks_back = windows.may_be_masked(apis) and population.may_be_contradicted
     contradicted = windows.contradicted(apis) if looks_back else None
+    seen = WindowUsers(
+        people=population.people if users else None, columns=columns if users else {}, texts=texts
+    )
     if not users:
-        empty = _Found(users=0, contradicted=contradicted)
-        return _Read(found=empty, distributions={}, texts=texts)
-    tables = dict.fromkeys([*sets, *((api,) for api in apis)])
-    counted = {names: _distribution([columns[api] for api in names]) for names in tables}
+        return _Read(found=_Found(users=0, contradicted=contradicted), users=seen)
     found = _Found(
         users=users,
         spectra=tuple(
-            _bytes_of(CountSpectrum.from_counts(counted[names].weights)) for names in sets
+            _bytes_of(
+                CountSpectrum.from_counts(distribution([columns[api] for api in names]).weights)
+            )
+            for names in sets
         ),
         masked=population.masked(apis, k),
         contradicted=contradicted,
     )
-    compared = {
-        names: _without_hidden(table, k, windows.audience) for names, table in counted.items()
-    }
-    return _Read(found=found, distributions=compared, texts=texts)
+    return _Read(found=found, users=seen)
 
 
 def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
@@ -550,98 +515,6 @@ def _tampered() -> StoreError:
     return StoreError("a kept window was tampered with", hint="restore a backup")
 
 
-def _distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
-    """Count the users of each tuple of codes."""
-    cardinalities = tuple(int(column.max()) + 1 for column in columns)
-    weights = np.ones(len(columns[0]), dtype=np.int64)
-    return CodeTable(tuple(columns), cardinalities, weights).merged(range(len(columns)))
-
-
-def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:
-    """Let fewer than k users with rare tuples join the most frequent one, for others.
-
-    They are told the same of 0, 1, ... or k - 1 such users.
-    """
-    rare = table.weights < k
-    hidden = int(table.weights[rare].sum())
-    if audience is Audience.OWNER or hidden >= k or rare.all():
-        return _Counted(table, 0)
-    weights = table.weights.copy()
-    weights[np.argmax(weights)] += hidden
-    columns = tuple(column[~rare] for column in table.columns)
-    return _Counted(CodeTable(columns, table.cardinalities, weights[~rare]), k - 1)
-
-
-def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np.int64]]:
-    """Put the users of two windows side by side: tuples, and the users of each in both."""
-    cardinalities = tuple(map(max, before.cardinalities, after.cardinalities))
-    columns = tuple(map(np.concatenate, zip(before.columns, after.columns, strict=True)))
-    weights = np.concatenate([before.weights, after.weights])
-    both = CodeTable(columns, cardinalities, weights)
-    ranks, groups = rank_keys(*both.keys(range(len(columns))))
-    row = np.empty(groups, dtype=np.intp)
-    row[ranks] = np.arange(len(ranks))
-    rows = len(before.weights)
-    counts = np.stack(
-        [
-            np.bincount(ranks[part], weights[part], minlength=groups).astype(np.int64)
-            for part in (slice(None, rows), slice(rows, None))
-        ]
-    )
-    tuples = CodeTable(tuple(column[row] for column in columns), cardinalities, counts.sum(axis=0))
-    return tuples, counts
-
-
-def _compare(
-    before: _Read, after: _Read, *, sets: Collection[tuple[str, ...]], k: int
-) -> Iterator[_Tested]:
-    """Test the distribution of every API and set, and the rarity of every set."""
-    for names in after.distributions:
-        pair = [window.distributions[names] for window in (before, after)]
-        hidden = pair[0].hidden, pair[1].hidden
-        tuples, counts = _aligned(pair[0].table, pair[1].table)
-        outcome = functools.partial(_Tested, apis=names)
-        seed = seed_of("drift", *names, _digest(*counts))
-        test = compare_laws(*counts, seed=seed, hidden=hidden)
-        values: tuple[MovedValue, ...] = ()
-        if len(names) == 1:
-            text = functools.partial(_text, texts=after.texts, name=names[0])
-            values = tuple(_moved_values(tuples.columns[0], counts, test, k=k, text=text))
-        yield outcome(compared="values", p_value=test.p_value, moved=test.moved, values=values)
-        if names in sets:
-            rarity = compare_spectra(*counts, seed=seed, hidden=hidden)
-            yield outcome(compared="rarity", p_value=rarity.p_value, moved=rarity.moved, values=())
-
-
-def _moved_values(
-    codes: NDArray[np.integer[Any]],
-    counts: NDArray[np.int64],
-    test: DriftTest,
-    *,
-    k: int,
-    text: Callable[[int], str | None],
-) -> Iterator[MovedValue]:
-    """Values with the smallest p-values; what fewer than k users have now is not told."""
-    p_values = test.cell_p_values
-    order = np.argsort(p_values, kind="stable")[:_LISTED_VALUES]
-    shares = [window / window.sum() for window in counts]
-    for i in order[p_values[order] < 1].tolist():
-        told = [bool(window[i] >= k) for window in counts]
-        yield MovedValue(
-            value=text(int(codes[i])) if told[1] or codes[i] == ABSENT else None,
-            before=float(shares[0][i]) if told[0] else None,
-            after=float(shares[1][i]) if told[1] else None,
-            grew=bool(shares[1][i] > shares[0][i]),
-            p_value=float(p_values[i]),
-        )
-
-
-def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | None]]) -> str | None:
-    if code == ABSENT:
-        return NOT_LOGGED
-    return texts(name).get(code, "(a value that the browser randomises)")
-
-
 def _alarms(
     places: Sequence[_Place], false_alarms: float, audience: Audience
 ) -> Iterator[ChangeAlarm]:
@@ -658,13 +531,7 @@ def _alarms(
         if adjusted[i] > false_alarms:
             continue
         place, before, outcome = tested[i]
-        # Values are named in the same breath, so they are corrected for all tests as well.
-        certain = []
-        for value in outcome.values:
-            p_value = (value.p_value or 0.0) * len(tested)
-            if p_value <= false_alarms:
-                tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
-                certain.append(replace(value, p_value=None if tells_of_few else p_value))
+        certain = _certain(outcome.values, len(tested), false_alarms, audience)
         yield ChangeAlarm(
             window=place.name,
             against=before.name,
@@ -727,10 +594,3 @@ def _trend_line(
         lower=lower,
         upper=upper,
     )
-
-
-def _digest(*arrays: NDArray[np.int64]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    return digest.hexdigest()

@@ -99,6 +99,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry("questions", "fpmonitor.cli.questions:questions"),
         Entry("demand", "fpmonitor.cli.demand:demand"),
         Entry("automation", "fpmonitor.cli.demand:automation"),
+        Entry("mcp", "fpmonitor.cli.ui:mcp"),
         Entry("plot", "fpmonitor.cli.report:plot"),
     ),
     "Enforce": (

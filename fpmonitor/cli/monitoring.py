@@ -251,6 +251,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             "by all of its logs, of which some came after its first look, this window would be "
             f"above the budget: {named}"
         )
+    for api, words in sorted(report.faults.items())[:_NAMED]:
+        yield f"the logs look broken: {api} has {words}; no set with it passes"
     if report.doubted:
         yield (
             "users were forgotten on whom the list may have been decided, and would come again "
@@ -464,4 +466,5 @@ _ALARMS = {
 _WORDS = {
     "allow": "within the budget",
     "block": "above the budget",
+    "undecided": "no longer seen above the budget, and not yet certain to be within it",
 }

@@ -9,8 +9,8 @@ import typer
 
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note
-from fpmonitor.sealing import make_key_file, open_file, seal_file
-from fpmonitor.store.encryption import make_key_file as make_database_key
+from fpmonitor.sealing import make_seal_key, open_file, seal_file
+from fpmonitor.store.encryption import make_database_key
 
 KEY_FILE = Annotated[Path, typer.Option("--key-file", help="File with the secret key (mode 600).")]
 OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
@@ -35,7 +35,7 @@ def seal(
 ) -> None:
     """Encrypt a file in the age format; the original stays."""
     if make_key:
-        make_key_file(seal_key)
+        make_seal_key(seal_key)
         note(f"{seal_key} opens the sealed file: keep it, and a copy of it, elsewhere", quiet=quiet)
     seal_file(source, output, seal_key)
     note(f"sealed to {output}; {source} is unchanged", quiet=quiet)

@@ -61,7 +61,7 @@ def serve(
 ) -> None:
     """Collect records over HTTP, answer questions, and show a dashboard."""
     try:
-        from fpmonitor.serve.app import create_app  # noqa: PLC0415 -- an extra
+        from fpmonitor.serve.app import service_app  # noqa: PLC0415 -- an extra
         from fpmonitor.serve.config import ServeConfig, read_config  # noqa: PLC0415
     except ImportError as error:
         raise InputError(
@@ -76,7 +76,7 @@ def serve(
         )
     invocation = INVOCATION.get()
     run_application(
-        create_app(settings, key_file=invocation.key_file, apart=True),
+        service_app(settings, key_file=invocation.key_file, apart=True),
         settings.host,
         settings.port,
         most_connections=settings.max_connections,

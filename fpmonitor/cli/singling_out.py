@@ -70,7 +70,7 @@ def baseline(
     if delta is not None and epsilon is None:
         raise PolicyError("epsilon", "is missing", hint="--delta needs --epsilon")
     answer: dict[str, float | None] = {
-        "baseline": singling_out.baseline(users, weight),
+        "baseline": singling_out.isolation_baseline(users, weight),
         "largest_up_to_weight": singling_out.best_baseline(users, weight),
         "largest_from_weight_on": singling_out.best_baseline_above(users, weight),
         "count_bound": None,

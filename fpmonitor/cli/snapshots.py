@@ -11,7 +11,7 @@ from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned
 from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, ROWS_ARE_USERS, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.engine import open_engine
-from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.snapshot import take_engine_snapshot
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.render import store
@@ -88,7 +88,7 @@ def snapshot(
         raise InputError("snapshot: name the server with --engine sc://HOST:PORT")
     with open_engine(engine) as session, progress_line(quiet) as progress:
         progress("reading")
-        taken = take_snapshot(
+        taken = take_engine_snapshot(
             session,
             table,
             folder,

@@ -22,10 +22,10 @@ from fpmonitor.store.upkeep import (
     forget_key,
     forget_user,
     let_in,
+    verify_database,
     would_forget,
 )
-from fpmonitor.store.upkeep import compact as write_anew
-from fpmonitor.store.upkeep import verify as verify_database
+from fpmonitor.store.upkeep import compact_database as write_anew
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _HALVES = ("high", "low")
 
 
-def columns(name: str) -> list[str]:
+def word_columns(name: str) -> list[str]:
     """Return the columns of a word."""
     return [f"{name}_{half}" if name else half for half in _HALVES]
 
@@ -25,7 +25,7 @@ def word(name: str, digest: str) -> list[str]:
     """Return the first 64 bits of a digest, which is a text of hexadecimal digits."""
     return [
         f"hex_number(substr({digest}, {start}, 8)) AS {half}"
-        for start, half in zip((1, 9), columns(name), strict=True)
+        for start, half in zip((1, 9), word_columns(name), strict=True)
     ]
 
 
@@ -33,13 +33,13 @@ def either(name: str, first: str, second: str) -> list[str]:
     """Return first xor second."""
     return [
         f"xor({one}, {two}) AS {both}"
-        for one, two, both in zip(*map(columns, (first, second, name)), strict=True)
+        for one, two, both in zip(*map(word_columns, (first, second, name)), strict=True)
     ]
 
 
 def shifted(name: str, bits: int) -> list[str]:
     """Return a word xor itself shifted to the right by `bits`, fewer than 32."""
-    high, low = columns(name)
+    high, low = word_columns(name)
     moved = f"({high} & {(1 << bits) - 1}) * {1 << (32 - bits)}"
     return [
         f"xor({high}, {high} >> {bits}) AS {high}",
@@ -49,7 +49,7 @@ def shifted(name: str, bits: int) -> list[str]:
 
 def multiplied(name: str, factor: int) -> list[str]:
     """Return a word times a number modulo 2^64, by the 16-bit digits of the number."""
-    high, low = columns(name)
+    high, low = word_columns(name)
     d0, d1, d2, d3 = (factor >> shift & 0xFFFF for shift in (0, 16, 32, 48))
     lowest = f"({low} * {d0} + (({low} * {d1}) & {_LOW}) * 65536)"
     return [
@@ -74,9 +74,9 @@ def mixing(names: Iterable[str]) -> Iterator[list[str]]:
             yield [column for name in names for column in multiplied(name, factor)]
 
 
-def is_kept(name: str, level: int) -> str:
+def kept_condition(name: str, level: int) -> str:
     """Return whether the first `level` bits are 0."""
-    high, low = columns(name)
+    high, low = word_columns(name)
     if level > 32:
         return f"({high} = 0 AND {low} < {1 << (64 - level)})"
     return f"{high} < {1 << (32 - level)}" if level else "TRUE"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.cluster.engine import Engine
-    from fpmonitor.cluster.snapshot import Manifest
+    from fpmonitor.cluster.snapshot import FolderManifest
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import Repeats
     from fpmonitor.unit import Unit
@@ -63,7 +63,7 @@ _OWN = (("high", "own_high"), ("low", "own_low"))
 
 
 class FolderSnapshot:
-    """The snapshot in a folder, as `take_snapshot` named it: see `population.snapshot.Snapshot`.
+    """A folder that `take_engine_snapshot` made: see `population.snapshot.Snapshot`.
 
     It is read by the engine, or without one by this computer.
 
@@ -95,7 +95,7 @@ class FolderSnapshot:
         """Nobody knows of the table that it was taken of."""
         return {}
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> FolderManifest:
         if self._engine is None:
             found = _read_files(f"{self._folder}/manifest", pl.col("manifest"))
             return decode_manifest(found, self._folder)

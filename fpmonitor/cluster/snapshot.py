@@ -21,7 +21,7 @@ import polars as pl
 from fpmonitor.cluster import arithmetic
 from fpmonitor.cluster.engine import rows, union
 from fpmonitor.cluster.portable import transpile
-from fpmonitor.cluster.table import COLUMNS_A_STATEMENT, Cells, define_cells
+from fpmonitor.cluster.table import COLUMNS_A_STATEMENT, CellTable, define_cells
 from fpmonitor.errors import InputError, StoreError, UnknownNameError
 from fpmonitor.estimate.mixing import SALT, digest_of_sums
 from fpmonitor.population.browsers import (
@@ -75,7 +75,7 @@ _MOST_USERS = 2**40  # more than any computer counts here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class FolderManifest:
     """What a snapshot holds.
 
     Attributes
@@ -128,11 +128,11 @@ class Taken:
     """
 
     folder: str
-    manifest: Manifest
+    manifest: FolderManifest
     is_new: bool
 
 
-def take_snapshot(
+def take_engine_snapshot(
     engine: Engine,
     table: str,
     folder: str,
@@ -181,7 +181,7 @@ def take_snapshot(
         )
         repeats, visited = _repeats(engine, cells, visit_cells, said)
     users, digest = _content(engine, cells)
-    manifest = Manifest(
+    manifest = FolderManifest(
         version=VERSION,
         digest=digest,
         users=users,
@@ -201,7 +201,7 @@ def take_snapshot(
     return Taken(folder=path, manifest=manifest, is_new=True)
 
 
-def find_manifest(engine: Engine, folder: str) -> Manifest | None:
+def find_manifest(engine: Engine, folder: str) -> FolderManifest | None:
     """Read the manifest of a snapshot; null where there is none."""
     try:
         engine.define_table("manifest", f"{folder.rstrip('/')}/manifest")
@@ -211,10 +211,10 @@ def find_manifest(engine: Engine, folder: str) -> Manifest | None:
     return decode_manifest(found, folder)
 
 
-def decode_manifest(found: pl.DataFrame, folder: str) -> Manifest:
+def decode_manifest(found: pl.DataFrame, folder: str) -> FolderManifest:
     """Decode the rows of a `manifest/`; errors as of `find_manifest`."""
     try:
-        manifest = msgspec.json.decode(found.item(), type=Manifest)
+        manifest = msgspec.json.decode(found.item(), type=FolderManifest)
     except (msgspec.MsgspecError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder} holds no readable manifest of a snapshot") from error
     most = manifest.users
@@ -232,7 +232,7 @@ def decode_manifest(found: pl.DataFrame, folder: str) -> Manifest:
     return manifest
 
 
-def hashed(cells: Cells, keep: Sequence[str]) -> str:
+def user_hashes(cells: CellTable, keep: Sequence[str]) -> str:
     """Statement of the sums of the users' hashes of values, in two halves; `keep` stays."""
     hashes = [
         f"sha256({quote_text(api + SEPARATOR)} || c{i}) AS h{i}" for i, api in enumerate(cells.apis)
@@ -269,12 +269,12 @@ def _sum(terms: Sequence[str]) -> str:
     return f"({_sum(terms[:half])} + {_sum(terms[half:])})"
 
 
-def _content(engine: Engine, cells: Cells) -> tuple[int, str]:
+def _content(engine: Engine, cells: CellTable) -> tuple[int, str]:
     """Users with any value, and the digest of their values."""
     words = statement(
         "cluster/select",
         columns="high AS content_high, low AS content_low, high, low",
-        relation=f"({hashed(cells, ['c0'])}) AS content",
+        relation=f"({user_hashes(cells, ['c0'])}) AS content",
         joins="",
     )
     salt = int(SALT)
@@ -297,7 +297,7 @@ def _content(engine: Engine, cells: Cells) -> tuple[int, str]:
     return users, digest_of_sums(users, (first, second))
 
 
-def _write(engine: Engine, cells: Cells, manifest: Manifest, path: str) -> None:
+def _write(engine: Engine, cells: CellTable, manifest: FolderManifest, path: str) -> None:
     values, names = f"{path}/values-{manifest.part}", [f"a{i}" for i in range(len(cells.apis))]
     chunks = [
         range(start, min(len(names), start + COLUMNS_A_STATEMENT))
@@ -311,7 +311,7 @@ def _write(engine: Engine, cells: Cells, manifest: Manifest, path: str) -> None:
         text = statement("cluster/dictionary", seen=union(seen))
         engine.write(transpile(text, engine.dialect), values, add=chunk.start > 0)
     engine.define_table("dictionary", values)
-    relation, text = f"({hashed(cells, cells.columns)}) AS coded_user", ""
+    relation, text = f"({user_hashes(cells, cells.columns)}) AS coded_user", ""
     for chunk in chunks:
         if text:
             coded = f"{path}/coded{chunk.start}-{manifest.part}"
@@ -414,7 +414,7 @@ def browsers(
 
 
 def _repeats(
-    engine: Engine, cells: Cells, visits: Cells, said: Mapping[str, str]
+    engine: Engine, cells: CellTable, visits: CellTable, said: Mapping[str, str]
 ) -> tuple[tuple[Repeats, ...], int]:
     """Users who came back by API and browser, and the number of all visits."""
     told: list[Told] = []

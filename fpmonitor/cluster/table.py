@@ -34,7 +34,7 @@ COLUMNS_A_STATEMENT = 40  # each may be a join, and engines plan joins slowly wh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class CellTable:
     """A relation of the session: the user, and one cell per API, null where it is absent.
 
     A cell holds a status, a separator and a text, as they go into the hash of a value.
@@ -71,7 +71,7 @@ def define_cells(
     apis: Iterable[str] | None = None,
     name: str = "cells",
     repeated: bool = False,
-) -> Cells:
+) -> CellTable:
     """Let `name` stand for the cells of a table.
 
     Parameters
@@ -139,7 +139,7 @@ def define_cells(
         joins=_retold_joins(name, retold),
         columns=[f"raw.c{i}" for i in range(len(wanted))],
     )
-    return Cells(relation=name, apis=tuple(wanted), seen=seen)
+    return CellTable(relation=name, apis=tuple(wanted), seen=seen)
 
 
 def define_values(
@@ -151,7 +151,7 @@ def define_values(
     time: str | None = None,
     condition: str = "TRUE",
     name: str = "cells",
-) -> Cells:
+) -> CellTable:
     """Let `name` stand for the cells of some APIs in every row, as `define_cells` makes them.
 
     Whose rows are whose is not looked at, so that memory does not grow with users.
@@ -257,7 +257,7 @@ def define_values(
         relation=f"{raw} AS raw",
         joins=f"{_retold_joins(name, joined)} WHERE {condition}",
     )
-    return Cells(
+    return CellTable(
         relation=name,
         apis=tuple(apis),
         seen=tuple(int(row[f"s{i}"]) for i in range(len(apis))),

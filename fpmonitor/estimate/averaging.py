@@ -157,6 +157,8 @@ class Base:
         As in `ExposureFunction`.
     value_share
         As of `PoissonLaws`: `C` is 0 for a value that is not looked at.
+    capped
+        Whether `p F(p)` counts as the budget at most, see `Cells.capped`.
     """
 
     sign: Sign
@@ -173,11 +175,24 @@ class Base:
     intercept: float
     factors: Factors = AS_OBSERVED
     value_share: float = 1.0
+    capped: bool = False
 
     @property
     def bound(self) -> float:
         """`W` at the budget, nats."""
         return self.slope * self.budget + self.intercept
+
+    def bounds_at(self, exposures: ArrayLike | None) -> NDArray[np.float64]:
+        """`W`, nats; by the line at the budget when left out.
+
+        Of exposures above the budget a capped design says what it says of that.
+        """
+        if exposures is None:
+            return np.array(self.bound)
+        at = np.asarray(exposures, dtype=np.float64)
+        if self.capped:
+            at = np.minimum(at, self.budget)
+        return np.asarray(np.interp(at, self.exposures, self.bounds))
 
     def phi(self) -> NDArray[np.float64]:
         """Tilted score of one value by its count 0, 1, ..., up to the last start."""
@@ -228,7 +243,15 @@ def design_base(
         monotone=monotone,
         fakes=fakes * laws.mean,
     )
-    largest = np.abs(weights * (laws.starts[1:] - 1)).max()
+    return proved_base(cells, weights, sign=sign, budget=budget, monotone=monotone)
+
+
+def proved_base(
+    cells: Cells, weights: NDArray[np.float64], *, sign: Sign, budget: float, monotone: bool
+) -> Base:
+    """Prove the bound of weights, whatever they are; parameters as of `design_base`."""
+    laws = cells.laws
+    largest = np.abs(weights * (laws.starts[1:] - 1)).max(initial=1e-9)
     weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
     corners = envelope(exposure, bounds, sign)
@@ -248,6 +271,7 @@ def design_base(
         bounds=corners[1],
         slope=slope,
         intercept=intercept + _LINE_ROUNDING * (abs(intercept) + abs(slope)),
+        capped=cells.is_capped,
     )
 
 
@@ -303,29 +327,46 @@ class AveragedScore:
     charge: float
     fakes: Fakes | None = None
 
-    def critical(self, log_term: ArrayLike, exposure: float | None = None) -> NDArray[np.float64]:
-        """Score at which an exposure is ruled out, at most (sign -1) or at least (sign +1).
+    def critical(self, log_term: ArrayLike) -> NDArray[np.float64]:
+        """Score at which the budget is ruled out, at most (sign -1) or at least (sign +1).
 
         Parameters
         ----------
         log_term
             `ln(1 / level)`, nats, any shape.
-        exposure
-            That is ruled out; the budget when left out.
         """
-        base, fakes = self.base, self.fakes
-        bound = base.bound
-        if exposure is not None:
-            bound = float(np.interp(exposure, base.exposures, base.bounds))
-        if fakes is not None:
-            missing = 1 - self.least_share
-            bound += missing * max(-(bound if base.sign < 0 else base.intercept), 0.0)
-        price = np.asarray(log_term, dtype=np.float64) - self.clock.log_factor + self.charge
-        critical = base.sign * (bound + price) / self.scale
-        if fakes is not None:
-            critical += base.sign * fakes.most * self.step
-        rounded: NDArray[np.float64] = critical + base.sign * LIMIT_ROUNDING * np.abs(critical)
+        price = float(self.prices())
+        critical = self.base.sign * (np.asarray(log_term, dtype=np.float64) + price) / self.scale
+        rounded: NDArray[np.float64] = critical + self.base.sign * LIMIT_ROUNDING * np.abs(critical)
         return rounded
+
+    def prices(self, exposures: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return what to take from the tilted score for a logarithm of an e-value, nats.
+
+        Against exposures of any shape; against the budget when left out.
+        """
+        base = self.base
+        least = base.intercept if exposures is None else float(base.bounds.min())
+        return self.curve(exposures) + self.fixed_price(least)
+
+    def curve(self, exposures: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the part of `prices` that follows from the exposures: `W`, with fewer users."""
+        bound = self.base.bounds_at(exposures)
+        if self.base.sign > 0:
+            return bound
+        return bound + (1 - self.least_share) * np.maximum(-bound, 0.0)
+
+    def fixed_price(self, least: float) -> float:
+        """Return the rest of `prices`: thinnings, larger counts, and rows that are no users.
+
+        `least` is the bound of exposure 0 by the line or curve that is used.
+        """
+        price = self.charge - self.clock.log_factor
+        if self.fakes is not None:
+            price += self.scale * self.fakes.most * self.step
+            if self.base.sign > 0:
+                price += (1 - self.least_share) * max(-least, 0.0)
+        return price
 
     @property
     def least_share(self) -> float:
@@ -361,6 +402,7 @@ class AveragedScore:
             "weights": self.weights.tolist(),
             "scale": self.scale,
             "charge": self.charge,
+            **({"capped": True} if base.capped else {}),
             **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
             **({} if base.value_share == 1 else {"value_share": base.value_share}),
             **({} if self.fakes is None else {"fakes": self.fakes._asdict()}),

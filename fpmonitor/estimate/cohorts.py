@@ -78,8 +78,7 @@ def cohort_limits(limits: Limits, spectrum: CountSpectrum, *, hidden: int = 0) -
     low, high = share_limits(spectrum.users, limits.users, limits.delta * SHARE_LIMITS_SHARE)
     if low == 0:
         return CohortLimits(share_lower=0.0, share_upper=high, lower=0.0, upper=1.0)
-    level = limits.delta * (1 - SHARE_LIMITS_SHARE) / limits.parts
-    # (x + ln P) / P first rises and then falls with P: what is ruled out is least at an end.
+    level = limits.delta * (1 - SHARE_LIMITS_SHARE) / limits.bases
     lower, upper = limits.of_part(spectrum, -math.log(level), (low, high), hidden=hidden)
     return CohortLimits(share_lower=low, share_upper=high, lower=lower, upper=upper)
 

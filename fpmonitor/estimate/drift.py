@@ -9,7 +9,9 @@ table:
 * a split: which values grew is learnt on one half of the users, and whether they grew on the other
   half, which finds many small changes that agree.
 
-Users who are in both windows make windows more alike, so they raise no alarm.
+Users may come with any frequency, so the users of two windows are three groups, and each has its
+test: who came in one window alone is dealt out to it like a card (`compare_laws`), and who came in
+both has changed a value or has not (`compare_changes`). docs/certificate/windows.md has the proof.
 
 Where users with rare values are hidden (`hidden`), the p-value is at least that of the counts
 themselves, whatever these are: for each value alone, numbers that are not known are those which
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 POOLED_USERS = 20  # of both windows; rarer values are tested as one
+_SURE = 0.01  # p-value of a value whose changes count in what `compare_changes` calls moved
 _SCREEN_SHARE = 0.7  # of the deviation that would matter; whatever is screened out has p-value 1
 
 
@@ -130,6 +133,55 @@ def compare_spectra(
     first, second = _windows(before, after, hidden)
     lowest, highest = _steps(first.least + second.least), _steps(first.most + second.most)
     return _test(first.by_step(lowest, highest), second.by_step(lowest, highest), seed)
+
+
+def compare_changes(before: ArrayLike, after: ArrayLike, *, least: int = 1) -> DriftTest:
+    """Test whether users who came in both windows changed their values in one direction.
+
+    A user who alternates is as likely to change one way as the other; so of the changes that
+    concern a value, those towards it are heads of as many fair coins (sign test; McNemar 1947).
+    Where nobody changes, the p-value is 1. `moved` is a share of these users, by the values that
+    surely grew or shrank. `cell_p_values` are those of the sorted distinct codes of both windows.
+
+    Parameters
+    ----------
+    before, after
+        Whole numbers, shape (users,): the code of each user in each window.
+    least
+        Changes from one value to another of fewer users are not looked at where they are fewer in
+        all, and then count as what speaks least for a change, whatever they are.
+
+    Raises
+    ------
+    InputError
+        Shapes that differ.
+    """
+    first, second = np.asarray(before), np.asarray(after)
+    if first.shape != second.shape or first.ndim != 1:
+        raise InputError("drift: two codes for each user who came in both windows")
+    codes = np.unique(np.concatenate([first, second]))
+    changed = first != second
+    pairs = np.searchsorted(codes, np.stack([first[changed], second[changed]])).astype(np.int64)
+    keys, users = np.unique(pairs[0] * max(codes.size, 1) + pairs[1], return_counts=True)
+    rare, hidden = users < least, 0
+    if least > 1 and users[rare].sum() < least:
+        keys, users, hidden = keys[~rare], users[~rare], least - 1
+    left, entered = np.divmod(keys, max(codes.size, 1))
+    lost, gained = (np.bincount(at, users, codes.size) for at in (left, entered))
+    larger, all_of_it = np.maximum(gained, lost), gained + lost
+    # Which values are tested follows from changes in either direction alone.
+    tested = all_of_it >= POOLED_USERS
+    number = int((all_of_it + hidden >= POOLED_USERS).sum()) + 2 * hidden // POOLED_USERS
+    p_values = np.ones(codes.size)
+    heads, coins = larger[tested], all_of_it[tested] + hidden
+    p_values[tested] = 2 * number * scipy.special.betainc(heads, coins - heads + 1, 0.5)
+    p_values = np.minimum(p_values, 1)
+    sure = p_values <= _SURE
+    net = np.where(sure, gained - lost, 0)
+    moved = max(net[net > 0].sum(), -net[net < 0].sum()) / first.size if first.size else 0.0
+    return DriftTest(
+        p_value=float(p_values.min(initial=1.0)), moved=float(moved), cell_p_values=p_values
+    )
 
 
 def adjust_p_values(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -1,17 +1,16 @@
 """Confidence limits of the exposure of API sets, at every look and without a draw.
 
-A score is sharp near the exposure that it was designed for, so several scores stand for exposures
-of different size; each has its share of delta, and the narrowest of their limits holds. Theorems
-and measurements: docs/certificate.md.
+The exposures that a sum of e-values rules out are an interval, as each of its bounds is one-sided:
+its end is the limit. A design is sharp near the exposure that it was made for, so designs for
+several exposures are in one sum. Theorems and measurements: docs/certificate.md.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -32,10 +31,12 @@ if TYPE_CHECKING:
     from fpmonitor.policy import Departure
     from fpmonitor.spectrum import CountSpectrum
 
-DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
-# Where k of n are many users, a score tells few large groups apart near its own exposure alone: the
-# limit of four tiers was 0.086 with three scores and is 0.04 with these.
+DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
+# Where k of n are many users, a score tells few large groups apart near its own exposure alone.
 _FINE_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
+_STRIDE = 24
+_GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
+_PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
 _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
 
@@ -54,13 +55,10 @@ class Limits:
     universe
         `D`, number of APIs the limits of all of whose sets hold together, whichever are named after
         looking; None for one set that was fixed before the users were seen.
-    parts
-        Number of equal shares of delta, of which each score has one for a set fixed beforehand.
-    weights
-        float64, shape (number of scores, C): weights by count of the scores that the limits come
-        from; no scores for users too few for any base.
-    curves
-        For each score the bound that turns it into a limit.
+    bases
+        Number of equal shares of delta, of which these tests have one.
+    sides
+        The tests of upper and of lower limits; none for users too few for any base.
     margins
         What is taken from lower limits and added to upper ones, for users who are not observed.
     value_share
@@ -70,9 +68,8 @@ class Limits:
     users: int
     delta: float
     universe: int | None
-    parts: float
-    weights: NDArray[np.float64]
-    curves: tuple[Curve, ...]
+    bases: float
+    sides: tuple[Side, ...]
     margins: tuple[float, float] = (0.0, 0.0)
     value_share: float = 1.0
 
@@ -100,12 +97,12 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta / self.parts, size, self.universe)
+        log_term = _log_term(self.delta / self.bases, size, self.universe)
         return self.of_part(spectrum, log_term, hidden=hidden)
 
     def of_part(
         self,
-        spectrum: CountSpectrum,
+        spectrum: CountSpectrum | None,
         log_term: float,
         shares: Sequence[float] = (),
         *,
@@ -116,50 +113,104 @@ class Limits:
         Parameters
         ----------
         spectrum
-            Of the observed users in the part.
+            Of the observed users in the part; None where there are none.
         log_term
-            `ln(1 / level)` of each score, nats, where the part is all of the population.
+            `ln(1 / level)`, nats, where the part is all of the population.
         shares
             Ends of an interval that holds the probability of the part, where it is not all; the
             level is that share of the level above, and the limits hold for the whole interval.
         hidden
             As in `of`.
         """
-        if hidden and hidden > spectrum.users:
-            return 0.0, 1.0
-        points = self._weights_of(spectrum.counts).dot(spectrum.members.astype(float))
-        if hidden > 1:
-            points += self._worst_change(int(spectrum.counts[-1]), hidden)
-        return self.of_scores(points.tolist(), log_term, shares)
-
-    def of_scores(
-        self, points: Sequence[float], log_term: float, shares: Sequence[float] = ()
-    ) -> tuple[float, float]:
-        """Lower and upper limit by the value of each score, shares; parameters as of `of_part`."""
         lower, upper = 0.0, 1.0
-        for curve, score in zip(self.curves, points, strict=True):
-            sign, scale, price, bounds, exposures, least_share = curve
-            nats = scale * score
-            nats = nats - LIMIT_ROUNDING * abs(nats) - log_term - price
-            if shares:
-                nats = min((nats + math.log(share)) / share for share in shares)
-            if sign < 0 and nats < 0:
-                nats /= least_share
-            right = bisect_left(bounds, nats)
-            if not right:
-                limit = exposures[0]
-            elif right == len(bounds):  # no exposure explains so much
-                limit = 0.0 if sign < 0 else 1.0
+        if spectrum is not None and hidden and hidden > spectrum.users:
+            return lower, upper
+        for side in self.sides:
+            sums = np.zeros(len(side.scales)) if spectrum is None else side.sums(spectrum, hidden)
+            limit = side.limit(sums, log_term, shares)
+            if side.sign < 0:
+                upper = limit
             else:
-                low, least = bounds[right - 1], exposures[right - 1]
-                part = (nats - low) / (bounds[right] - low)
-                limit = least + part * (exposures[right] - least)
-            if sign < 0:
-                upper = min(upper, limit)
-            else:
-                lower = max(lower, limit)
+                lower = limit
         lower, upper = lower - self.margins[0], min(max(upper, 0.0) + self.margins[1], 1.0)
-        return max(min(lower, upper), 0.0), upper  # corrected exposures may be a little outside
+        return max(min(lower, upper), 0.0), upper
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Side:
+    """The tests of all exposures from one side, at one number of users: a sum over designs.
+
+    Attributes
+    ----------
+    sign
+        -1: of upper limits. +1: of lower ones.
+    weights
+        float64, shape (I, C): weights of one user by the count of its value, of each design; the
+        last ones hold for all larger counts.
+    scales
+        float64, shape (I,): what a unit of a score adds to the logarithm of its e-value, nats.
+    fixed
+        float64, shape (I,): logarithm of the weight of each design less what does not follow from
+        the exposure, nats.
+    curves
+        float64, shape (G, I): of each design the bound `W` at the exposures of `_GRID`, from those
+        that are ruled out last; raised so far that what is between them is below the chords, and
+        falling.
+    """
+
+    sign: Sign
+    weights: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    fixed: NDArray[np.float64]
+    curves: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: Sequence[AveragedScore]) -> Self:
+        """Tabulate the bounds of designs of one side, whose e-values are added up, each alike."""
+        sign = scores[0].base.sign
+        fixed = [score.fixed_price(float(score.base.bounds.min())) for score in scores]
+        curves = np.array([_above_between(score) for score in scores])
+        curves = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
+        return cls(
+            sign=sign,
+            weights=np.array([score.weights for score in scores]),
+            scales=np.array([sign * score.scale for score in scores]),
+            fixed=-math.log(len(scores)) - np.array(fixed),
+            curves=np.ascontiguousarray(curves.T),
+        )
+
+    def sums(self, spectrum: CountSpectrum, hidden: int = 0) -> NDArray[np.float64]:
+        """Return the scores of a spectrum, shape (I,), or the worst that they may be."""
+        sums = self._weights_of(spectrum.counts).dot(spectrum.members.astype(float))
+        if hidden > 1:
+            sums += self._worst_change(int(spectrum.counts[-1]), hidden)
+        return np.asarray(sums)
+
+    def limit(
+        self, sums: NDArray[np.float64], log_term: float, shares: Sequence[float] = ()
+    ) -> float:
+        """Return where the exposures end that are not ruled out, a share; as of `of_part`."""
+        nats = sums * self.scales
+        nats = nats - LIMIT_ROUNDING * (np.abs(nats) + abs(log_term)) + self.fixed - log_term
+
+        def allowed(curves: NDArray[np.float64]) -> int:
+            """Count the first rows of bounds that are not ruled out; they fall row by row."""
+            if shares:
+                # P exp(-P W) first rises and then falls with P: each is least at an end.
+                left = np.min([nats + math.log(end) - end * curves for end in shares], axis=0)
+            else:
+                left = nats - curves
+            return int((np.exp(np.minimum(left, 1.0)).sum(axis=1) < 1).sum())
+
+        grid = _GRID[:: -self.sign]
+        coarse = allowed(self.curves[::_STRIDE])
+        low = (coarse - 1) * _STRIDE
+        if low < 0 or low == grid.size - 1:  # all exposures are ruled out, or none
+            return float(grid[0] if low < 0 else grid[-1])
+        low += allowed(self.curves[low + 1 : low + _STRIDE])
+        first, last = self.curves[low : low + 2]
+        part = (allowed(first + _PARTS * (last - first)) + 1) / (_PARTS.size + 1)
+        return float(grid[low] + part * (grid[low + 1] - grid[low]))
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.weights.take(counts, axis=1, mode="clip")
@@ -173,44 +224,24 @@ class Limits:
         small = self._weights_of(np.arange(1, min(hidden, self.weights.shape[1])))
         change = self._weights_of(largest - moved) * (largest - moved)
         change -= change[:, :1].copy()
-        above = np.array([curve.sign < 0 for curve in self.curves], dtype=np.bool_)
-        worst = np.where(above, small.max(axis=1), small.min(axis=1))
+        worst = small.max(axis=1) if self.sign < 0 else small.min(axis=1)
         change += worst[:, np.newaxis] * moved
-        extreme: NDArray[np.float64] = np.where(above, change.max(axis=1), change.min(axis=1))
+        extreme: NDArray[np.float64] = change.max(axis=1) if self.sign < 0 else change.min(axis=1)
         return extreme
 
 
-class Curve(NamedTuple):
-    """The bound `W` of a score at one number of users, in Python's numbers, which are faster.
-
-    `scale` nats by a unit of the score, `price` to be paid for the thinnings, what is charged and
-    fakes; vertices of `W` by the bound, which grows; `least_share` of the users that the score is
-    designed for, at least.
-    """
-
-    sign: Sign
-    scale: float
-    price: float
-    bounds: list[float]
-    exposures: list[float]
-    least_share: float = 1.0
-
-    @classmethod
-    def of(cls, certified: AveragedScore) -> Self:
-        """Take the bound of a score."""
-        base, price = certified.base, certified.charge - certified.clock.log_factor
-        if certified.fakes is not None:
-            price += certified.scale * certified.fakes.most * certified.step
-            if base.sign > 0:
-                price += (1 - certified.least_share) * max(-float(base.bounds.min()), 0.0)
-        return cls(
-            sign=base.sign,
-            scale=base.sign * certified.scale,
-            price=price,
-            bounds=base.bounds[:: base.sign].tolist(),
-            exposures=base.exposures[:: base.sign].tolist(),
-            least_share=certified.least_share,
-        )
+def _above_between(score: AveragedScore) -> NDArray[np.float64]:
+    """Bound of a score at `_GRID`, raised by what it is above its chords beside each point."""
+    base = score.base
+    corners = base.exposures[(base.exposures > 0) & (base.exposures < 1)]
+    if base.capped:
+        corners = np.append(corners[corners < base.budget], base.budget)
+    curve, at = score.curve(_GRID), score.curve(corners)
+    above = np.maximum(at - np.interp(corners, _GRID, curve), 0.0)
+    cells = np.zeros(_GRID.size + 1)
+    np.maximum.at(cells, np.searchsorted(_GRID, corners), above)
+    raised: NDArray[np.float64] = curve + np.maximum(cells[:-1], cells[1:])
+    return raised
 
 
 @lru_cache(maxsize=256)
@@ -257,62 +288,61 @@ def exposure_limits(
     check_share("delta", delta)
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
     function = ExposureFunction(k, population, departure.factors)
-    bases = () if serving is None else _bases(serving, function, delta, universe, growing=growing)
-    scores = [averaged(base, users=size, fakes=fakes) for base in bases]
+    sides = () if serving is None else _sides(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
         delta=delta,
         universe=universe,
-        parts=_parts(serving, function),
-        weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
-        curves=tuple(map(Curve.of, scores)),
+        bases=BASES if serving is None else serving.bases,
+        sides=tuple(
+            Side.of([averaged(base, users=size, fakes=fakes) for base in bases]) for bases in sides
+        ),
         margins=(hidden_exposure(departure, k, population, size), departure.unobserved),
         value_share=value_share,
     )
 
 
 @lru_cache(maxsize=64)
-def _bases(
+def _sides(
     serving: Serving,
     function: ExposureFunction,
     delta: float,
     universe: int | None,
     *,
     growing: bool,
-) -> tuple[Base, ...]:
-    """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(serving, function, min(DESIGNS))
+) -> tuple[tuple[Base, ...], ...]:
+    """Design the scores of both sides; they follow from the question alone.
+
+    The e-values of a side are added up with weights that are fixed here. Each is a nonnegative
+    supermartingale in the order of theorem 2, and its mean against a wrong exposure is at most 1:
+    so it is with their sum, and delta is not divided among them (theorem A).
+    """
+    plain, share = base_cells(serving, function, min(DESIGNS))
+    far = sees_far(plain.laws.mean, function)
+    designs = _FINE_DESIGNS if far else DESIGNS
     return tuple(
-        design_base(
-            cells,
-            sign=sign,
-            budget=budget,
-            log_term=_log_term(delta / _parts(serving, function), 1, universe),
-            share=share,
-            # Free weights may lose where the population is smaller than the sample, and their
-            # programme where k of n are many users.
-            monotone=function.population < cells.laws.mean
-            or sees_far(cells.laws.mean, function)
-            or (growing and sign < 0),
-            fakes=serving.fakes if sign < 0 else 0.0,
+        tuple(
+            design_base(
+                cells,
+                sign=sign,
+                budget=budget,
+                log_term=_log_term(delta / (serving.bases * len(designs)), 1, universe),
+                share=share,
+                # Free weights may lose where the population is smaller than the sample, and their
+                # programme where k of n are many users.
+                monotone=function.population < plain.laws.mean or far or (growing and sign < 0),
+                fakes=serving.fakes if sign < 0 else 0.0,
+            )
+            for budget in designs
+            # A capped design says nothing of exposures above its own.
+            for cells in dict.fromkeys((plain, plain.capped(budget)) if sign < 0 else (plain,))
         )
         for sign in _SIGNS
-        for budget in _designs(serving, function)
     )
 
 
-def _designs(serving: Serving, function: ExposureFunction) -> tuple[float, ...]:
-    return _FINE_DESIGNS if sees_far(serving.mean, function) else DESIGNS
-
-
-def _parts(serving: Serving | None, function: ExposureFunction) -> float:
-    if serving is None:
-        return BASES * len(DESIGNS)
-    return serving.bases * len(_designs(serving, function))
-
-
 def _log_term(level: float, size: int, universe: int | None) -> float:
-    """`ln(1 / level)` of each score for a set of so many APIs; `level` is that of a fixed set."""
+    """`ln(1 / level)` for a set of so many APIs; `level` is that of a fixed set."""
     first = -math.log(level)
     if universe is None or not size:
         return first

@@ -10,7 +10,7 @@ The tabulated probabilities are taken to be right to a relative 1e-9, `F` to an 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -44,6 +44,8 @@ class Cells:
         intp, shape (3, B): index of the free weight of `c`, `c + 1` and `c + 2`.
     probabilities
         float64, shape (P - 1, B): probabilities to see these counts at the positive means.
+    is_capped
+        Whether these are `capped`.
     """
 
     laws: PoissonLaws
@@ -51,6 +53,7 @@ class Cells:
     counts: NDArray[np.int64]
     weight_at: NDArray[np.intp]
     probabilities: NDArray[np.float64]
+    is_capped: bool = False
 
     @classmethod
     def of(cls, laws: PoissonLaws) -> Self:
@@ -69,6 +72,32 @@ class Cells:
             weight_at=np.array(weight_at),
             probabilities=laws.value_share
             * np.exp(log_poisson(counts, laws.means[1:, np.newaxis])),
+        )
+
+    def capped(self, most: float) -> Self:
+        """Return the cells for laws of more exposure than a share: no value counts for more of it.
+
+        `sum_v min(p_v F(p_v), Q*) >= Q*` for each law of exposure `Q* = most` or more: either no
+        term is cut, or one is `Q*` alone. So `F` may be replaced by `min(F, Q* / p)` for upper
+        limits of exposures up to `Q*` (theorem H of docs/certificate.md). A cell that touches the
+        cut has `Q* / p` at both ends, where `p F` is nowhere above `Q*` within it.
+        """
+        laws, p = self.laws, self.laws.means[1:] / self.laws.mean
+        over = np.append(False, p * self.exposure[-1][1:] >= most)
+        if not over.any():
+            return self
+        near = over.copy()
+        near[1:] |= over[:-1]
+        near[:-1] |= over[1:]
+        near[0] = False
+        cut = most / np.append(1.0, p) * (1 + ACCURACY)
+        exposure = np.where(near, cut, self.exposure[-1])
+        known = np.where(near, np.minimum(cut, 1.0), laws.exposure[-1])
+        return replace(
+            self,
+            laws=replace(laws, exposure={**laws.exposure, -1: known}),
+            exposure={**self.exposure, -1: exposure},
+            is_capped=True,
         )
 
     def bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:

@@ -97,8 +97,7 @@ class ValueLimits:
         """
         if spectrum is not None:
             return self.limits.of(spectrum)
-        nothing = [0.0] * len(self.limits.curves)
-        return self.limits.of_scores(nothing, math.log(self.limits.parts / self.limits.delta))
+        return self.limits.of_part(None, math.log(self.limits.bases / self.limits.delta))
 
     def estimate(self, spectrum: CountSpectrum | None) -> float:
         """Estimated exposure, a share: unbiased for a population of up to `m`, else plug-in.

@@ -8,7 +8,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.recoding import ABSENT, Recode, Recoding
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +37,9 @@ def recoding_of(
         Every user looks automated.
     """
     if view.transforms:
-        check_values(snapshot, "--what-if")
+        check_values_kept(snapshot, "--what-if")
     if view.drop_automation:
-        check_values(snapshot, "--drop-automation")
+        check_values_kept(snapshot, "--drop-automation")
     for api in view.transforms:
         if api not in snapshot.apis:
             raise UnknownNameError("API", api, snapshot.apis)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Snapshot
+    from fpmonitor.store.snapshot import SnapshotTable
 
 _WORD_BITS = 64
 
@@ -62,7 +62,7 @@ class DuckDBSource:
     def __init__(
         self,
         database: Database,
-        snapshot: Snapshot,
+        snapshot: SnapshotTable,
         apis: Sequence[str] | None = None,
     ) -> None:
         self._database = database

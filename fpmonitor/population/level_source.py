@@ -10,7 +10,7 @@ import numpy as np
 from fpmonitor.errors import UndecidableError
 from fpmonitor.population.levels import WITHHELD
 from fpmonitor.population.memory import CodeTable, joined_kinds
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class LevelSource:
     def __init__(self, users: Population, components: Sequence[Component]) -> None:
         apis = [api for component in components for api in component.apis]
         if not all(level.raw for component in components for level in component.levels):
-            check_values(users.snapshot, "--levels")
+            check_values_kept(users.snapshot, "--levels")
         if users.selected is None and not users.snapshot.in_memory(len(apis)):
             raise UndecidableError(
                 "levels: the users do not fit into memory", hint="ask of a window of fewer users"

@@ -54,7 +54,7 @@ from fpmonitor.population.snapshot import (
     Snapshot,
     SpectrumQueries,
     ValueSource,
-    check_values,
+    check_values_kept,
     words_of_rows,
 )
 from fpmonitor.population.views import View
@@ -526,7 +526,7 @@ class Population:
             raise UndecidableError(
                 f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
             )
-        check_values(self.snapshot, what)
+        check_values_kept(self.snapshot, what)
         found = [self._values_by(column, told_brave=told_brave) for column in columns]
         kinds, told = joined_kinds([codes for codes, _ in found])
         return kinds, [
@@ -760,6 +760,12 @@ class Population:
         """Code of each user, 0 where absent, or where absent ones are alone a code of one's own."""
         shown = self._shown(api)
         return own_codes_of_absent(shown) if self._absent_alone else shown
+
+    @property
+    def people(self) -> NDArray[np.int64] | None:
+        """Number of each user, by which windows know them again; None where it is not known."""
+        people = getattr(self.snapshot, "people", None)
+        return people if people is None or self._rows is None else people[self._rows]
 
     def values(self, api: str) -> Mapping[int, str]:
         """Return the values that codes of `column` stand for, where they stand for one."""

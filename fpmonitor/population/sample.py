@@ -146,7 +146,9 @@ class CertifiedSample:
 
     def rng(self, purpose: str, apis: Sequence[str]) -> np.random.Generator:
         """Random numbers that follow from the data, not the question: nobody can draw again."""
-        data = self.digest if self.audience is Audience.OWNER else digest_of(self.told(apis).most)
+        data = (
+            self.digest if self.audience is Audience.OWNER else spectra_digest(self.told(apis).most)
+        )
         return np.random.default_rng(seed_of(purpose, data))
 
     def _spectrum(self, apis: Sequence[str]) -> CountSpectrum:
@@ -154,7 +156,7 @@ class CertifiedSample:
         return self._known[tuple(sorted(set(apis)))]
 
 
-def digest_of(*spectra: CountSpectrum) -> str:
+def spectra_digest(*spectra: CountSpectrum) -> str:
     """Digest of count spectra."""
     digest = hashlib.blake2b(digest_size=16)
     for spectrum in spectra:

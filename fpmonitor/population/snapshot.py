@@ -191,7 +191,7 @@ class Snapshot(UserRows, Protocol):
         """First and last day (UTC) with visits of so many users; None where there is none."""
 
 
-def check_values(snapshot: Snapshot, what: str) -> None:
+def check_values_kept(snapshot: Snapshot, what: str) -> None:
     """Refuse what has to look into values where only digests of them are kept.
 
     Raises
@@ -235,6 +235,8 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     said
         See `Snapshot`.
+    people
+        int64, a number for each row, the same in every window; null where nobody is known again.
     digest, values_are_digested, returned, key, units
         See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
         one of its own by default, so that nothing that leaves can be compared.
@@ -248,6 +250,7 @@ class MemorySnapshot:
     key: str = field(default_factory=secrets.token_hex)
     units: Sequence[Unit | None] = ("user",)
     returned: Callable[[], Repeats] = dict
+    people: NDArray[np.int64] | None = None
 
     @property
     def apis(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.snapshot import Days, Repeats
     from fpmonitor.store.database import Database
     from fpmonitor.store.followed import Follower
-    from fpmonitor.store.snapshot import Snapshot as Table
+    from fpmonitor.store.snapshot import SnapshotTable as Table
     from fpmonitor.store.windows import Span
     from fpmonitor.unit import Unit
 
@@ -114,7 +114,7 @@ class StoredSnapshot:
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for."""
-        return read_values(self.database, api)
+        return status_and_texts(self.database, api)
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the rows in which it is not absent."""
@@ -227,7 +227,7 @@ def stored_names(
     return Population(stored_snapshot(database, window or Window())).named(apis)
 
 
-def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None]]:
+def status_and_texts(database: Database, api: str) -> dict[int, tuple[str, str | None]]:
     """Status and text that each code of an API stands for."""
     rows = database.rows("report/value_texts", api=api)
     return {code: (status, text) for code, status, text in rows}
@@ -237,9 +237,11 @@ def window_snapshot(
     database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window."""
+    rows = read_window(database, span, apis)
     return MemorySnapshot(
-        columns=read_window(database, span, apis),
-        texts=lambda api: read_values(database, api),
+        columns=rows.codes,
+        people=rows.people,
+        texts=lambda api: status_and_texts(database, api),
         said=said_names(database),
         values_are_digested=values_are_digested(database),
         returned=repeats,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.private.wire import Reader, WireError
+from fpmonitor.private.wire import WireError, WireReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ def _sections(fields: Iterable[tuple[str, str]], content: bytes) -> bytes:
     return _opaque(lines) + _opaque(content) + _opaque(b"")
 
 
-class _Reader(Reader):
+class _Reader(WireReader):
     kind = "binary HTTP"
 
     def number(self) -> int:

@@ -7,31 +7,37 @@ import math
 import secrets
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import hashed
-from fpmonitor.private.keys import seal
-from fpmonitor.private.study import MATRIX_BITS, check_ask
+from fpmonitor.private.files import decode, encode
+from fpmonitor.private.keys import seal_message
+from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, Report, Upload, token_limit
+from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
+from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from fpmonitor.private.study import CollectionRequest, Randomisation, RedactionRule, Study
+    from fpmonitor.private.study import Randomisation, RedactionRule, Study
     from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
+_MEMORY_BYTES = 64_000_000
 
 
-def answer(
+def reports_for(
     study: Study,
     ask: CollectionRequest,
     tokens: Mapping[str, str],
     rng: random.Random = _RANDOM,
     *,
-    answered: Sequence[CollectionRequest] = (),
+    answered: Iterable[CollectionRequest] = (),
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Return a user's answers: for each set its number and the tokens, after redaction.
 
@@ -114,25 +120,99 @@ def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:
     return other + (other >= held)
 
 
+class AnsweredRequests:
+    """The requests that a user answered: the memory that users keep, and no service has.
+
+    It is what makes a user answer a request once, and the analyst no more than the study allows.
+
+    Parameters
+    ----------
+    requests
+        What was answered before.
+    path
+        File to keep it in, which is read first; only in memory by default.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is none of this kind.
+    """
+
+    def __init__(
+        self, requests: Iterable[CollectionRequest] = (), *, path: Path | None = None
+    ) -> None:
+        self._requests = list(requests)
+        self._path = path
+        if path is not None and path.exists():
+            content = read_bytes(path, "memory of answered requests", most=_MEMORY_BYTES)
+            self._requests += decode(content, _MemoryFile, str(path)).requests
+
+    def __iter__(self) -> Iterator[CollectionRequest]:
+        return iter(self._requests)
+
+    def check_new(self, ask: CollectionRequest) -> None:
+        """Refuse a request that was answered before.
+
+        Raises
+        ------
+        InputError
+            It was: a second answer would count as another user's.
+        """
+        if ask.id in {one.id for one in self._requests}:
+            raise InputError(
+                f"{ask.words} was answered before: a second answer would count as another user",
+                hint="send the sealed messages of the first answer again, which count once",
+            )
+
+    def add(self, ask: CollectionRequest) -> None:
+        """Remember an answer, before any message leaves."""
+        self._requests.append(ask)
+        if self._path is not None:
+            write_bytes(self._path, [encode(_MemoryFile(requests=tuple(self._requests)))])
+
+
+class _MemoryFile(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-answered-1"
+):
+    requests: tuple[CollectionRequest, ...]
+
+
 def seal_answers(
     study: Study,
     ask: CollectionRequest,
     tokens: Mapping[str, str],
     *,
+    answered: AnsweredRequests,
     shuffler: HpkeConfig,
     recipient: HpkeConfig,
     rng: random.Random = _RANDOM,
-    answered: Sequence[CollectionRequest] = (),
 ) -> list[Upload]:
-    """Answer a request with one sealed message for each set, in random order.
+    """Answer a request, once, with one sealed message for each set, in random order.
 
-    `shuffler` and `recipient` are the public keys to seal with; the shuffler's layer is the outer
-    one. Other arguments and errors are as for `answer`.
+    Parameters
+    ----------
+    study, ask, tokens, rng
+        As for `reports_for`.
+    answered
+        What this user answered before; the request is added.
+    shuffler, recipient
+        Public keys to seal with; the shuffler's layer is the outer one.
+
+    Raises
+    ------
+    InputError
+        It was answered before, breaks the terms of the study, or a key is that of another role.
     """
+    answered.check_new(ask)
+    for config, role in ((shuffler, "shuffler"), (recipient, ask.recipient)):
+        if config.role not in (None, role):
+            raise InputError(f"seal: the key is the {config.role}'s, and the {role} is to open it")
+    answers = reports_for(study, ask, tokens, rng, answered=answered)
+    answered.add(ask)
     uploads = []
-    for index, held in answer(study, ask, tokens, rng, answered=answered):
-        report = Report(secrets.token_bytes(NONCE_BYTES), index, held)
-        inner = seal(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
+    for index, held in answers:
+        report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, held)
+        inner = seal_message(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))
     _RANDOM.shuffle(uploads)
     return uploads
@@ -140,4 +220,4 @@ def seal_answers(
 
 def seal_for_shuffler(inner: HpkeCiphertext, shuffler: HpkeConfig, ask: bytes) -> HpkeCiphertext:
     """Add the outer layer to a message that only the recipient can open."""
-    return seal(inner.encode(), shuffler, "shuffler", ask)
+    return seal_message(inner.encode(), shuffler, "shuffler", ask)

@@ -52,13 +52,13 @@ def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]
     return counted
 
 
-def digest_of(apis: Iterable[str], tuples: Tuples) -> str:
+def counts_digest(apis: Iterable[str], tuples: Tuples) -> str:
     """Return the digest of the counts of a set, whatever their order."""
     listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-def check_counts(study: Study, counts: Counts) -> None:
+def check_study_counts(study: Study, counts: Counts) -> None:
     """Check that counts fit a study and include every single API.
 
     Raises

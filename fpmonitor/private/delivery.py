@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.shuffler import Shuffler
     from fpmonitor.private.study import RecipientRole
-    from fpmonitor.private.transport import Service
+    from fpmonitor.private.transport import RoleClient
 
 _FIRST_WAIT_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 15.0
@@ -29,7 +29,7 @@ class Delivery:
     def __init__(
         self,
         shuffler: Shuffler,
-        recipients: Mapping[RecipientRole, Service],
+        recipients: Mapping[RecipientRole, RoleClient],
         tell: Callable[[str], None],
     ) -> None:
         self._shuffler = shuffler

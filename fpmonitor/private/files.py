@@ -23,7 +23,7 @@ def encode(content: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
     return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
 
 
-def digest_of(content: Any) -> str:
+def content_digest(content: Any) -> str:
     """Return the SHA-256, in hexadecimal, of content as `encode` writes it."""
     return hashlib.sha256(encode(content)).hexdigest()
 
@@ -54,7 +54,7 @@ def decode(
         raise InputError(f"{name}: not JSON") from error
 
 
-def parts_of(path: Path, size: int) -> Iterator[bytes]:
+def file_parts(path: Path, size: int) -> Iterator[bytes]:
     """Yield the content of a file in parts of `size` bytes; the last one may be shorter.
 
     Raises

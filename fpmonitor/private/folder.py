@@ -21,11 +21,17 @@ import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.files import decode, encode
-from fpmonitor.private.keys import KeyRing, public_path, read_keys, read_public, write_keys
+from fpmonitor.private.keys import (
+    SecretKeys,
+    public_path,
+    read_public,
+    read_secret_keys,
+    write_secret_keys,
+)
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, ROLES, Role, Study, first_ask
-from fpmonitor.private.transport import Service, make_password, read_password
+from fpmonitor.private.transport import RoleClient, make_password, read_password
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -112,10 +118,10 @@ class RoleFolder:
         return self.path / "keys"
 
     @property
-    def ring(self) -> KeyRing:
+    def ring(self) -> SecretKeys:
         """The secret keys."""
         role = self.config.role
-        ring = read_keys(self.keys)
+        ring = read_secret_keys(self.keys)
         if ring.role != role:
             raise InputError(f"{self.keys}: keys of the {ring.role}, not of the {role}")
         return ring
@@ -153,9 +159,9 @@ class RoleFolder:
             raise InputError(f"{self.path / 'role.json'}: services lacks the {role}")
         return self.config.services[role]
 
-    def service(self, role: Role) -> Service:
+    def service(self, role: Role) -> RoleClient:
         """Return the service of a role, with its password."""
-        return Service(self.address(role), self.password(role))
+        return RoleClient(self.address(role), self.password(role))
 
 
 def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
@@ -175,9 +181,9 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
     ports = {one: port + place for place, one in enumerate(ROLES)}
     others = {one: f"http://127.0.0.1:{ports[one]}" for one in ROLES if one != role}
     config = RoleConfig(role=role, port=ports[role], services=others)
-    ring = KeyRing.generate(role)
+    ring = SecretKeys.generate(role)
     write_bytes(path / "role.json", [encode(config)])
-    write_keys(path / "keys", ring)
+    write_secret_keys(path / "keys", ring)
     make_password(path / "password")
     return RoleFolder(path)
 

@@ -11,15 +11,15 @@ anonymity: Quantifying reidentification risks without reidentifying users", sect
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fpmonitor.errors import UndecidableError
-from fpmonitor.private.client import answer, seal_answers
+from fpmonitor.private.client import AnsweredRequests, reports_for, seal_answers
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.knowledge import Knowledge
-from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
+from fpmonitor.private.selection import compare_with_joint, heaviest_set, select_values
 from fpmonitor.private.study import ROLES, first_ask, release_ask
 from fpmonitor.safe_files import untyped
 
@@ -52,6 +52,7 @@ class SealedChannel:
         self._study = shuffler.study
         self._shuffler = shuffler.open_shuffler()
         self._readers = {"curator": curator.open_recipient(), "analyst": analyst.open_recipient()}
+        self._answered: defaultdict[int, AnsweredRequests] = defaultdict(AnsweredRequests)
 
     def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Seal, shuffle, open and count the answers.
@@ -64,7 +65,9 @@ class SealedChannel:
         reader = self._readers[ask.recipient]
         reader.add_ask(ask)
         self._shuffler.add_ask(ask)
-        self._shuffler.take([self._sealed(ask, tokens, reader) for tokens in holders])
+        self._shuffler.take(
+            [self._sealed(ask, tokens, reader, user) for user, tokens in enumerate(holders)]
+        )
         self._shuffler.close_ask(ask.id, drop=True)
         batches = list(self._shuffler.unsent())
         for batch in batches:
@@ -79,10 +82,17 @@ class SealedChannel:
         return reader.counts(ask)
 
     def _sealed(
-        self, ask: CollectionRequest, tokens: Mapping[str, str], reader: Recipient
+        self, ask: CollectionRequest, tokens: Mapping[str, str], reader: Recipient, user: int
     ) -> bytes:
         shuffler, recipient = (ring.keys[0].config for ring in (self._shuffler.ring, reader.ring))
-        uploads = seal_answers(self._study, ask, tokens, shuffler=shuffler, recipient=recipient)
+        uploads = seal_answers(
+            self._study,
+            ask,
+            tokens,
+            answered=self._answered[user],
+            shuffler=shuffler,
+            recipient=recipient,
+        )
         return b"".join(upload.encode() for upload in uploads)
 
     def close(self) -> None:
@@ -102,7 +112,7 @@ class OpenChannel:
         rng = random.Random(0)  # noqa: S311 -- of a simulation
         counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
         for tokens in holders:
-            for index, held in answer(self.study, ask, tokens, rng):
+            for index, held in reports_for(self.study, ask, tokens, rng):
                 counts[ask.sets[index]][held] += 1
         return counts
 
@@ -195,7 +205,7 @@ def run_group(
         raise UndecidableError(
             "no API is within the budget by the marginals", hint="raise the budget, or lower k"
         )
-    selection = select(study, published, setting=setting, weights=weights)
+    selection = select_values(study, published, setting=setting, weights=weights)
     promised = selection.recommended
     last = release_ask(study, selection.promise, chosen, sign)
     released = channel(last, holders)[chosen]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from fpmonitor.private.knowledge import Knowledge, level_of
-from fpmonitor.private.selection import heaviest_set, weigh
+from fpmonitor.private.knowledge import Knowledge, knowledge_name
+from fpmonitor.private.selection import heaviest_set, utility_of
 from fpmonitor.private.study import CollectionRequest, RedactionRule, first_ask
-from fpmonitor.private.table import count_reports, redact
+from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Round:
         """Return the round as the CLI prints it."""
         return {
             "round": self.number,
-            "asked": level_of(max(map(len, self.sets))),
+            "asked": knowledge_name(max(map(len, self.sets))),
             "sets": len(self.sets),
             "messages_per_user": self.messages,
             "withheld": self.withheld,
@@ -184,7 +184,7 @@ def next_ask(
     )
 
 
-def simulate(
+def simulate_hierarchy(
     table: pl.DataFrame,
     study: Study,
     *,
@@ -202,7 +202,7 @@ def simulate(
     study
         The policy; `largest_set` limits the rounds.
     setting, weights, thrifty
-        As in `selection.select` and `next_sets`.
+        As in `selection.select_values` and `next_sets`.
     least_gain
         Stop after a round, from the second on, that raises the weight by less.
     """
@@ -211,7 +211,7 @@ def simulate(
     rounds: list[Round] = []
     stopped: StopReason | None = None
     while stopped is None:
-        shown = redact(table, ask.redact)
+        shown = redact_table(table, ask.redact)
         counts |= count_reports(shown, ask.sets)
         knowledge = Knowledge(study, counts, setting)
         rounds.append(
@@ -232,7 +232,7 @@ def _round(
     before: Sequence[Round],
 ) -> Round:
     chosen, _ = heaviest_set(knowledge, weights)
-    weight = weigh(chosen, weights)
+    weight = utility_of(chosen, weights)
     limits = [knowledge.limit(apis).upper for apis in ask.sets]
     safe = sum(upper <= knowledge.study.budget for upper in limits)
     return Round(

@@ -7,6 +7,7 @@ The only module that touches HPKE (RFC 9180, base mode, one message a context), 
 from __future__ import annotations
 
 import base64
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -65,7 +66,7 @@ class SecretKey(msgspec.Struct, frozen=True):
         return HpkeConfig(self.id, self.private.public_key().public_bytes_raw())
 
 
-class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
+class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
     """Keys of one role, the newest first: it is the one to seal for, all of them open messages.
 
     Attributes
@@ -95,12 +96,12 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
             raise InputError("keys: the curator, and nobody else, has a key to sign with")
 
     @classmethod
-    def generate(cls, role: Role) -> KeyRing:
+    def generate(cls, role: Role) -> SecretKeys:
         """Return a ring with the first key of a role."""
         signing = Ed25519PrivateKey.generate() if role == "curator" else None
         return cls(role, (SecretKey(1, X25519PrivateKey.generate()),), signing)
 
-    def rotated(self) -> KeyRing:
+    def rotated(self) -> SecretKeys:
         """Return the ring with a new key in front; the others still open messages.
 
         Raises
@@ -116,7 +117,7 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
         fresh = SecretKey(free[0], X25519PrivateKey.generate())
         return replace(self, keys=(fresh, *self.keys))
 
-    def retired(self, key_id: int) -> KeyRing:
+    def retired(self, key_id: int) -> SecretKeys:
         """Return the ring without a key; messages sealed for it cannot be opened any more.
 
         Raises
@@ -195,17 +196,17 @@ class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     @property
     def preferred(self) -> HpkeConfig:
         """The key to seal for."""
-        return decode_configs(self.configs)[0]
+        return dataclasses.replace(decode_configs(self.configs)[0], role=self.role)
 
 
 class KeyHolder:
     """Base of the roles, which open messages with their keys."""
 
-    def __init__(self, role: Role, ring: KeyRing) -> None:
+    def __init__(self, role: Role, ring: SecretKeys) -> None:
         self._role = role
         self.use_keys(ring)
 
-    def use_keys(self, ring: KeyRing) -> None:
+    def use_keys(self, ring: SecretKeys) -> None:
         """Use these keys from now on.
 
         Raises
@@ -218,14 +219,14 @@ class KeyHolder:
         self.ring, self._keys = ring, ring.by_id()
 
 
-def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:
+def seal_message(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:
     """Seal a message for a role and a request; it opens for no other (RFC 9180, section 6.1)."""
     public = X25519PublicKey.from_public_bytes(config.public_key)
     sealed = SUITE.encrypt(plaintext, public, info=info_of(role, ask, config.id))
     return HpkeCiphertext(config.id, sealed[:ENCAPSULATED_BYTES], sealed[ENCAPSULATED_BYTES:])
 
 
-def open_sealed(
+def open_message(
     frame: HpkeCiphertext, keys: Mapping[int, X25519PrivateKey], role: Role, ask: bytes
 ) -> bytes:
     """Open a message that was sealed for a role and a request.
@@ -282,7 +283,7 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
     return frame_form(zeros.encode())
 
 
-def write_keys(path: Path, ring: KeyRing) -> None:
+def write_secret_keys(path: Path, ring: SecretKeys) -> None:
     """Write the secret keys to a file that only its owner can read, and the public ones beside."""
     write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
     write_bytes(public_path(path), [ring.public.to_bytes()])
@@ -293,7 +294,7 @@ def public_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.pub")
 
 
-def read_keys(path: Path) -> KeyRing:
+def read_secret_keys(path: Path) -> SecretKeys:
     """Read secret keys.
 
     Raises
@@ -304,7 +305,7 @@ def read_keys(path: Path) -> KeyRing:
     data = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
     check_owner_alone(path, "the secret keys")
     try:
-        return decode(data, KeyRing, "secret keys", _key_of_text)
+        return decode(data, SecretKeys, "secret keys", _key_of_text)
     except InputError as error:
         raise InputError(f"{path}: {error.message}") from error
 

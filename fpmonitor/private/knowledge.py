@@ -31,8 +31,8 @@ from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.private.counts import (
-    check_counts,
-    digest_of,
+    check_study_counts,
+    counts_digest,
     split_spectrum,
     with_projections,
 )
@@ -157,7 +157,7 @@ class Knowledge:
     """
 
     def __init__(self, study: Study, counts: Counts, setting: Setting) -> None:
-        check_counts(study, counts)
+        check_study_counts(study, counts)
         self.study = study
         self.setting: Setting = setting
         self.counts = with_projections(counts)
@@ -174,7 +174,7 @@ class Knowledge:
     @property
     def level(self) -> str:
         """What is known of the joint distribution: `marginals`, `pairs`, `triples`, `sets of 4`."""
-        return level_of(max(map(len, self.counts)))
+        return knowledge_name(max(map(len, self.counts)))
 
     @property
     def asked(self) -> Collection[ApiSet]:
@@ -209,7 +209,7 @@ class Knowledge:
         self, apis: ApiSet, named: list[tuple[str, ...]]
     ) -> tuple[list[tuple[str, ...]], SizedTails]:
         counts = np.array([self.counts[apis][tokens] for tokens in named], dtype=np.int64)
-        seed = seed_of("tails", self.study.id.hex(), digest_of(apis, self.counts[apis]))
+        seed = seed_of("tails", self.study.id.hex(), counts_digest(apis, self.counts[apis]))
         alone = np.ones(self.users - counts.sum(), dtype=np.int64)
         order, tails = ranked_tails(
             np.concatenate([counts, alone]),
@@ -389,7 +389,7 @@ def _promise_of(bound: CompositionBound) -> Promise:
     return Promise(upper=bound.upper, rule=bound.rule)
 
 
-def level_of(size: int) -> str:
+def knowledge_name(size: int) -> str:
     """Return the name of the knowledge of all sets of up to `size` APIs."""
     return _LEVELS[size - 1] if size <= len(_LEVELS) else f"sets of {size}"
 

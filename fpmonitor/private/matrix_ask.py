@@ -14,7 +14,7 @@ from fpmonitor.ldp.metrics import average_privacy
 from fpmonitor.ldp.planner import ApiPlan
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.private.randomised import limits_of_exposure, mechanism_of
-from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, level_of
+from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, matrix_epsilon
 from fpmonitor.private.tokens import fitting
 from fpmonitor.private.wire import token_limit
 
@@ -51,7 +51,7 @@ def matrix_randomisation(
         )
     limit = token_limit(study.report_bytes, ("",))
     rows = _in_whole_numbers(matrix.probabilities)
-    level = level_of(rows)
+    level = matrix_epsilon(rows)
     return Randomisation(
         mechanism="matrix",
         epsilon=level if level < math.inf else None,

@@ -9,7 +9,7 @@ from fpmonitor.errors import UndecidableError
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import SealedChannel
-from fpmonitor.private.selection import compare_with_joint, select
+from fpmonitor.private.selection import compare_with_joint, select_values
 from fpmonitor.private.study import first_ask, release_ask
 from fpmonitor.render import svg
 from fpmonitor.render.numbers import percent
@@ -58,7 +58,7 @@ def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) 
     channel = SealedChannel(pilot)
     try:
         # Of these users alone: no limit is drawn, so that the picture is always the same.
-        selection = select(study, channel(first_ask(study), holders), setting="fixed")
+        selection = select_values(study, channel(first_ask(study), holders), setting="fixed")
         chosen = selection.recommended.apis
         if not chosen:
             raise UndecidableError("no API is within the budget", hint="raise the budget")

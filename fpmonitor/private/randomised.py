@@ -40,7 +40,7 @@ _NO_REPORT = "counts: a token is not a report of the randomisation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatedValue:
+class EstimatedShare:
     """Estimated share of a value.
 
     Attributes
@@ -81,7 +81,7 @@ class RandomisedApi:
     users: int
     lower: float
     upper: float
-    values: tuple[EstimatedValue, ...]
+    values: tuple[EstimatedShare, ...]
 
 
 def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
@@ -140,7 +140,7 @@ def estimate(
         lower=lower,
         upper=upper,
         values=tuple(
-            EstimatedValue(token=token, share=float(one), lower=float(least), upper=float(most))
+            EstimatedShare(token=token, share=float(one), lower=float(least), upper=float(most))
             for token, one, least, most in zip(plan.values, shares, low, high, strict=True)
         ),
     )

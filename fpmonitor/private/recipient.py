@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.keys import KeyHolder, SealError, has_length, open_sealed
-from fpmonitor.private.store import Receipt, Store, read_counts
+from fpmonitor.private.keys import KeyHolder, SealError, has_length, open_message
+from fpmonitor.private.store import Receipt, RoleStore, read_counts
 from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import KeyRing
+    from fpmonitor.private.keys import SecretKeys
     from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Randomisation, Study
-    from fpmonitor.private.wire import HpkeCiphertext, Report
+    from fpmonitor.private.wire import HpkeCiphertext, SealedReport
 
 
 # Below this share of messages that open, the keys are wrong rather than the messages.
@@ -87,11 +87,11 @@ class Recipient(KeyHolder):
         The keys are the shuffler's, or the store belongs to another study.
     """
 
-    def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
+    def __init__(self, path: Path, study: Study, ring: SecretKeys) -> None:
         if ring.role == "shuffler":
             raise InputError("keys: belong to the shuffler, not to a recipient")
         super().__init__(ring.role, ring)
-        self.store = Store(path, study, ring.role)
+        self.store = RoleStore(path, study, ring.role)
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
         for ask in self.asks:
             self._forms[ask.id] = _forms(study, ask)
@@ -172,14 +172,14 @@ class Recipient(KeyHolder):
         self.store.wipe_log()
         return Receipt.of(outcomes)
 
-    def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> Report | Outcome:
+    def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> SealedReport | Outcome:
         """Return the report in a message, or why it is not counted."""
         if not has_length(frame, self.store.study.report_bytes):
             return "wrong length"
         if frame.config_id not in self._keys:
             return "unknown key"
         try:
-            report = decode_report(open_sealed(frame, self._keys, self.ring.role, ask_id))
+            report = decode_report(open_message(frame, self._keys, self.ring.role, ask_id))
         except SealError:
             return "does not open"
         except WireError:
@@ -209,7 +209,7 @@ class Recipient(KeyHolder):
         return read_counts(self.store, ask)
 
 
-def _check_keys(checked: Sequence[Report | Outcome]) -> None:
+def _check_keys(checked: Sequence[SealedReport | Outcome]) -> None:
     """Check that a fair share of the messages of a batch opens."""
     sealed = sum(found in ("unknown key", "does not open") for found in checked)
     if checked and len(checked) - sealed < _LEAST_OPENED * len(checked):

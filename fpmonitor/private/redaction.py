@@ -19,10 +19,10 @@ import polars as pl
 
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.private.files import digest_of
+from fpmonitor.private.files import content_digest
 from fpmonitor.private.knowledge import Knowledge, certified_limits
 from fpmonitor.private.study import RedactionRule, SetPromise
-from fpmonitor.private.table import count_reports, redact
+from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
 
@@ -108,7 +108,7 @@ class RedactionPlan:
     @property
     def promise(self) -> SetPromise:
         """What is promised of the set under the rules."""
-        return SetPromise(digest=digest_of(self), upper=self.after)
+        return SetPromise(digest=content_digest(self), upper=self.after)
 
 
 def cover_for(rare: float, suspicion: float) -> float:
@@ -432,7 +432,7 @@ def _least_loss_among(
         keep = greedy.kept_tokens(target * study.budget)
         per_api, rules = _rules(counts, keep, suspicion, closed=setting == "fixed")
         draws = range(_DRAWS if setting == "fixed" else 1)
-        after = max(judge.exposure(redact(certified_on, rules, rng)) for _ in draws)
+        after = max(judge.exposure(redact_table(certified_on, rules, rng)) for _ in draws)
         plans.append(
             RedactionPlan(
                 apis=apis,

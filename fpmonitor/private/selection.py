@@ -13,7 +13,7 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.counts import ApiSet  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.private.files import digest_of
+from fpmonitor.private.files import content_digest
 from fpmonitor.private.knowledge import Knowledge, Promise, Setting, certified_limits
 from fpmonitor.private.study import SetPromise
 from fpmonitor.spectrum import CountSpectrum
@@ -97,10 +97,10 @@ class Selection:
     def promise(self) -> SetPromise:
         """What is promised of the recommended set."""
         upper = self.recommended.promise(self.setting).upper
-        return SetPromise(digest=digest_of(self), upper=upper)
+        return SetPromise(digest=content_digest(self), upper=upper)
 
 
-def select(
+def select_values(
     study: Study,
     counts: Counts,
     *,
@@ -132,7 +132,7 @@ def select(
         level=both[setting].level,
         users=both[setting].users,
         recommended=describe(both, chosen),
-        weight=weigh(chosen, weights),
+        weight=utility_of(chosen, weights),
         best=best,
         singles=tuple(describe(both, (api,)) for api in study.apis),
         rules={
@@ -193,7 +193,7 @@ def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> Jo
     )
 
 
-def weigh(apis: Sequence[str], weights: Mapping[str, float] | None) -> float:
+def utility_of(apis: Sequence[str], weights: Mapping[str, float] | None) -> float:
     """Return the utility of a set: the sum of the weights of its APIs, 1 where not named."""
     return math.fsum((weights or {}).get(api, 1.0) for api in apis)
 
@@ -229,7 +229,7 @@ def heaviest_set(
 def _extended(knowledge: Knowledge, apis: ApiSet, weights: Mapping[str, float] | None) -> ApiSet:
     """Add APIs, the heaviest first, as long as the set stays within the budget by any rule."""
     others = [api for api in knowledge.study.apis if api not in apis]
-    for api in sorted(others, key=lambda one: (-weigh([one], weights), one)):
+    for api in sorted(others, key=lambda one: (-utility_of([one], weights), one)):
         larger = tuple(sorted((*apis, api)))
         if knowledge.promise(larger).upper <= knowledge.study.budget:
             apis = larger
@@ -250,14 +250,14 @@ class _Search:
     ) -> None:
         self.knowledge = knowledge
         self.best = start
-        self.weight = weigh(start, weights)
+        self.weight = utility_of(start, weights)
         self.complete = True
         self._left = _MOST_SETS
         budget, cell = knowledge.study.budget, knowledge.cell
         self._multipliers = np.geomspace(cell, max(budget, 2 * cell), _MULTIPLIERS)
         self._room = budget + self._multipliers * (np.log(self._multipliers / cell) - 1)
         costs = {api: self._cost(api) for api in knowledge.study.apis}
-        gain = {api: weigh([api], weights) for api in costs}
+        gain = {api: utility_of([api], weights) for api in costs}
         self._apis = sorted(costs, key=lambda api: (-gain[api] / (costs[api].min() + 1e-9), api))
         self._costs = np.array([costs[api] for api in self._apis])
         self._gain = np.array([gain[api] for api in self._apis])

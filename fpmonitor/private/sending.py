@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fpmonitor.private.store import Receipt
-from fpmonitor.private.transport import BYTES_TYPE, Answer, UnreachableError, seconds_of
+from fpmonitor.private.transport import BYTES_TYPE, Reply, UnreachableError, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from fpmonitor.private.transport import Service
+    from fpmonitor.private.transport import RoleClient
     from fpmonitor.private.wire import HpkeConfig
 
-    Send = Callable[[bytes], Answer]
+    Send = Callable[[bytes], Reply]
 
 BODY_BYTES = 1_000_000
 _TRIES = 5
 _LONGEST_WAIT_SECONDS = 60
 
 
-def straight(shuffler: Service) -> Send:
+def straight(shuffler: RoleClient) -> Send:
     """Return a sender to the shuffler, which then sees the address of the client."""
     return lambda body: shuffler.post("/uploads", body)
 
 
-def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
+def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send:
     """Return a sender through a relay, which sees the address and nothing else (RFC 9458).
 
     The sealed requests are posted to the relay; `gateway` is the key of the shuffler's gateway, and
@@ -39,7 +39,7 @@ def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
 
     parts = urlsplit(shuffler)
 
-    def send(body: bytes) -> Answer:
+    def send(body: bytes) -> Reply:
         fields = (("content-type", BYTES_TYPE),)
         request = Request("POST", parts.scheme, parts.netloc, "/uploads", fields, body)
         sealed, exchange = seal_request(request.encode(), gateway)
@@ -52,7 +52,7 @@ def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
                 answered=True,
                 retry_after=seconds_of(headers.get("retry-after", "")),
             )
-        return Answer(headers.get("content-type", ""), response.content)
+        return Reply(headers.get("content-type", ""), response.content)
 
     return send
 
@@ -70,7 +70,7 @@ def send_uploads(
     return dict(outcomes)
 
 
-def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Answer:
+def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Reply:
     for _ in range(_TRIES):
         try:
             return send(body)

@@ -18,7 +18,7 @@ from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
 from fpmonitor.private.files import decode
-from fpmonitor.private.keys import SealError, read_keys
+from fpmonitor.private.keys import SealError, read_secret_keys
 from fpmonitor.private.ohttp import (
     KEYS_TYPE,
     REQUEST_TYPE,
@@ -28,9 +28,9 @@ from fpmonitor.private.ohttp import (
     open_request,
 )
 from fpmonitor.private.recipient import WrongKeysError
-from fpmonitor.private.shuffler import BelowMinimumError, PoolFullError
+from fpmonitor.private.shuffler import PoolFullError
 from fpmonitor.private.status import status_of
-from fpmonitor.private.store import ClosedAsk
+from fpmonitor.private.store import ClosedAsk, ConflictError, PublishedAsk
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt, Store
+    from fpmonitor.private.store import Receipt, RoleStore
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -174,7 +174,7 @@ class _FreshKeys:
             return
         self._seen = found
         try:
-            ring = read_keys(self._path)
+            ring = read_secret_keys(self._path)
             if ring.configs != self._role.ring.configs:
                 self._role.use_keys(ring)
                 LOG.info("keys %s from now on", ", ".join(str(key.id) for key in ring.keys))
@@ -225,8 +225,11 @@ class _Shared:
     async def add_ask(self, request: Request) -> Response:
         body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
         ask = CollectionRequest.from_bytes(body)
+        store = self._role.store
+        store.check_open(ask.id)
+        new = ask.id not in store.asks
         await asyncio.to_thread(self._role.add_ask, ask)
-        return _json({"id": ask.id.hex()}, 201)
+        return _json(PublishedAsk(id=ask.id.hex(), new=new), 201 if new else 200)
 
     async def status(self, request: Request) -> Response:
         del request
@@ -406,7 +409,7 @@ class _Intake:
         return receipts
 
 
-def _known_ask(store: Store, text: str) -> bytes:
+def _known_ask(store: RoleStore, text: str) -> bytes:
     try:
         ask_id = bytes.fromhex(text)
     except ValueError:
@@ -434,7 +437,7 @@ def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestEr
                 503, "messages cannot be stored now", retry_after=FULL_SECONDS
             )
         case _:
-            status = 409 if isinstance(error, WrongKeysError | BelowMinimumError) else 400
+            status = 409 if isinstance(error, WrongKeysError | ConflictError) else 400
             return RefusedRequestError(status, str(error))
 
 

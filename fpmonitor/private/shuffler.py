@@ -23,10 +23,10 @@ from fpmonitor.private.keys import (
     expected_form,
     frame_form,
     has_length,
-    open_sealed,
+    open_message,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, Store
+from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Receipt, RoleStore
 from fpmonitor.private.wire import (
     ID_BYTES,
     WireError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import KeyRing
+    from fpmonitor.private.keys import SecretKeys
     from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Study
     from fpmonitor.private.wire import Upload
@@ -53,7 +53,7 @@ class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
 
 
-class BelowMinimumError(InputError):
+class BelowMinimumError(ConflictError):
     """A request cannot be closed without deleting answers; it stays open."""
 
 
@@ -84,10 +84,10 @@ class Shuffler(KeyHolder):
     """
 
     def __init__(
-        self, path: Path, study: Study, ring: KeyRing, *, most_bytes: int | None = None
+        self, path: Path, study: Study, ring: SecretKeys, *, most_bytes: int | None = None
     ) -> None:
         super().__init__("shuffler", ring)
-        self.store = Store(path, study, "shuffler")
+        self.store = RoleStore(path, study, "shuffler")
         self._most_bytes = most_bytes
         self._inner_bytes = sealed_bytes(study.report_bytes)
         self._inner_form = expected_form(study.report_bytes)
@@ -134,12 +134,12 @@ class Shuffler(KeyHolder):
         if refusal is not None:
             return _Message(upload.ask if refusal != "unknown ask" else NO_ASK, refusal=refusal)
         try:
-            inner = open_sealed(upload.sealed, self._keys, "shuffler", upload.ask)
+            inner = open_message(upload.sealed, self._keys, "shuffler", upload.ask)
         except SealError:
             return _Message(upload.ask, refusal="does not open")
         if frame_form(inner) != self._inner_form:
             return _Message(upload.ask, refusal="unreadable")
-        return _Message(upload.ask, digest_of(upload), inner)
+        return _Message(upload.ask, upload_id(upload), inner)
 
     def _refusal(self, upload: Upload) -> Outcome | None:
         """Return why an upload need not be opened; None if it must be."""
@@ -233,36 +233,46 @@ class Shuffler(KeyHolder):
         self.store.run("private/add_unsent", id=batch_id, ask=ask_id, content=content)
 
     def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
-        """Take no more answers, and pass on the rest.
+        """Take no more answers, and pass on the rest; closing again changes nothing.
 
         Raises
         ------
         InputError
             The request is unknown.
         BelowMinimumError
-            The rest is below the minimum, and `drop` does not say that it may be deleted.
+            The rest is below the minimum, or nothing arrived, and `drop` does not give it up.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
+        if self.store.is_closed(ask_id):
+            return self._closed(ask_id)
         with self._lock, self.store.transaction():
             held, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if held >= minimum:
                 self._pass_on(ask_id, held)
-            elif held and not drop:
-                raise BelowMinimumError(
-                    f"ask: {held:,} messages wait, below the minimum of {minimum:,}: closing would "
-                    "delete them",
-                    hint="wait for more answers, or delete them with --drop",
-                )
+            elif not drop:
+                raise self._below_minimum(ask_id, held, minimum)
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(ask_id, {"held": -held, "below the minimum": held})
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-            tally = self.store.tally()[ask_id]
         self.store.load_asks()
         self.store.wipe_log()
+        return self._closed(ask_id)
+
+    def _closed(self, ask_id: bytes) -> ClosedAsk:
+        tally = self.store.tally()[ask_id]
         return ClosedAsk(tally["passed on"], tally["below the minimum"])
+
+    def _below_minimum(self, ask_id: bytes, held: int, minimum: int) -> BelowMinimumError:
+        """Say why a request is not closed: what is deleted then never comes again."""
+        ask = self.store.asks[ask_id]
+        waiting = f"{held:,} messages wait" if held else "no answer has arrived"
+        return BelowMinimumError(
+            f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
+            hint="wait for more answers, or give the round up with --drop, which deletes them",
+        )
 
     # ---- Sending
 
@@ -296,7 +306,7 @@ def _keyed(ask_id: bytes, digests: Sequence[bytes]) -> Iterator[dict[str, bytes]
     return ({"ask": ask_id, "digest": digest} for digest in digests)
 
 
-def digest_of(upload: Upload) -> bytes:
+def upload_id(upload: Upload) -> bytes:
     """Return 16 bytes that identify an upload of the right length."""
     sealed = upload.sealed
     parts = (upload.ask, bytes([sealed.config_id]), sealed.encapsulated, sealed.payload)

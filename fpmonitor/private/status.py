@@ -26,8 +26,8 @@ class AskStatus:
     ----------
     id
         In hexadecimal; null for messages that name no known request.
-    round, recipient
-        Its round, and who counts the answers; null where they are not known.
+    epoch, round, recipient
+        Where it belongs, and who counts the answers; null where they are not known.
     open
         Whether answers are still taken.
     messages
@@ -41,6 +41,7 @@ class AskStatus:
     """
 
     id: str | None
+    epoch: int | None
     round: int | None
     recipient: RecipientRole | None
     open: bool
@@ -64,10 +65,11 @@ class Reconciliation:
 
     Attributes
     ----------
-    round, recipient, open, seconds
+    id, epoch, round, recipient, open, seconds
         As in `AskStatus`, of the shuffler.
-    accepted, held, minimum, passed_on
-        Messages at the shuffler: taken, waiting, the minimum, and sent on.
+    accepted, repeated, held, minimum, passed_on
+        Messages at the shuffler: taken, sent again and not taken twice, waiting, the minimum, and
+        sent on.
     wanted
         Messages that lack to the minimum; 0 once something was passed on.
     undelivered
@@ -79,11 +81,14 @@ class Reconciliation:
         among the refused, make it smaller, even negative.
     """
 
+    epoch: int | None
     round: int | None
     recipient: RecipientRole | None
     open: bool
+    id: str
     seconds: int | None
     accepted: int
+    repeated: int
     held: int
     minimum: int | None
     wanted: int
@@ -110,6 +115,7 @@ def status_of(role: Shuffler | Recipient) -> RoleStatus:
         asks=tuple(
             AskStatus(
                 id=ask_id.hex() or None,
+                epoch=store.asks[ask_id].epoch if ask_id in store.asks else None,
                 round=store.asks[ask_id].round if ask_id in store.asks else None,
                 recipient=store.asks[ask_id].recipient if ask_id in store.asks else None,
                 open=ask_id in store.asks and not store.is_closed(ask_id),
@@ -142,11 +148,14 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
         held = ask.messages.get("held", 0)
         found.append(
             Reconciliation(
+                epoch=ask.epoch,
                 round=ask.round,
                 recipient=ask.recipient,
                 open=ask.open,
+                id=ask.id,
                 seconds=ask.seconds,
                 accepted=ask.messages.get("accepted", 0),
+                repeated=ask.messages.get("replayed", 0),
                 held=held,
                 minimum=ask.minimum,
                 wanted=0 if sent or not ask.minimum else max(0, ask.minimum - held),

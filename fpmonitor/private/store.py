@@ -101,6 +101,26 @@ class Receipt:
         return cls(refused.pop("accepted", 0), refused)
 
 
+class ConflictError(InputError):
+    """What is asked does not fit the state of a request; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedAsk:
+    """A request that a role takes answers to.
+
+    Attributes
+    ----------
+    id
+        In hexadecimal.
+    new
+        Whether the role did not know it before.
+    """
+
+    id: str
+    new: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedAsk:
     """What became of the messages of a request that the shuffler closed.
@@ -117,7 +137,7 @@ class ClosedAsk:
     dropped: _Messages
 
 
-class Store(Closing):
+class RoleStore(Closing):
     """An open store; methods raise `StoreError` where the file cannot be read or written.
 
     Parameters
@@ -245,6 +265,21 @@ class Store(Closing):
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
 
+    def check_open(self, ask_id: bytes) -> None:
+        """Refuse a known request that was closed: what is closed is never opened again.
+
+        Raises
+        ------
+        ConflictError
+            It is closed; the message says what became of it.
+        """
+        if ask_id in self._closed:
+            raise ConflictError(
+                f"{self._asks[ask_id].words} is closed, with {self.tally()[ask_id]['passed on']:,} "
+                "messages passed on",
+                hint="ask again in a new epoch, or with another --round",
+            )
+
     def load_asks(self) -> None:
         """Read the requests of the file, after they were changed."""
         rows = self.rows("private/asks")
@@ -295,7 +330,7 @@ class Store(Closing):
 
 
 def read_counts(
-    store: Store, ask: CollectionRequest
+    store: RoleStore, ask: CollectionRequest
 ) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     """Return the number of users by tokens, for each set of a request."""
     counts: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {one: {} for one in ask.sets}
@@ -304,7 +339,7 @@ def read_counts(
     return counts
 
 
-def incomplete(store: Store, asks: Iterable[CollectionRequest]) -> list[str]:
+def incomplete(store: RoleStore, asks: Iterable[CollectionRequest]) -> list[str]:
     """Return what is missing of the answers that a recipient counts, in words.
 
     Complete answers are equally many for all sets of a request.

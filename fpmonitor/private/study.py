@@ -246,7 +246,7 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise InputError("ask: cells of matrix must be whole numbers from 0")
         if any(sum(column) != MATRIX_TOTAL for column in zip(*rows, strict=True)):
             raise InputError(f"ask: columns of matrix must sum to 2^{MATRIX_BITS}")
-        level = level_of(rows)
+        level = matrix_epsilon(rows)
         if self.level != level and not abs(self.level - level) <= _LEVEL_TOLERANCE:
             raise InputError("ask: epsilon must be the LDP level of matrix")
 
@@ -329,6 +329,11 @@ class CollectionRequest(
     redact: Mapping[str, RedactionRule] = msgspec.field(default_factory=dict)
     randomise: Mapping[str, Randomisation] = msgspec.field(default_factory=dict)
     promise: SetPromise | None = None
+
+    @property
+    def words(self) -> str:
+        """Which request it is, for people."""
+        return f"round {self.round} of epoch {self.epoch} for the {self.recipient}"
 
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
@@ -484,7 +489,7 @@ def check_matrix_size(reports: int, values: int) -> None:
         )
 
 
-def level_of(matrix: Sequence[Sequence[int]]) -> float:
+def matrix_epsilon(matrix: Sequence[Sequence[int]]) -> float:
     """Return the LDP level of a matrix, nats: the largest log ratio within a nonzero row."""
     rows = [(min(row), max(row)) for row in matrix if any(row)]
     if not all(least for least, _ in rows):

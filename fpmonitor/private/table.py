@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from fpmonitor.private.counts import ApiSet, Tuples
     from fpmonitor.private.study import RedactionRule
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Snapshot
+    from fpmonitor.store.snapshot import SnapshotTable
 
 
-def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> pl.DataFrame:
+def read_tokens(database: Database, snapshot: SnapshotTable, apis: Sequence[str]) -> pl.DataFrame:
     """Return the tokens of all users of a snapshot: a row each, a text column per API, no null."""
     columns = []
     for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
@@ -53,7 +53,7 @@ def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[Ap
     return counts
 
 
-def redact(
+def redact_table(
     table: pl.DataFrame,
     rules: Mapping[str, RedactionRule],
     rng: np.random.Generator | None = None,

@@ -42,7 +42,7 @@ class UnreachableError(FpmonitorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """An answer with a status from 200 to 299."""
 
     content_type: str
@@ -64,7 +64,7 @@ class Answer:
             ) from error
 
 
-class Service(Closing):
+class RoleClient(Closing):
     """A service at an address, over one connection that is kept alive.
 
     Parameters
@@ -99,15 +99,15 @@ class Service(Closing):
         """Close the connection."""
         self._connection.close()
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> Reply:
         """Get a resource; errors as of `post`."""
         return self._request("GET", path, None, "")
 
-    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Answer:
+    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Reply:
         """Send content."""
         return self._request("POST", path, content, content_type)
 
-    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Answer:
+    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Reply:
         headers = {"Content-Type": content_type} if content_type else {}
         if self._password is not None:
             headers["Authorization"] = f"Bearer {self._password}"
@@ -130,7 +130,7 @@ class Service(Closing):
                 answered=True,
                 retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
-        return Answer(response.headers.get("content-type", ""), body)
+        return Reply(response.headers.get("content-type", ""), body)
 
 
 def seconds_of(text: str) -> int | None:

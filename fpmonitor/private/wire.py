@@ -14,7 +14,7 @@ decode raise `WireError` for bytes of another form, or cut short, or followed by
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -61,10 +61,11 @@ class HpkeCiphertext:
 
 @dataclass(frozen=True, slots=True)
 class HpkeConfig:
-    """A public key and the algorithms that it is for."""
+    """A public key for our algorithms, and whose it is, where that was said with it."""
 
     id: int
     public_key: bytes
+    role: str | None = field(default=None, compare=False)
 
     def encode(self) -> bytes:
         """Return the bytes of the configuration."""
@@ -85,7 +86,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SealedReport:
     """What the recipient finds in the innermost frame.
 
     Attributes
@@ -167,7 +168,7 @@ def decode_uploads(data: bytes) -> Iterator[Upload]:
         yield Upload(reader.take(ID_BYTES), reader.frame())
 
 
-def decode_report(data: bytes) -> Report:
+def decode_report(data: bytes) -> SealedReport:
     """Return the report in the bytes."""
     reader = _Reader(data)
     nonce = reader.take(NONCE_BYTES)
@@ -178,7 +179,7 @@ def decode_report(data: bytes) -> Report:
         raise WireError("report: a token is not UTF-8") from error
     if reader.take(reader.left).strip(b"\0"):
         raise WireError("report: something follows the tokens")
-    return Report(nonce, set_index, tokens)
+    return SealedReport(nonce, set_index, tokens)
 
 
 def decode_batch(data: bytes) -> Batch:
@@ -200,7 +201,7 @@ def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
     return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
 
 
-class Reader:
+class WireReader:
     """Takes parts from the front of a message, and refuses one that ends too early."""
 
     kind = "message"
@@ -222,7 +223,7 @@ class Reader:
         return self._data[self._at - length : self._at]
 
 
-class _Reader(Reader):
+class _Reader(WireReader):
     def numbers(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 

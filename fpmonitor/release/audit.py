@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.release.histogram import Release
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Snapshot
+    from fpmonitor.store.snapshot import SnapshotTable
 
 WEIGHT = "weight"
 _SMALLEST = 1e-300
@@ -387,7 +387,7 @@ def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.floa
     return np.asarray(np.maximum(sums / weights.sum(), _SMALLEST), dtype=np.float64)
 
 
-def record_words(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
+def record_words(database: Database, snapshot: SnapshotTable) -> NDArray[np.uint64]:
     """Word per user from the values of all APIs, uint64; equal records share it."""
     columns: Sequence[NDArray[Any]] = read_codes(database, snapshot, snapshot.apis)
     frame = pl.DataFrame({f"c{i}": codes for i, codes in enumerate(columns)})

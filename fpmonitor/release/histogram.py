@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.release.suppression import Suppression
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Snapshot
+    from fpmonitor.store.snapshot import SnapshotTable
 
 Mechanism = Literal["histogram", "cells"]
 MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells")
@@ -160,7 +160,7 @@ class Release:
 
 def read_values(
     database: Database,
-    snapshot: Snapshot,
+    snapshot: SnapshotTable,
     apis: Sequence[str],
     transforms: Mapping[str, Transform],
 ) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from fpmonitor.release.attacks import (
     members_of_groups,
 )
 from fpmonitor.release.binomial import log_pmf, log_tail
-from fpmonitor.release.singling_out import baseline
+from fpmonitor.release.singling_out import isolation_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ def hash_attack_success(users: int, k: int, *, columns: int, weight: float) -> f
     others = users - k
     none_else = np.exp(others * np.log1p(-share))
     one_else = others * share * np.exp((others - 1) * np.log1p(-share))
-    in_group, none_in_group = baseline(k, 1 / k), (1 - 1 / k) ** k
+    in_group, none_in_group = isolation_baseline(k, 1 / k), (1 - 1 / k) ** k
     return float(probability @ (in_group * none_else + none_in_group * one_else))
 
 

@@ -168,7 +168,7 @@ def count_delta(users: int, probability: float, epsilon: float, *, known: int = 
     """
     check_release(users, known=known)
     check_probability("probability", probability)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     others = np.array([float(users - 1 - known)])
     shares = (probability, 1 - probability)
     logs = [_log_one_way(others, p, q, epsilon)[0] for p, q in (shares, shares[::-1])]
@@ -203,7 +203,7 @@ def active_delta(
     """
     check_release(users, k=k, known=known)
     check_probability("probability", probability)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     _check_whole("planted", planted, 0, users - 1 - known)
     cut = k - 1 - planted
     if cut <= 0:
@@ -250,7 +250,7 @@ def pair_delta(
     check_release(users, known=known)
     check_probability("probability", probability)
     check_probability("other", other)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     if probability + other > 1 + 1e-9:
         raise PolicyError("other", f"the two must sum to at most 1, got {probability} + {other}")
     if min(probability, other) == 0:
@@ -312,7 +312,7 @@ def poisson_binomial_delta(
             f"at most {MAX_UNEQUAL_RECORDS:,} records, got {shares.size:,}",
             hint="bound them from below and use `blanket_delta`",
         )
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     least = 1 if k is None else check_k(k)
     if least > shares.size + 1:
         return 0.0
@@ -359,7 +359,7 @@ def split_guarantee(
     the number of users without a common value alone. Neither it nor the rare record passes the
     threshold, but with probability `delta_1` each: `delta_2 + 2 e^epsilon delta_1`.
     """
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     by_numbers = (
         0.0 if common is None else blanket_delta(users, min(common, 0.5), epsilon, known=known)
     )
@@ -569,7 +569,7 @@ def check_probability(argument: str, value: float) -> None:
         raise PolicyError(argument, f"must lie between 0 and 1, got {value}")
 
 
-def check_epsilon(epsilon: float) -> None:
+def check_release_epsilon(epsilon: float) -> None:
     """Check that epsilon is at least 0, and within what the numerics are tested for.
 
     Raises

@@ -98,7 +98,7 @@ class QueryAuditor:
             Texts that name the counts, equal for equal counts.
         """
         asked = self.answered.setdefault((reader, data), set())
-        together = asked | {digest_of(query) for query in queries}
+        together = asked | {query_digest(query) for query in queries}
         if len(together) > max(self.policy.refuse_above, len(asked)):
             return "refuse"
         asked |= together
@@ -136,7 +136,7 @@ def name_exposure(
     return name
 
 
-def digest_of(query: str) -> str:
+def query_digest(query: str) -> str:
     """Digest by which a query is remembered."""
     return hashlib.sha256(query.encode()).hexdigest()
 

@@ -21,7 +21,7 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import check_share
 from fpmonitor.release.binomial import log_pmf, log_tail
-from fpmonitor.release.partial_knowledge import check_epsilon, check_k
+from fpmonitor.release.partial_knowledge import check_k, check_release_epsilon
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ def sampling_delta(rate: float, k: int, epsilon: float) -> float:
     """
     check_share("sample", rate)
     check_k(k)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     least = -math.log1p(-rate)
     if epsilon < least:
         raise PolicyError(

@@ -16,7 +16,7 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.release.partial_knowledge import (
     HistogramGuarantee,
     blanket_delta,
-    check_epsilon,
+    check_release_epsilon,
     threshold_delta,
 )
 
@@ -67,7 +67,7 @@ def several_guarantee(
     release is a function of the whole joint histogram, so its delta, for joint values, bounds any
     number of releases, and does not grow with it. The split is that of Theorem 5.
     """
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     shares, rows = np.asarray(probabilities, np.float64), np.asarray(projected, np.float64)
     if shares.ndim != 1 or not shares.size or rows.shape != (len(ks), shares.size):
         raise InputError("several: probabilities of values, and of a row for each release")

@@ -19,16 +19,16 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.binomial import log_pmf
 from fpmonitor.release.partial_knowledge import (
-    check_epsilon,
     check_probability,
     check_release,
+    check_release_epsilon,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def baseline(users: int, weight: float) -> float:
+def isolation_baseline(users: int, weight: float) -> float:
     """Probability that a predicate chosen without seeing any release isolates a user.
 
     `B(n, w) = n w (1 - w)^(n - 1)`, at most about 1/e, at `w = 1/n`.
@@ -55,20 +55,20 @@ def baseline(users: int, weight: float) -> float:
 
 
 def best_baseline(users: int, weight: float) -> float:
-    """Largest baseline of a predicate of weight at most `weight`; arguments as in `baseline`."""
+    """Largest baseline of a predicate of weight at most `weight`; see `isolation_baseline`."""
     check_release(users)
-    return baseline(users, min(weight, 1 / users))
+    return isolation_baseline(users, min(weight, 1 / users))
 
 
 def best_baseline_above(users: int, weight: float) -> float:
-    """Largest baseline of a predicate of weight at least `weight`; arguments as in `baseline`.
+    """Largest baseline of a predicate of weight at least `weight`; see `isolation_baseline`.
 
     Notes
     -----
     Singling out, Corollary 3.2: weights far above 1/n isolate as rarely as those far below.
     """
     check_release(users)
-    return baseline(users, max(weight, 1 / users))
+    return isolation_baseline(users, max(weight, 1 / users))
 
 
 def leftover_distance(min_entropy: float, bits: int) -> float:
@@ -99,7 +99,7 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
     Parameters
     ----------
     users, weight
-        As in `baseline`.
+        As in `isolation_baseline`.
     min_entropy
         `-log2` of the probability of the most frequent record, bits, at least 0.
 
@@ -128,7 +128,7 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
     margins = wanted * np.geomspace(1e-9, 0.5, 2000)
     shares = wanted - margins
     failing = shares * 2.0**-min_entropy / margins**2
-    reached = [baseline(users, max(float(share), 0.0)) for share in wanted - 2 * margins]
+    reached = [isolation_baseline(users, max(float(share), 0.0)) for share in wanted - 2 * margins]
     return max(float(np.max((1 - failing) * reached)), 0.0)
 
 
@@ -177,7 +177,7 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
     Parameters
     ----------
     users, weight
-        As in `baseline`: predicates of at most this weight.
+        As in `isolation_baseline`: predicates of at most this weight.
     epsilon
         Nats, at least 0.
     delta
@@ -190,7 +190,7 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
     """
     check_release(users)
     check_probability("weight", weight)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     check_probability("delta", delta)
     return users * (math.exp(epsilon) * weight + delta)
 
@@ -209,7 +209,7 @@ def dp_bound_above(users: int, weight: float, *, epsilon: float, delta: float = 
     """
     check_release(users)
     check_probability("weight", weight)
-    check_epsilon(epsilon)
+    check_release_epsilon(epsilon)
     check_probability("delta", delta)
     groups = np.unique(np.geomspace(1, users, min(users, 2000)).astype(np.int64))
     sizes = groups.astype(np.float64)
@@ -273,7 +273,7 @@ def count_attack_success(
     values = first_cut(users, bits, factor=factor)
     values = (values + 1) // 2 if disguised else values
     weight = values / 2**bits
-    success = baseline(users, weight)
+    success = isolation_baseline(users, weight)
     if 0 < weight < 1:
         for below in range(2, min(users, 200) + 1):
             others_zero = below * (1 - 1 / values) * math.exp(-(below - 1) * math.log(values))
@@ -304,7 +304,7 @@ def repeated_attack_success(users: int, bits: int, attempts: int) -> float:
     if attempts < 1:
         raise PolicyError("attempts", f"must be at least 1, got {attempts}")
     weight = first_cut(users, bits) / 2**bits
-    return -math.expm1(attempts * math.log1p(-baseline(users, weight)))
+    return -math.expm1(attempts * math.log1p(-isolation_baseline(users, weight)))
 
 
 def first_cut(users: int, bits: int, *, factor: int = 1) -> int:

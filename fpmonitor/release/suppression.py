@@ -55,7 +55,7 @@ def truncated_histogram(users: pl.DataFrame, apis: Sequence[str], k: int) -> Sup
     k
         Threshold, users.
     """
-    return publish(_distinct(users, apis), apis, [tuple(apis)], k)
+    return publish_patterns(_distinct(users, apis), apis, [tuple(apis)], k)
 
 
 def suppress_cells(
@@ -85,7 +85,7 @@ def suppress_cells(
             f"local suppression ranges over at most {MAX_APIS} APIs, got {len(apis)}",
             hint="release fewer APIs together, or use the histogram",
         )
-    candidates = [publish(rows, apis, _greedy_patterns(rows, apis, k), k)]
+    candidates = [publish_patterns(rows, apis, _greedy_patterns(rows, apis, k), k)]
     dropping = drop_apis(users, apis, k, budget=budget)
     candidates += [] if dropping is None else [dropping]
     within = [one for one in candidates if one.withheld <= budget * len(users)]
@@ -112,10 +112,10 @@ def drop_apis(
         lost = len(users) * (len(apis) - len(kept)) + withheld * len(kept)
         if withheld <= budget * len(users) and (best is None or lost < best[0]):
             best = (lost, kept)
-    return None if best is None else publish(rows, apis, [best[1]], k)
+    return None if best is None else publish_patterns(rows, apis, [best[1]], k)
 
 
-def publish(
+def publish_patterns(
     rows: pl.DataFrame, apis: Sequence[str], patterns: Sequence[Sequence[str]], k: int
 ) -> Suppression:
     """Publish what each pattern can of the users that earlier ones have left.

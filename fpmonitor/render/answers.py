@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
+    from fpmonitor.answers.panel import MovedValue
     from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.scripts import ScriptReport
-    from fpmonitor.answers.trend import ChangeAlarm, MovedValue, TrendReport
+    from fpmonitor.answers.trend import ChangeAlarm, TrendReport
     from fpmonitor.answers.trust import TrustLevel
     from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.render.tables import Cell

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.batches import BatchReport
-    from fpmonitor.store.transfer import Manifest
+    from fpmonitor.store.transfer import ExportManifest
     from fpmonitor.store.upkeep import Verification
 
 
@@ -143,7 +143,7 @@ def _limits(attack: Any) -> str:
     return f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}"
 
 
-def exported(manifest: Manifest, document: Mapping[str, Any]) -> Output:
+def exported(manifest: ExportManifest, document: Mapping[str, Any]) -> Output:
     """Return the tables that were written, and the digest of them all."""
     table = Table(
         title=f"Digest {manifest.digest}",

@@ -23,9 +23,9 @@ from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
 from fpmonitor.serve.below import asked_app
 from fpmonitor.serve.dashboard import PEOPLE
 from fpmonitor.serve.door import Door
-from fpmonitor.serve.frames import kind_of
+from fpmonitor.serve.frames import kind_of_content
 from fpmonitor.serve.log import log
-from fpmonitor.serve.pages import static_routes
+from fpmonitor.serve.pages import service_files
 from fpmonitor.serve.programs import PROGRAMS
 from fpmonitor.serve.questions import Questions, state_of
 from fpmonitor.serve.records import (
@@ -59,7 +59,7 @@ _QUIET_SECONDS = 60.0
 _FIRST_SECONDS = 5.0  # for what an earlier service has left, before requests are taken
 
 
-def create_app(
+def service_app(
     config: ServeConfig, *, key_file: Path | None = None, apart: bool = False
 ) -> Starlette:
     """Return the application.
@@ -105,7 +105,7 @@ def create_app(
             *(Route(path, door.for_people) for path in PEOPLE),
             Route("/login", door.login, methods=["GET", "POST"]),
             Route("/logout", door.logout, methods=["POST"]),
-            *static_routes(),
+            *service_files(),
         ],
         middleware=middleware,
         lifespan=partial(_alive, service, store),
@@ -202,7 +202,7 @@ class _Collect:
             log("disk", reason="the spool cannot be written")
             raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
         for content in found.contents:
-            service.metrics.accepted.add(kind_of(content), amount=len(content.records))
+            service.metrics.accepted.add(kind_of_content(content), amount=len(content.records))
         answer = {"accepted": found.records, "refused": found.refused}
         return JSONResponse(answer, status_code=202, headers=HEADERS)
 
@@ -212,7 +212,7 @@ class _Collect:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 _BODY_TYPES = (
@@ -302,7 +302,8 @@ class _Watched:
 def _route_of(scope: Scope) -> str:
     """Return the path of the route that answered; all other requests are counted together."""
     app: Any = scope.get("app")
+    path = scope["path"]
     for route in app.routes if app is not None else ():
-        if route.matches(scope)[0] is not Match.NONE:
+        if route.path == path or route.matches(scope)[0] is not Match.NONE:
             return str(route.path)
     return "other"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,6 +102,7 @@ class ServeConfig:
         )
 
 
+@cache
 def is_loopback(host: str) -> bool:
     """Whether a host name is that of this machine only."""
     if host == "localhost":

@@ -22,7 +22,7 @@ from fpmonitor.serve.figures import (
 )
 from fpmonitor.serve.log import log
 from fpmonitor.serve.overview import History, Overview, take_overview
-from fpmonitor.serve.pages import page, static_path, text_refusal
+from fpmonitor.serve.pages import service_page, static_path, text_refusal
 from fpmonitor.serve.requests import refusal_of
 from fpmonitor.serve.snippet import SCRIPTS, script_named
 
@@ -90,7 +90,7 @@ class Dashboard:
         recommended = overview.recommended.apis if overview.recommended else ()
         ticked = request.query_params.getlist("api") or recommended
         decision = self._service.decision
-        return page(
+        return service_page(
             "dashboard.html",
             **self._live_values(overview),
             ticked=ticked,
@@ -107,13 +107,15 @@ class Dashboard:
     async def live(self, request: Request) -> Response:
         """Show what changes with each batch."""
         del request
-        return page("live.html", **self._live_values(await self._look()))
+        return service_page("live.html", **self._live_values(await self._look()))
 
     async def apis(self, request: Request) -> Response:
         """Show all APIs."""
         del request
         overview = await self._look()
-        return page("apis.html", overview=overview, apis_table=html(apis_table(overview.apis)))
+        return service_page(
+            "apis.html", overview=overview, apis_table=html(apis_table(overview.apis))
+        )
 
     async def explore(self, request: Request) -> Response:
         """Show what is known of the ticked APIs."""
@@ -122,7 +124,7 @@ class Dashboard:
         ticked = request.query_params.getlist("api")
         values = await self._answer(overview, ticked, request.scope["reader"])
         status = 403 if values["refusal"] else 200
-        return page("answer.html", status=status, overview=overview, **values)
+        return service_page("answer.html", status=status, overview=overview, **values)
 
     async def _answer(
         self, overview: Overview, ticked: Sequence[str], reader: str

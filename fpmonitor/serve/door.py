@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.serve.auth import AuthGuard, Refusal, bearer_token
-from fpmonitor.serve.pages import PAGE_HEADERS, page, text_refusal
+from fpmonitor.serve.pages import PAGE_HEADERS, service_page, text_refusal
 from fpmonitor.serve.requests import BodyBudget, RefusedRequestError, read_body, refusal_of, refused
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Door:
     async def login(self, request: Request) -> Response:
         """Form for the token; the right one opens a session."""
         if request.method == "GET":
-            return page("login.html", wrong=False)
+            return service_page("login.html", wrong=False)
         try:
             with self._room.one() as room:
                 body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
@@ -119,7 +119,7 @@ class Door:
         fields = parse_qs(body.decode("utf-8", errors="replace"))
         reader = self._readers.reader_of(fields.get("token", [""])[0])
         if reader is None:
-            return page("login.html", status=401, wrong=True)
+            return service_page("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)
         answer.set_cookie(
             COOKIE,

@@ -46,7 +46,7 @@ class Observation(msgspec.Struct, array_like=True, frozen=True):
     session_id: str | None = None
 
 
-class Result(msgspec.Struct, array_like=True, frozen=True):
+class FingerprintResult(msgspec.Struct, array_like=True, frozen=True):
     """A result of FingerprintJS: its values by API, as collectors say them."""
 
     user: str
@@ -56,7 +56,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     session_id: str | None = None
 
 
-class Report(msgspec.Struct, array_like=True, frozen=True):
+class PolicyReport(msgspec.Struct, array_like=True, frozen=True):
     """A script that read an API on a site, against a policy."""
 
     site: str
@@ -82,7 +82,7 @@ class Results(msgspec.Struct, array_like=True, tag="fingerprintjs", frozen=True)
 
     source: str
     received: str
-    records: list[Result]
+    records: list[FingerprintResult]
 
 
 class Reports(msgspec.Struct, array_like=True, tag="reports", frozen=True):
@@ -90,7 +90,7 @@ class Reports(msgspec.Struct, array_like=True, tag="reports", frozen=True):
 
     source: str
     received: str
-    records: list[Report]
+    records: list[PolicyReport]
 
 
 Content = Observations | Results | Reports
@@ -122,7 +122,7 @@ def start_of_segment() -> bytes:
     return MAGIC + secrets.token_bytes(_NONCE_BYTES)
 
 
-def kind_of(content: Content) -> Kind:
+def kind_of_content(content: Content) -> Kind:
     """Kind of segment that holds a content."""
     if isinstance(content, Observations):
         return "observations"

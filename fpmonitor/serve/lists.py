@@ -61,16 +61,12 @@ class Lists:
         As it stands in the file.
     log
         Told why lists could not be made.
-    beside
-        Kept spectra that share their room.
     """
 
-    def __init__(
-        self, decision: Decision, log: Callable[[str], None], beside: KeptSpectra | None = None
-    ) -> None:
+    def __init__(self, decision: Decision, log: Callable[[str], None]) -> None:
         self.decision = decision
         self._log = log
-        self._kept = KeptSpectra(beside=beside)
+        self._kept = KeptSpectra()
         self._thread = ThreadPoolExecutor(max_workers=1, initializer=_give_way)
         self._waiting: UsersOfNow | None = None
         self._now = decision.digest, 0.0

@@ -31,11 +31,12 @@ class _Hundreds:
         self._counted[labels] += amount
         above = _STEP - 1 if self._up else 0
         shown = (self._counted[labels] + above) // _STEP * _STEP
-        self._counter.labels(*labels).inc(shown - self._shown[labels])
-        self._shown[labels] = shown
+        if shown != self._shown.get(labels):
+            self._counter.labels(*labels).inc(shown - self._shown[labels])
+            self._shown[labels] = shown
 
 
-class Metrics:
+class ServiceMetrics:
     """Counters of one service."""
 
     def __init__(self) -> None:

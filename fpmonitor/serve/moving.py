@@ -24,7 +24,7 @@ from fpmonitor.serve.frames import (
 from fpmonitor.serve.old_segments import OLD_COLLECTORS, is_old
 from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
 from fpmonitor.store.demand import store_demand
-from fpmonitor.store.ingest import ingest, is_of_the_disk
+from fpmonitor.store.ingest import ingest_log, is_of_the_disk
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     # A sender says that its names are APIs, and nobody is there to be asked: values of which all
     # differ are what is to be watched, and what has the form of an id is set aside.
     named = ColumnMap(expected=frozenset(brought))
-    batch = ingest(database, log, collector, named, is_asked=False)
+    batch = ingest_log(database, log, collector, named, is_asked=False)
     aside = sum(member.records for member in batch.set_aside)
     return Moved(kind, batch.stored, batch.rejected - aside + bool(damaged), kept)
 

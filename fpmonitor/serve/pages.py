@@ -36,7 +36,7 @@ PAGE_HEADERS = {
 }
 
 
-def static_routes() -> list[Route]:
+def service_files() -> list[Route]:
     """Addresses of scripts and styles, which are nobody's secret."""
     return [
         *(Route(f"/dashboard/{name}", partial(_static, name)) for name in _STATIC),
@@ -74,7 +74,7 @@ def breakable(api: str) -> markupsafe.Markup:
     return markupsafe.Markup("<wbr>").join(re.split(r"(?<=[.#])", api))
 
 
-def page(template: str, *, status: int = 200, **values: Any) -> Response:
+def service_page(template: str, *, status: int = 200, **values: Any) -> Response:
     """Return a template, filled."""
     text = _templates().get_template(template).render(style=static_path("dashboard.css"), **values)
     if overview := values.get("overview"):

@@ -107,9 +107,7 @@ class Questions:
         self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
         self.lists: Lists | None = None
         if self.decision is not None:
-            self.lists = Lists(
-                self.decision, lambda reason: log("lists", reason=reason), self._kept
-            )
+            self.lists = Lists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._held: _Held | None = None
         self._judge: tuple[int, Judge] | None = None  # and of how many users

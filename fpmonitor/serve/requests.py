@@ -77,13 +77,14 @@ class Body:
             There is too much already.
         """
         self.budget.make_room(size, self)
-        self.held += size
+        self.budget.hold(self, size)
 
     def give_way(self) -> None:
         """End at once."""
         if self.timeout is not None and not self.timeout.expired():
             self.timeout.reschedule(asyncio.get_running_loop().time())
-        self.held, self.timeout, self.gave_way = 0, None, True
+        self.budget.hold(self, -self.held)
+        self.timeout, self.gave_way = None, True
 
 
 class BodyBudget:
@@ -95,6 +96,7 @@ class BodyBudget:
     def __init__(self, most_bytes: int | None = None) -> None:
         self._most_bytes = most_bytes
         self._under_way: dict[Body, None] = {}
+        self._held = 0
 
     @contextmanager
     def one(self, sender: str = "") -> Iterator[Body]:
@@ -113,11 +115,17 @@ class BodyBudget:
             yield body
         finally:
             del self._under_way[body]
+            self.hold(body, -body.held)
+
+    def hold(self, body: Body, size: int) -> None:
+        """Count bytes of a body that are in memory from now on, or fewer."""
+        body.held += size
+        self._held += size
 
     def make_room(self, size: int, wanted_by: Body) -> None:
         """End the oldest unfinished bodies of who has most, until there is room; or refuse."""
         most = self._most_bytes or MAX_UNDER_WAY_BYTES
-        while sum(one.held for one in self._under_way) + size > most:
+        while self._held + size > most:
             held: Counter[str] = Counter()
             for one in self._under_way:
                 held[one.sender] += one.held

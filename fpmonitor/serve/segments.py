@@ -16,7 +16,7 @@ from fpmonitor.collectors.reporting import REPORT_TYPE
 from fpmonitor.logs.contract import Call, Reject, Scan
 from fpmonitor.serve.frames import (
     Observations,
-    Report,
+    PolicyReport,
     Reports,
     Results,
     whole_frames,
@@ -37,7 +37,7 @@ _COLUMNS = ("user", "time", "source", "api", "status", "value", *_IDS)
 _PART_ROWS = 100_000
 
 
-def observations_of(content: Observations) -> Iterator[Row]:
+def rows_of_observations(content: Observations) -> Iterator[Row]:
     """Rows of the observations of one request, the headers of its users last."""
     source, received = content.source, content.received
     for one in content.records:
@@ -87,7 +87,7 @@ class ObservationSegment(_Segment):
             row
             for content in whole_frames(log.path)
             if isinstance(content, Observations)
-            for row in observations_of(content)
+            for row in rows_of_observations(content)
             if self.takes([row[3]])
         )
         parts: list[str] = []
@@ -146,7 +146,7 @@ def as_lines(contents: Iterable[Content], taken: Collection[str] | None) -> Iter
     """
     for content in contents:
         if isinstance(content, Observations):
-            for row in observations_of(content):
+            for row in rows_of_observations(content):
                 if taken is None or row[3] not in taken:
                     yield _line(_observation(row))
         elif isinstance(content, Results):
@@ -176,7 +176,7 @@ def _observation(row: Sequence[str | None]) -> dict[str, Any]:
     return told if value is None else told | {"value": json.loads(value)}
 
 
-def _violation(one: Report) -> dict[str, Any]:
+def _violation(one: PolicyReport) -> dict[str, Any]:
     body = {"policyId": one.api, "sourceFile": f"https://{one.script}"}
     return {"type": REPORT_TYPE, "url": f"https://{one.site}/", "body": body}
 

@@ -13,7 +13,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.serve.accounts import Accounts
 from fpmonitor.serve.keys import KeyFile
 from fpmonitor.serve.log import log
-from fpmonitor.serve.metrics import Metrics
+from fpmonitor.serve.metrics import ServiceMetrics
 from fpmonitor.serve.moving import names_of_keys
 from fpmonitor.serve.spool import Spool
 
@@ -87,7 +87,7 @@ class Service:
         self.accounts = Accounts(config, self.spool, self._keys)
         if names is not None:
             self.accounts.learn_names(names)
-        self.metrics = Metrics()
+        self.metrics = ServiceMetrics()
 
     # ---- Who may do what
 

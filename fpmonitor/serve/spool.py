@@ -34,7 +34,7 @@ from fpmonitor.serve.frames import (
     Kind,
     cut_torn_frame,
     frame_of,
-    kind_of,
+    kind_of_content,
     names_of,
     sizes_by_source,
     start_of_segment,
@@ -177,7 +177,7 @@ class Spool:
         OSError
             It could not be written; nothing of it counts.
         """
-        frames = {kind_of(content): frame_of(content) for content in contents}
+        frames = {kind_of_content(content): frame_of(content) for content in contents}
         one = _Arrived(source, frames, sum(map(len, frames.values())))
         self._queued[source] += one.size
         try:

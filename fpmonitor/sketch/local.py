@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.cluster.local import LocalEngine
-    from fpmonitor.cluster.table import Cells
+    from fpmonitor.cluster.table import CellTable
     from fpmonitor.sketch.kept import Tally
     from fpmonitor.sketch.plan import SketchPlan
 
@@ -55,7 +55,7 @@ class LocalWords:
     has_time: bool
 
     @classmethod
-    def of(cls, engine: LocalEngine, plan: SketchPlan, cells: Cells, *, has_time: bool) -> Self:
+    def of(cls, engine: LocalEngine, plan: SketchPlan, cells: CellTable, *, has_time: bool) -> Self:
         """Let DuckDB hold what it looks up of some cells: codes of few values, words of many."""
         columns, joins = [], []
         words: dict[int, NDArray[np.uint64]] = {}

@@ -16,7 +16,7 @@ from fpmonitor.cluster.snapshot import NO_TEXT, SEPARATOR
 from fpmonitor.cluster.table import define_values
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.local import LocalWords
 from fpmonitor.sketch.statements import WordStatements, changed_rows
@@ -56,7 +56,7 @@ def sketch_population(
     UndecidableError
         There are no users, or their rows do not fit into memory.
     """
-    check_values(population.snapshot, "sketch")
+    check_values_kept(population.snapshot, "sketch")
     population.check_names(plan.apis)
     if not population.snapshot.in_memory(len(plan.apis)):
         raise UndecidableError(

@@ -57,14 +57,14 @@ class WordStatements:
         none = "CAST(0 AS BIGINT)"
         listed = [f"{{'number': {_ALL}, 'high': {none}, 'low': {none}}}"]
         for place, name in enumerate(names):
-            one, two = arithmetic.columns(name)
+            one, two = arithmetic.word_columns(name)
             listed.append(f"{{'number': {place}, 'high': {one}, 'low': {two}}}")
         text = statement(
             "sketch/kept",
             listed=", ".join(listed),
             words=chained,
             every=str(_ALL),
-            kept=arithmetic.is_kept("word", level),
+            kept=arithmetic.kept_condition("word", level),
         )
         found = self.engine.frame(transpile(text, self.engine.dialect))
         number, counts = (found[name].to_numpy().astype(np.int64) for name in ("number", "users"))
@@ -79,7 +79,7 @@ class WordStatements:
         """Statement of the words w0, w1, ... of the APIs, one row a user, and of the start."""
         keep = ['"user"', "moment"] if self.has_time else []
         apis = range(len(self.plan.apis))
-        start = arithmetic.columns("start")
+        start = arithmetic.word_columns("start")
         prefixes = [f"p{i}" for i in apis]
         texts = [f"sha256(p{i} || c{i}) AS h{i}" for i in apis]
         text = _select([*keep, *prefixes, *start, *texts], relation, "CROSS JOIN sketch_key")
@@ -88,7 +88,7 @@ class WordStatements:
         text = _select([*keep, *words, *start], f"({text}) AS digests")
         if not self.has_time:
             return text
-        names = [c for i in apis for c in arithmetic.columns(f"w{i}")]
+        names = [c for i in apis for c in arithmetic.word_columns(f"w{i}")]
         return latest([*names, *start], names, text)
 
     def _chained(self, words: str) -> tuple[str, list[str]]:
@@ -104,9 +104,9 @@ class WordStatements:
                 column
                 for at, name in former.items()
                 if at in sets
-                for column in arithmetic.columns(name)
+                for column in arithmetic.word_columns(name)
             ]
-            keep = [*done, *(c for i in range(len(apis)) for c in arithmetic.columns(f"w{i}"))]
+            keep = [*done, *(c for i in range(len(apis)) for c in arithmetic.word_columns(f"w{i}"))]
             steps = [
                 [
                     column

@@ -21,7 +21,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 from fpmonitor.store.names import said_names, say_names
 from fpmonitor.unit import check_limits
 
@@ -70,7 +70,7 @@ def convert(
         with Database(Path(scratch) / "converted.duckdb", create=True) as database:
             database.run("convert/fix_key")
             reports = [
-                ingest(database, log, reader, column_map, progress=partial(progress, log.label))
+                ingest_log(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
             check_limits([report.unit for report in reports], rows_are_users=rows_are_users)

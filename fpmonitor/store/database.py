@@ -18,7 +18,7 @@ from fpmonitor.store.encryption import connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     NO_PATIENCE,
     Patience,
-    identity_of,
+    identity_of_file,
     is_as_left,
     make_file,
     open_patiently,
@@ -88,7 +88,7 @@ class Database(Closing):
         self._key_file = key_file
         if not _is_text(str(path)):
             raise StoreError(f"{str(path)!r} cannot name a database", hint="name another with --db")
-        is_new = identity_of(path) is None
+        is_new = identity_of_file(path) is None
         if is_new and not create:
             raise StoreError(
                 f"no database at {path}",
@@ -108,7 +108,7 @@ class Database(Closing):
             raise
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        self._is_made = identity_of(self.path) is None and make_file(self.path, self._make)
+        self._is_made = identity_of_file(self.path) is None and make_file(self.path, self._make)
         undo_unfinished(self.path)
         return self._connect(self.path)
 

@@ -59,7 +59,7 @@ def digest_staged_values(database: Database) -> None:
 
     key = bytes.fromhex(keys[0][0])
     rows = database.rows("digests/clear_values")
-    digests = [digest_of(text, api_id=api_id, key=key) for api_id, text in rows]
+    digests = [value_digest(text, api_id=api_id, key=key) for api_id, text in rows]
     frame = pl.DataFrame(
         {
             "api_id": pl.Series([api_id for api_id, _ in rows], dtype=pl.Int32),
@@ -71,7 +71,7 @@ def digest_staged_values(database: Database) -> None:
         database.run("digests/replace_values")
 
 
-def digest_of(text: str, *, api_id: int, key: bytes) -> str:
+def value_digest(text: str, *, api_id: int, key: bytes) -> str:
     """Keyed BLAKE2b of a value, 128 bits; equal values of two APIs have different ones.
 
     RFC 7693, with the number of the API as personalisation.

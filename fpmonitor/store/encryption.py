@@ -21,7 +21,7 @@ _KEY_BYTES = 32
 _LEAST_CHARACTERS = 16
 
 
-def make_key_file(path: Path) -> None:
+def make_database_key(path: Path) -> None:
     """Write a new random key of 256 bits, for the owner's eyes alone."""
     make_secret_file(path, secrets.token_hex(_KEY_BYTES))
 

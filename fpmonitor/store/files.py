@@ -39,7 +39,7 @@ _CLEAR = re.compile(r"is not encrypted")
 _NEWER = re.compile(r"read a database file with version number")
 
 Opened = TypeVar("Opened")
-# Size and times of files as this process left them, by what `identity_of` says of them.
+# Size and times of files as this process left them, by what `identity_of_file` says of them.
 _left: dict[tuple[int, int], tuple[int, int, int]] = {}
 
 
@@ -97,10 +97,10 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
     try:
         with owner_only():
             while True:
-                before = identity_of(path)
+                before = identity_of_file(path)
                 opened = connect()
                 # Whoever replaces a file holds it: after this look nobody can.
-                if before in {None, identity_of(path)}:
+                if before in {None, identity_of_file(path)}:
                     return opened
                 close(opened)
     except duckdb.Error as error:
@@ -167,7 +167,7 @@ def _state_of(path: Path) -> tuple[tuple[int, int], tuple[int, int, int]] | None
     return (status.st_dev, status.st_ino), looks
 
 
-def identity_of(path: Path) -> tuple[int, int] | None:
+def identity_of_file(path: Path) -> tuple[int, int] | None:
     """Return the identity of a file, whatever its name; null without a file.
 
     Raises

@@ -11,7 +11,7 @@ import polars as pl
 
 from fpmonitor.store.snapshot import (
     CodedUsers,
-    Snapshot,
+    SnapshotTable,
     Window,
     api_columns,
     latest_of,
@@ -49,7 +49,7 @@ class Follower:
         self._followed: dict[Window, _Followed] = {}
         self._words: dict[int, NDArray[np.uint64]] = {}
 
-    def read(self, database: Database, window: Window) -> tuple[Snapshot, Mapping[str, Codes]]:
+    def read(self, database: Database, window: Window) -> tuple[SnapshotTable, Mapping[str, Codes]]:
         """Return what `take_snapshot` does, but for a table, and the codes of each column.
 
         Arrays that were returned before stay as they are. Errors as of `take_snapshot`.
@@ -67,7 +67,7 @@ class Follower:
                 changed = self._changed(database, window, columns.values(), after=held.last)
                 coded = _with_changed(coded, changed)
         self._followed[window] = _Followed(coded, last)
-        snapshot = Snapshot("", columns, len(coded.users), visits, coded.digest)
+        snapshot = SnapshotTable("", columns, len(coded.users), visits, coded.digest)
         return snapshot, coded.codes
 
     def _changed(

@@ -66,7 +66,7 @@ def ingest_all(
     *,
     progress: Callable[[str, str], None] = lambda _source, _stage: None,
 ) -> Iterator[list[BatchReport]]:
-    """Store logs in their order, each as `ingest` does; yield what became of each, once stored.
+    """Store logs in their order, each as `ingest_log` does; yield what became of each, once stored.
 
     Small ones that are alike are stored together, which shares most of the cost.
 
@@ -139,7 +139,7 @@ def _in_parts(
     if len(group) == 1:
         [(log, collector)] = group
         told = partial(progress, log.label)
-        yield [ingest(database, log, collector, column_map, progress=told)]
+        yield [ingest_log(database, log, collector, column_map, progress=told)]
     elif group:
         progress(group[0][0].label, "reading")
         if reports := ingest_group(database, group, column_map):
@@ -150,7 +150,7 @@ def _in_parts(
             yield from _in_parts(database, half, column_map, progress)
 
 
-def ingest(
+def ingest_log(
     database: Database,
     log: LogFile,
     collector: Collector,
@@ -277,8 +277,10 @@ def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = T
         )
 
 
-def plan(database: Database, log: LogFile, collector: Collector, column_map: ColumnMap) -> Judged:
-    """Tell what the members of a log are, and store nothing; errors as of `ingest`."""
+def plan_ingest(
+    database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
+) -> Judged:
+    """Tell what the members of a log are, and store nothing; errors as of `ingest_log`."""
     try:
         log.check_expansion()
         scan = _scan(log, collector, column_map)

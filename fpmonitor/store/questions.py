@@ -32,7 +32,9 @@ def register(database: Database, questions: Iterable[Any]) -> None:
         A question is new, but users have been stored.
     """
     with database.transaction():
-        known = {_text(question) for _, question, answer in list_questions(database) if not answer}
+        known = {
+            _text(question) for _, question, answer in stored_questions(database) if not answer
+        }
         fresh = dict.fromkeys(text for text in map(_text, questions) if text not in known)
         if fresh and database.rows("questions/stored_batches")[0][0]:
             raise StoreError(
@@ -44,7 +46,7 @@ def register(database: Database, questions: Iterable[Any]) -> None:
             _add(database, text, None)
 
 
-def list_questions(database: Database) -> list[tuple[datetime, Any, Any]]:
+def stored_questions(database: Database) -> list[tuple[datetime, Any, Any]]:
     """List times (UTC without a zone), questions, and answers: null for a registered question."""
     return [
         (asked_at, json.loads(question), answer and json.loads(answer))

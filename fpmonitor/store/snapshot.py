@@ -58,7 +58,7 @@ def naive_utc(moment: datetime | None) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotTable:
     """A table of one row per user and one integer column per API.
 
     Attributes
@@ -99,7 +99,7 @@ class Snapshot:
         return self.columns[api]
 
 
-def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
+def take_snapshot(database: Database, window: Window | None = None) -> SnapshotTable:
     """Snapshot of the window (default: all time); made once and kept until the next batch."""
     window = window or Window()
     bounds = window.bounds
@@ -107,7 +107,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
     found = database.rows("snapshot/find", **bounds)
     if found:
         snapshot_id, users, visits, digest = found[0]
-        return Snapshot(f"snapshot_{snapshot_id}", columns, users, visits, digest)
+        return SnapshotTable(f"snapshot_{snapshot_id}", columns, users, visits, digest)
     coded, visits = read_coded_users(
         database, window, columns.values(), partial(value_words, database)
     )
@@ -129,7 +129,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
             digest=digest,
             **bounds,
         )
-    return Snapshot(table, columns, len(frame), visits, digest)
+    return SnapshotTable(table, columns, len(frame), visits, digest)
 
 
 def units_of(database: Database, window: Window) -> list[Unit | None]:
@@ -157,7 +157,7 @@ def kinds_of_members(database: Database, k: int) -> dict[Kind, int]:
 
 
 def read_codes(
-    database: Database, snapshot: Snapshot, apis: Sequence[str]
+    database: Database, snapshot: SnapshotTable, apis: Sequence[str]
 ) -> list[NDArray[np.unsignedinteger[Any]]]:
     """Codes of some APIs, one unsigned array per API, in the order of the snapshot's rows."""
     columns = [snapshot.column(api) for api in apis]

@@ -103,7 +103,7 @@ class ExportedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExportManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an export holds.
 
     Attributes
@@ -135,7 +135,7 @@ class Export:
     """A folder of exported data whose files were checked."""
 
     folder: Path
-    manifest: Manifest
+    manifest: ExportManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ImportReport:
     observations: int
 
 
-def export_data(database: Database, folder: Path) -> Manifest:
+def export_data(database: Database, folder: Path) -> ExportManifest:
     """Write all data of a database into a new folder: whole or not at all.
 
     The folder holds the key of the user digests: it is as secret as the database, and only its
@@ -177,11 +177,11 @@ def export_data(database: Database, folder: Path) -> Manifest:
     return manifest
 
 
-def _write(database: Database, folder: Path) -> Manifest:
+def _write(database: Database, folder: Path) -> ExportManifest:
     with database.transaction():
         content = read_content(database)
         files = {table: _write_table(database, table, folder) for table in TABLES}
-    manifest = Manifest(
+    manifest = ExportManifest(
         format=FORMAT,
         fpmonitor=__version__,
         schema=SCHEMA_VERSION,
@@ -242,7 +242,7 @@ def read_export(folder: Path) -> Export:
     return Export(folder, manifest)
 
 
-def _check_names(folder: Path, manifest: Manifest) -> None:
+def _check_names(folder: Path, manifest: ExportManifest) -> None:
     wanted = {f"{table}.parquet" for table in manifest.files}
     required = TABLES if manifest.schema == SCHEMA_VERSION else _FIRST_TABLES
     strange = {*manifest.files} - {*TABLES} | {*required} - {*manifest.files}
@@ -255,11 +255,11 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
         raise _damaged(folder, f"{name!r} is missing")
 
 
-def _read_manifest(path: Path) -> Manifest:
+def _read_manifest(path: Path) -> ExportManifest:
     hint = "name a folder that `fpmonitor db copy-out` has written"
     content = read_bytes(path, "manifest", hint=hint, most=_MANIFEST_BYTES)
     try:
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.json.decode(content, type=ExportManifest)
     except (msgspec.DecodeError, ValueError) as error:
         raise _damaged(path.parent, f"{path.name!r} is not a manifest") from error
     if manifest.format != FORMAT:
@@ -353,7 +353,7 @@ def _settings(database: Database, table: str) -> dict[str, str]:
     return dict(database.rows("transfer/settings", fragments={"table": table}))
 
 
-def _copy(database: Database, folder: Path, manifest: Manifest) -> None:
+def _copy(database: Database, folder: Path, manifest: ExportManifest) -> None:
     for table in TABLES[1:]:
         names = {"table": quote_name(table), "arrived": f"arrived_{table}"}
         database.run("transfer/copy_table", fragments=names)

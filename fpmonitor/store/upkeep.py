@@ -63,7 +63,7 @@ class Verification:
     flaws: list[Flaw]
 
 
-def verify(database: Database) -> Verification:
+def verify_database(database: Database) -> Verification:
     """Read every row of a database, its snapshots included, and look for contradictions.
 
     Raises
@@ -199,7 +199,7 @@ def _drop_snapshots(database: Database) -> None:
         database.run("snapshot/forget", snapshot=snapshot)
 
 
-def compact(
+def compact_database(
     path: Path, *, key_file: Path | None = None, patience: Patience = NO_PATIENCE
 ) -> tuple[int, int]:
     """Rewrite a database without the space of deleted data; return the bytes before and after.

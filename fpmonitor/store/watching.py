@@ -51,7 +51,7 @@ class Notice:
     body: Mapping[str, Any]
 
 
-def reading_of(database: Database, collector: str | None, column_map: ColumnMap) -> str:
+def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:
     """Digest of all that decides how a log is read: options, and what the database calls APIs."""
     parts = [collector, asdict(column_map), known_names(database)]
     content = json.dumps(parts, sort_keys=True, default=sorted)

@@ -21,6 +21,7 @@ from fpmonitor.store.snapshot import (
     ABSENT,
     Visits,
     Window,
+    distinct,
     latest_values,
     naive_utc,
     order_in_time,
@@ -160,6 +161,14 @@ def _list_parts(database: Database, division: Division, window: Window) -> tuple
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WindowRows:
+    """Users of a window: their numbers, int64, and the codes of each API, in the same order."""
+
+    people: NDArray[np.int64]
+    codes: dict[str, NDArray[np.unsignedinteger[Any]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A calendar window that is not checked, and why; the times as of `Span`."""
@@ -260,9 +269,7 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
     return bool(users >= least)
 
 
-def read_window(
-    database: Database, span: Span, apis: Sequence[str]
-) -> dict[str, NDArray[np.unsignedinteger[Any]]]:
+def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRows:
     """Codes of some APIs of every user of a window; an empty array each where it holds no user.
 
     Parameters
@@ -281,17 +288,21 @@ def read_window(
     for api in apis:
         if api not in known:
             raise UnknownNameError("API", api, known)
-    visits = _read_visits(database, span)
+    visits, people = _read_visits(database, span)
     latest = {api: latest_values(database, visits, known[api]) for api in apis}
-    latest = _without_unobserved(database, span, visits, latest)
-    return {
-        api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-        for api, codes in latest.items()
-    }
+    observed = _observed(database, span, visits, latest)
+    kept = {api: codes[observed] for api, codes in latest.items()}
+    return WindowRows(
+        people=people[observed] if latest else people[:0],
+        codes={
+            api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+            for api, codes in kept.items()
+        },
+    )
 
 
-def _read_visits(database: Database, span: Span) -> Visits:
-    """Read visits, and give each user a row."""
+def _read_visits(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
+    """Read visits, and give each user a row; return the users of the rows as well."""
     if span.column is None:
         arrays = database.arrays("windows/visits", **span.bounds)
     else:
@@ -304,8 +315,9 @@ def _read_visits(database: Database, span: Span) -> Visits:
     users = _count_distinct(user_ids)
     if users == len(ids):
         row_of[ids - span.first] = np.arange(users)
-        return Visits(ids, users, span.first, row_of, None)
-    row_of[ids - span.first] = np.unique(user_ids, return_inverse=True)[1]
+        return Visits(ids, users, span.first, row_of, None), user_ids
+    people, rows = distinct(user_ids)
+    row_of[ids - span.first] = rows
     arrays = database.arrays("windows/moments", **span.bounds)
     order_of = order_in_time(
         np.asarray(arrays["visit_id"], dtype=np.int64),
@@ -313,7 +325,7 @@ def _read_visits(database: Database, span: Span) -> Visits:
         first=span.first,
         size=len(row_of),
     )
-    return Visits(ids, users, span.first, row_of, order_of)
+    return Visits(ids, users, span.first, row_of, order_of), people
 
 
 def _count_distinct(numbers: NDArray[np.int64]) -> int:
@@ -326,19 +338,19 @@ def _count_distinct(numbers: NDArray[np.int64]) -> int:
     return int(np.count_nonzero(marks))
 
 
-def _without_unobserved(
+def _observed(
     database: Database, span: Span, visits: Visits, codes: dict[str, NDArray[np.int64]]
-) -> dict[str, NDArray[np.int64]]:
-    """Leave out users of whom no API at all was observed, as a snapshot does."""
+) -> NDArray[np.bool_] | slice:
+    """Tell the rows of users of whom any API at all was observed, as a snapshot has them."""
     silent = ~np.any([column != ABSENT for column in codes.values()], axis=0)
-    if not silent.any():
-        return codes
+    if not np.any(silent):
+        return slice(None)
     asked = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
     with database.frame("asked", pl.DataFrame({"visit_id": asked})):
         arrays = database.arrays("windows/observed_visits", **span.bounds)
     observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - span.first]
     silent[observed] = False
-    return {api: column[~silent] for api, column in codes.items()}
+    return np.asarray(~silent)
 
 
 def start_before(since: datetime, period: Division) -> datetime:
@@ -346,6 +358,14 @@ def start_before(since: datetime, period: Division) -> datetime:
     if period == "month":
         return (since - timedelta(days=1)).replace(day=1)
     return since - timedelta(days=7 if period == "week" else 1)
+
+
+def window_at(moment: datetime, period: Division) -> datetime:
+    """Return when the calendar window of a moment begins."""
+    day = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 -- UTC, as stored
+    if period == "month":
+        return day.replace(day=1)
+    return day - timedelta(days=day.weekday()) if period == "week" else day
 
 
 def end_of(since: datetime, period: Division) -> datetime:

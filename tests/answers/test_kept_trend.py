@@ -17,7 +17,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.store import kept_windows
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.upkeep import compact, forget_batch, forget_before, forget_user
+from fpmonitor.store.upkeep import compact_database, forget_batch, forget_before, forget_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def visits(day: int, users: Iterable[int], *, size: int | None = None) -> list[d
     return [
         {
             "user": f"u{user}",
-            "time": (START + timedelta(days=day, seconds=user)).isoformat(),
+            "time": (START + timedelta(weeks=day, seconds=user)).isoformat(),
             "Navigator.userAgent": f"Mozilla/5.0 Firefox/{150 + user % 5}.0",
             CANVAS: f"noise {day} {user}",
         }
@@ -78,14 +78,14 @@ def kept_days(path: Path) -> list[int]:
         rows = connection.execute(
             "SELECT since FROM kept_window WHERE content IS NOT NULL ORDER BY since"
         ).fetchall()
-    return [(since - START.replace(tzinfo=None)).days for (since,) in rows]
+    return [(since - START.replace(tzinfo=None)).days // 7 for (since,) in rows]
 
 
 def forget_more_than_comes(path: Path) -> None:
     """Rows of another day then have numbers that other rows had."""
     with Monitor(path) as monitor:
         forget_user(monitor.database, "u46")  # of the last day
-    compact(path)
+    compact_database(path)
     ingest(path, "few.jsonl", visits(0, [28], size=7))
 
 
@@ -93,7 +93,7 @@ def forget_log_and_day(path: Path) -> None:
     with Monitor(path) as monitor:
         [source] = [b.source for b in monitor.batches() if b.source.endswith("late.jsonl")]
         forget_batch(monitor.database, source)
-        forget_before(monitor.database, (START + timedelta(days=1)).replace(tzinfo=None))
+        forget_before(monitor.database, (START + timedelta(weeks=1)).replace(tzinfo=None))
 
 
 @pytest.mark.long
@@ -102,7 +102,7 @@ def test_whatever_happens_a_trend_says_what_it_would_say_from_nothing(tmp_path: 
     late = of_day(3) + visits(1, range(500, 520))
     mended = visits(0, [4, 8], size=7) + visits(2, range(10, 50), size=8)
     came_back = [
-        visit | {"time": (START + timedelta(days=day, hours=20)).isoformat()}
+        visit | {"time": (START + timedelta(weeks=day, hours=20)).isoformat()}
         for day in (1, 3)
         for visit in visits(9, range(600, 620))
     ]
@@ -129,7 +129,7 @@ def test_a_day_is_compared_again_where_the_one_before_counts_otherwise_now(tmp_p
     ingest(path, "days.jsonl", [*of_day(0), *plain])
     [masked] = told(path, Window())
     back = [
-        visit | {"time": (START + timedelta(days=day)).isoformat()}
+        visit | {"time": (START + timedelta(weeks=day)).isoformat()}
         for day in (4, 6)
         for visit in visits(9, range(600, 620))
     ]
@@ -218,7 +218,7 @@ def test_which_apis_others_are_told_of_takes_no_look_at_the_whole_history(tmp_pa
     rows = [
         {
             "user": f"u{user}",
-            "time": (START + timedelta(days=day, seconds=user)).isoformat(),
+            "time": (START + timedelta(weeks=day, seconds=user)).isoformat(),
             "common": user % 2,
         }
         | ({"of two users": 1} if user in {7, 8} else {})

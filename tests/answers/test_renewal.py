@@ -49,10 +49,10 @@ def stored(path: Path, days: dict[int, tuple[range, Values]]) -> Path:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two days before a decision, of which one has 3 visits, and two days after it."""
+    """Two days before a decision, of which one has 3 visits, and two such days after it."""
     path = tmp_path_factory.mktemp("renewal") / "db"
     days = {0: (range(3), BEFORE), 1: (range(3, 2000), BEFORE)}
-    later = {2: (range(3000, 4500), BEFORE), 3: (range(5000, 6500), AFTER)}
+    later = {8: (range(3000, 4500), BEFORE), 15: (range(5000, 6500), AFTER)}
     return stored(path, days | later)
 
 
@@ -101,7 +101,7 @@ def test_a_check_says_what_a_new_decision_would_know(
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
     database: Path, decision: Decision
 ) -> None:
-    window = {"until": START + timedelta(days=2, hours=12)}
+    window = {"until": START + timedelta(days=8, hours=12)}
     with Monitor(database) as monitor:
         monitor.window = replace(monitor.window, **window)
         found = monitor.check(decision, by="day").renewal
@@ -119,7 +119,7 @@ def test_fewer_than_k_users_on_the_days_of_a_decision_are_as_none(
     told = []
     for few in (0, 3):
         path = tmp_path / f"{few}"
-        for day in (5, 6):  # the first check is what the second is compared with
+        for day in (5, 12):  # the first check is what the second is compared with
             later = range(10_000 * day, 10_000 * day + 200)
             stored(path, {1: (range(few), BEFORE), day: (later, BEFORE)})
             with Monitor(path, audience=Audience.OTHERS) as monitor:
@@ -169,7 +169,7 @@ def test_check_prints_what_the_decision_knows(
     days = (datetime.now(UTC).date() - date(2026, 1, 3)).days
     assert f"decided {days:,} days ago on 2,000 users of 2026-01-02 to 2026-01-02" in said
     assert r"it knows nothing of new\nfpmonitor: holds" in said  # one line
-    assert "users have moved since 2026-01-02 to other values of" in said
+    assert "users who come now are others than on 2026-01-02, by c (about" in said
     assert "within the budget: c" in said
     assert f"to decide again: {decide_again(decision, database)}" in said
 

@@ -14,7 +14,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.cluster.folder import FolderSnapshot
-from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.snapshot import take_engine_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
@@ -120,7 +120,9 @@ def test_values_become_the_text_that_ingest_stores(engine: SparkEngine, tmp_path
         monitor.ingest([str(tmp_path / "flat.parquet")], column_map=times)
         here = monitor.population().snapshot
         stored = monitor.observations()
-    taken = take_snapshot(engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots"))
+    taken = take_engine_snapshot(
+        engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots")
+    )
     there = FolderSnapshot(taken.folder, engine)
     for api in here.apis:
         values = {(status, text) for _, name, status, _, text in stored if name == api}
@@ -136,9 +138,9 @@ def test_same_users_again_are_the_same_snapshot(engine: SparkEngine, tmp_path: P
         pl.col("user").str.replace("u", "v")
     ).write_parquet(tmp_path / "again.parquet")
     folder = str(tmp_path / "snapshots")
-    first = take_snapshot(engine, str(tmp_path / "users.parquet"), folder)
+    first = take_engine_snapshot(engine, str(tmp_path / "users.parquet"), folder)
     files = sorted(Path(first.folder).rglob("*"))
-    second = take_snapshot(engine, str(tmp_path / "again.parquet"), folder)
+    second = take_engine_snapshot(engine, str(tmp_path / "again.parquet"), folder)
     assert first.is_new
     assert not second.is_new
     assert (second.folder, second.manifest) == (first.folder, first.manifest)
@@ -151,7 +153,7 @@ def test_same_users_again_are_the_same_snapshot(engine: SparkEngine, tmp_path: P
 def test_several_rows_of_a_user_are_an_error(engine: SparkEngine, tmp_path: Path) -> None:
     wide_visits().write_parquet(tmp_path / "visits.parquet")
     with pytest.raises(InputError, match=r"1,200 rows of 900 users"):
-        take_snapshot(engine, str(tmp_path / "visits.parquet"), str(tmp_path / "snapshots"))
+        take_engine_snapshot(engine, str(tmp_path / "visits.parquet"), str(tmp_path / "snapshots"))
     assert not (tmp_path / "snapshots").exists()
 
 
@@ -169,7 +171,7 @@ def test_wrong_tables_are_errors_in_one_line(engine: SparkEngine, tmp_path: Path
         ("SELECT 1 AS A", "no column 'user'; seen: A"),
     ]:
         with pytest.raises(InputError, match=message):
-            take_snapshot(engine, table, folder)
+            take_engine_snapshot(engine, table, folder)
 
 
 def test_ties_and_late_visits_are_those_of_the_database_file(
@@ -197,7 +199,7 @@ def test_ties_and_late_visits_are_those_of_the_database_file(
     parts.mkdir()
     for log in logs:
         convert([str(log)], parts / f"{log.stem}.parquet")
-    taken = take_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
+    taken = take_engine_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
     assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
 
 
@@ -211,7 +213,7 @@ def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: P
             [stored] = monitor.ingest([str(log)])
             assert converted.stored == stored.stored, log
         here = monitor.population().snapshot
-    taken = take_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
+    taken = take_engine_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
     assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
 
 
@@ -223,7 +225,7 @@ def visited(sail: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     visits.write_parquet(folder / "visits.parquet")
     visits.unique("user", keep="last").write_parquet(folder / "users.parquet")
     with SparkEngine(sail) as engine:
-        return take_snapshot(
+        return take_engine_snapshot(
             engine,
             str(folder / "users.parquet"),
             str(folder / "snapshots"),
@@ -235,7 +237,7 @@ def test_who_came_back_is_what_the_database_file_says(engine: SparkEngine, tmp_p
     visits = wide_visits()
     visits.write_parquet(tmp_path / "visits.parquet")
     visits.unique("user", keep="last").write_parquet(tmp_path / "users.parquet")
-    taken = take_snapshot(
+    taken = take_engine_snapshot(
         engine,
         str(tmp_path / "users.parquet"),
         str(tmp_path / "snapshots"),

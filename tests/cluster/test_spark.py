@@ -22,7 +22,7 @@ from fpmonitor.cli import run
 from fpmonitor.cluster.engine import count_spectra
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.portable import transpile
-from fpmonitor.cluster.snapshot import mixed, take_snapshot
+from fpmonitor.cluster.snapshot import mixed, take_engine_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.errors import InputError, StoreError
@@ -80,7 +80,7 @@ def local(database: Path, tmp_path: Path) -> Iterator[Monitor]:
 @pytest.fixture(scope="session")
 def folder(sail: str, users: Path) -> str:
     with SparkEngine(sail) as engine:
-        return take_snapshot(engine, str(users), str(users.parent / "snapshots")).folder
+        return take_engine_snapshot(engine, str(users), str(users.parent / "snapshots")).folder
 
 
 @pytest.fixture
@@ -375,7 +375,7 @@ def test_cluster_gives_the_decision_of_the_file_also_when_a_worker_dies(
         with pytest.raises(StoreError, match="refused"):
             engine.frame("SELECT 'secret' || nothing")
         assert "secret" not in capfd.readouterr().err  # the client would log it
-        taken = take_snapshot(engine, str(users), str(users.parent / "on-spark"))
+        taken = take_engine_snapshot(engine, str(users), str(users.parent / "on-spark"))
     assert taken.manifest.digest == local.population().snapshot.digest
     killed = threading.Event()
 

@@ -25,7 +25,7 @@ from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def store(
         log_files([str(path) for path in paths]) as logs,
     ):
         reports = [
-            ingest(database, log, choose_collector(log, column_map, collector), column_map)
+            ingest_log(database, log, choose_collector(log, column_map, collector), column_map)
             for log in logs
         ]
         key = database.meta("user_key")

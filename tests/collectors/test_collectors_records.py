@@ -25,7 +25,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import load_plugin
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def stored(
     database_path.unlink(missing_ok=True)
     column_map = ColumnMap(columns or {}, visitor=visitor)
     with log_files([str(path)]) as [log], Database(database_path, create=True) as database:
-        report = ingest(database, log, choose_collector(log, column_map), column_map)
+        report = ingest_log(database, log, choose_collector(log, column_map), column_map)
         return (
             report,
             database.rows("report/observations"),
@@ -557,7 +557,7 @@ def test_other_collectors_survive_foreign_and_cut_records(
     path.write_text("\n".join([line, *foreign]) + "\n")
     with log_files([str(path)]) as [log], Database(tmp_path / "x.duckdb", create=True) as database:
         said = ColumnMap(visitor=collector == "har")
-        report = ingest(database, log, load_plugin("fpmonitor.collectors", collector)(), said)
+        report = ingest_log(database, log, load_plugin("fpmonitor.collectors", collector)(), said)
     assert report.stored >= 1
     assert report.rejected >= len(foreign)
     assert report.read == report.stored + report.duplicates + report.rejected
@@ -579,7 +579,7 @@ def test_records_without_user_are_visits_and_a_grown_log_adds_the_new_ones(tmp_p
         for kept in (2, 3):
             path.write_text("\n".join(lines[:kept]) + "\n")
             with log_files([str(path)]) as [log]:
-                report = ingest(database, log, choose_collector(log, ColumnMap()))
+                report = ingest_log(database, log, choose_collector(log, ColumnMap()))
     assert (report.read, report.stored, report.duplicates) == (3, 1, 2)
 
 

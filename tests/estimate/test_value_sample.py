@@ -83,7 +83,7 @@ def missed(limits: NDArray[np.float64], exposure: float) -> float:
 def upper(test: AveragedScore, samples: list[NDArray[np.int64]]) -> NDArray[np.float64]:
     """Upper limits of one score: the exposures whose critical score is the one of each sample."""
     exposures = np.linspace(0, 0.2, 401)
-    critical = np.array([float(test.critical(-math.log(DELTA), q)) for q in exposures])
+    critical = test.base.sign * (test.prices(exposures) - math.log(DELTA)) / test.scale
     points = [float(test.weights.take(counts, mode="clip") @ counts) for counts in samples]
     return np.interp(points, critical, exposures)
 

@@ -109,6 +109,7 @@ def test_without_users_and_of_rows_there_is_no_page(
     assert run(["ingest", str(log), "--user", "row", "--db", db, "-q"]) == 0
     asked = ["--budget", "5%", "--setting", "sample", "--candidates", "Navigator.userAgent"]
     assert run(["decide", *asked, "--db", db, "-o", made, "-q"]) == 0
+    capsys.readouterr()
     assert run(["export", made, "--to", "visitor-page", "--db", db]) == 2
     assert "came often" not in capsys.readouterr().out
 

@@ -21,7 +21,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.html import write_html
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 PACKAGE = Path(__file__).parents[2] / "fpmonitor"
@@ -182,7 +182,7 @@ def test_the_service(folders: list[Path], with_decision: bool) -> None:
             spool=folder / f"spool-{with_decision}",
         )
         answers = []
-        with TestClient(create_app(config), base_url="http://localhost") as client:
+        with TestClient(service_app(config), base_url="http://localhost") as client:
             for _ in range(1000 * with_decision):  # until then the lists are those of the file
                 if client.get("/v1/decision").json()["state"]["is_now"]:
                     break

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.private.study import FIRST_PORT, ROLES
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_compose_runs_commands_and_files_that_exist_and_publishes_on_this_machin
 
 
 def test_the_dashboard_asks_for_numbers_that_the_service_has(tmp_path: Path) -> None:
-    app = create_app(ServeConfig(db=tmp_path / "s.duckdb", flush_seconds=3600.0))
+    app = service_app(ServeConfig(db=tmp_path / "s.duckdb", flush_seconds=3600.0))
     record = {"user": "u", "api": "Screen.width", "value": 1}
     with TestClient(app, base_url="http://localhost") as client:
         assert client.post("/v1/observations", json=record).status_code == 202

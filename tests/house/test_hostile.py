@@ -37,8 +37,8 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.log_file import zstd
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.private.keys import read_keys as read_key_ring
 from fpmonitor.private.keys import read_public
+from fpmonitor.private.keys import read_secret_keys as read_key_ring
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_password
 from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads

@@ -44,7 +44,7 @@ FLOORS = [
     {"monitor"},
     {"log", "planning", "snapshots"},
     {"serve", "watch"},
-    {"ui"},
+    {"assistant", "ui"},
     {"cli"},
     # Registers its commands by their names; nothing knows of it.
     {"private"},

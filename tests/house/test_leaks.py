@@ -26,7 +26,7 @@ from fpmonitor.cli import run as run_program
 from fpmonitor.cli.commands import LazyCommand
 from fpmonitor.plugins import EXPORTERS, plugin_names
 from fpmonitor.render.script_lists import ScriptForm
-from fpmonitor.serve.app import create_app, openapi_document
+from fpmonitor.serve.app import openapi_document, service_app
 from fpmonitor.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -367,6 +367,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "serve": "test_no_answer_of_the_service_holds_a_plant",
+    "mcp": "test_no_count_below_k_and_no_value_is_told in tests/house/test_assistant.py",
     "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         ("convert", "snapshot", "sample", "sketch key", "sketch make", "sketch merge"),
@@ -495,7 +496,7 @@ def questions() -> Iterator[str]:
 
 def test_every_address_is_asked() -> None:
     asked = {address.partition("?")[0] for address in questions()}
-    routes = {route.path for route in create_app(ServeConfig()).routes}  # type: ignore[attr-defined]
+    routes = {route.path for route in service_app(ServeConfig()).routes}  # type: ignore[attr-defined]
     files = {path for path in routes if path.endswith((".js", ".css"))}
     assert routes - files <= asked
 
@@ -521,7 +522,7 @@ def test_no_answer_of_the_service_holds_a_plant(
     ]
     answers = []
     config = ServeConfig(db=db, decision=decision, flush_seconds=3600.0)
-    with TestClient(create_app(config), base_url="http://localhost") as client:
+    with TestClient(service_app(config), base_url="http://localhost") as client:
         for address in questions():
             answers.append(client.get(address))
         for path in ("/v1/observations", "/v1/reports"):
@@ -706,7 +707,7 @@ def test_logs_of_the_service_tell_nothing_of_what_it_cannot_store(
         for at, body in enumerate((f"{PLANTS['broken']}\n", f'{{"user": "{PLANTS["user"]}"\n')):
             segment = config.spool_folder / f"0-{at}.{kind}.jsonl"
             segment.write_text(body, encoding="utf-8")
-    with TestClient(create_app(config), base_url="http://localhost") as client:
+    with TestClient(service_app(config), base_url="http://localhost") as client:
         assert client.get("/healthz").status_code == 200
     said = capfd.readouterr()
     assert any('"refused": 1' in message for message in caplog.messages)

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from fpmonitor.errors import InputError
-from fpmonitor.population import group_tables
-from fpmonitor.population.group_tables import GroupTables, PackedGroups
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 
@@ -34,18 +32,13 @@ def check(
         assert spectrum.values.tolist() == expected.values.tolist(), apis
 
 
-@pytest.mark.parametrize(("small", "most"), [(8, 1 << 30), (4096, 1 << 30), (4096, 450_000)])
-def test_spectra_follow_users_who_come_change_and_go(
-    small: int, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_tables, "_SMALL", small)
-    kept, rng = KeptSpectra(most), np.random.default_rng(1)
+def test_spectra_follow_users_who_come_change_and_go() -> None:
+    kept, rng = KeptSpectra(), np.random.default_rng(1)
     sizes = np.r_[2, 3, 2, 3, rng.integers(4, 9, 20)]
     rows = np.minimum(rng.geometric(0.7, (9000, 24)) - 1, sizes)
     check(kept, rows)
     groups = dict(kept._groups)
-    assert len(groups) == len(SETS)
-    assert kept._packs == (most < 1 << 30)
+    assert [*groups] == SETS[:3], "the last has no room in a key"
     for batch in range(6):
         few = rng.integers(0, len(rows), 60)
         rows = rows.copy()
@@ -54,9 +47,9 @@ def test_spectra_follow_users_who_come_change_and_go(
             rows = np.delete(rows, len(rows) - 200, axis=0)
         rows = np.r_[rows, rng.integers(0, 3, (40, 24)), rows[:5]]
         check(kept, rows)
-        assert kept._groups == groups, "counted from nothing"
+        assert all(kept._groups[apis] is groups[apis] for apis in groups), "counted from nothing"
     check(kept, rows[::-1])  # of another order, all is counted anew
-    assert kept._groups != groups
+    assert all(kept._groups[apis] is not groups[apis] for apis in groups)
 
 
 def test_codes_that_outgrow_their_keys_are_counted_anew() -> None:
@@ -92,24 +85,17 @@ def test_columns_of_other_apis_are_other_users() -> None:
         assert (found.counts.tolist(), found.values.tolist()) == ([1, 2], [1, 1])
 
 
-@pytest.mark.long
-def test_kept_spectra_beside_others_share_their_room() -> None:
+def test_sets_without_room_are_counted_each_time() -> None:
     rows = np.arange(600_000).reshape(100_000, 6)
     columns = {f"a{place}": rows[:, place] for place in range(6)}
     sets = [(api,) for api in columns]  # of as many groups as users each
     plain = KeptSpectra()
     plain.follow(columns, sets[:1])
-    most = 3 * plain.size
-    first = KeptSpectra(most=most)
-    second = KeptSpectra(most=most, beside=first)
-    first.follow(columns, sets[:3])
-    assert first.size == most
-    assert {*second.follow(columns, sets)} == {*sets}
-    assert second.size == 0
-    first.follow(columns, sets[:2])
-    second.follow(columns, sets)
-    assert 0 < second.size < plain.size
-    assert len(second._groups) == len(sets), "packed, all have room"
+    kept = KeptSpectra(most=3 * plain.size)
+    for _ in range(2):
+        found = kept.follow(columns, sets)
+        assert [spectrum.values.tolist() for spectrum in found.values()] == [[100_000]] * 6
+        assert kept.size == 3 * plain.size
 
 
 def test_what_is_kept_of_a_set_is_as_large_as_its_groups() -> None:
@@ -121,31 +107,3 @@ def test_what_is_kept_of_a_set_is_as_large_as_its_groups() -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 40 * 8 * users / 4  # and not a number for each user
-
-
-def test_packed_groups_are_those_of_tables_whatever_their_keys_and_users() -> None:
-    rng = np.random.default_rng(3)
-    keys = np.unique(np.r_[0, rng.integers(0, 1 << 20, 500), rng.integers(0, 1 << 61, 500)])
-    sizes = np.minimum(rng.geometric(0.001, len(keys)) * rng.integers(0, 2, len(keys)) + 1, 9000)
-    tables, packed = (kind(keys.copy(), sizes.copy()) for kind in (GroupTables, PackedGroups))
-    for _ in range(20):
-        some = np.unique(np.r_[rng.choice(keys, 300), rng.integers(0, 1 << 61, 60)])
-        at = np.minimum(keys.searchsorted(some), len(keys) - 1)
-        held = np.where(keys[at] == some, sizes[at], 0)
-        changes = np.maximum(rng.integers(-9, 9, len(some)) * rng.choice([1, 60], len(some)), -held)
-        changes[rng.random(len(some)) < 0.2] *= 0
-        changes = np.where(rng.random(len(some)) < 0.2, -held, changes)  # some go altogether
-        some, changes = some[changes != 0], changes[changes != 0]
-        for groups in (tables, packed):
-            groups.change(some, changes)
-        merged = dict(zip(keys.tolist(), sizes.tolist(), strict=True))
-        for key, change in zip(some.tolist(), changes.tolist(), strict=True):
-            merged[key] = merged.get(key, 0) + change
-        keys = np.array(sorted(merged))
-        sizes = np.array([merged[key] for key in keys.tolist()])
-        expected = np.unique(sizes[sizes > 0], return_counts=True)
-        for groups in (tables, packed):
-            told = groups.spectrum()
-            assert np.array_equal(told.counts, expected[0])
-            assert np.array_equal(told.values, expected[1])
-    assert packed.size < tables.size / 2

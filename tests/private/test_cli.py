@@ -15,7 +15,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands.app import app
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.keys import public_path, read_keys, read_public
+from fpmonitor.private.keys import public_path, read_public, read_secret_keys
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_password
 from tests.piloted import APIS, PAGE, perform, ran, write_log
@@ -203,7 +203,7 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("read", "limit"),
     [
-        (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_keys, "1 MB"),
+        (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_secret_keys, "1 MB"),
         (lambda path: read_public(path, "curator"), "1 MB"), (read_password, "1 MB"),
     ],
 )  # fmt: skip

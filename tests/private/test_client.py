@@ -16,8 +16,14 @@ from scipy import stats
 
 from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, RandomisedResponse
-from fpmonitor.private.client import answer, randomised, redacted, seal_answers
-from fpmonitor.private.keys import KeyRing, SealError, open_sealed
+from fpmonitor.private.client import (
+    AnsweredRequests,
+    randomised,
+    redacted,
+    reports_for,
+    seal_answers,
+)
+from fpmonitor.private.keys import SealError, SecretKeys, open_message
 from fpmonitor.private.randomised import mechanism_of
 from fpmonitor.private.study import (
     DIGEST_BYTES,
@@ -36,12 +42,14 @@ from fpmonitor.private.tokens import fitting, is_report, token_of
 from fpmonitor.private.wire import decode_report, decode_uploads, token_limit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fpmonitor.private.study import MechanismName
-    from fpmonitor.private.wire import HpkeCiphertext, Report, Upload
+    from fpmonitor.private.wire import HpkeCiphertext, SealedReport, Upload
 
 APIS = ("a", "b", "c")
-SHUFFLER = KeyRing.generate("shuffler")
-CURATOR = KeyRing.generate("curator")
+SHUFFLER = SecretKeys.generate("shuffler")
+CURATOR = SecretKeys.generate("curator")
 
 
 def study_of(**terms: Any) -> Study:
@@ -94,7 +102,7 @@ def test_digests_of_two_studies_cannot_be_compared() -> None:
 def test_an_answer_has_the_tokens_of_each_set_in_its_order() -> None:
     study = study_of(largest_set=2)
     ask = replace(first_ask(study), sets=(("b",), ("a", "b"), ("a", "c")))
-    assert answer(study, ask, {"a": "=1", "b": "error"}) == [
+    assert reports_for(study, ask, {"a": "=1", "b": "error"}) == [
         (0, ("error",)),
         (1, ("=1", "error")),
         (2, ("=1", "absent")),
@@ -109,7 +117,7 @@ def test_a_value_has_one_form_alone_and_in_all_sets_with_room() -> None:
     assert len(long) <= single
     rule = RedactionRule(keep=frozenset({fitting(long, single, study.id)}))
     ask = replace(first_ask(study), sets=(("a",), APIS), redact={"a": rule})
-    [(_, alone), (_, together)] = answer(study, ask, {"a": long})
+    [(_, alone), (_, together)] = reports_for(study, ask, {"a": long})
     assert alone == (long,)
     assert together[0] == fitting(long, DIGEST_BYTES, study.id)
 
@@ -139,7 +147,7 @@ def test_a_token_is_withheld_alike_in_all_sets_of_an_ask() -> None:
     ask = replace(first_ask(study), sets=(("a",), ("a", "b"), ("a", "c")), redact={"a": rule})
     seen = Counter()
     for seed in range(200):
-        answers = answer(study, ask, {"a": "=1"}, random.Random(seed))
+        answers = reports_for(study, ask, {"a": "=1"}, random.Random(seed))
         assert len({tokens[0] for _, tokens in answers}) == 1
         seen[answers[0][1][0]] += 1
     assert min(seen.values()) > 50
@@ -230,7 +238,9 @@ def test_a_redaction_applies_to_the_report_and_not_to_the_value() -> None:
     plan = grr(0.5, "=1", "=2")
     rule = RedactionRule(keep=frozenset({"=2"}))
     ask = replace(first_ask(study), randomise={"a": plan}, redact={"a": rule})
-    held = {answer(study, ask, {"a": "=1"}, random.Random(seed))[0][1][0] for seed in range(50)}
+    held = {
+        reports_for(study, ask, {"a": "=1"}, random.Random(seed))[0][1][0] for seed in range(50)
+    }
     assert held == {"=2", "redacted"}
 
 
@@ -242,15 +252,41 @@ def release(
     return release_ask(study, promise, apis, CURATOR.sign, number=number)
 
 
+def test_a_user_answers_a_request_once_and_remembers_it_in_a_file(tmp_path: Path) -> None:
+    study = study_of(releases=1)
+    first, second = release(study, ("a",)), release(study, ("b",), number=3)
+    keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
+    path = tmp_path / "answered.json"
+    assert seal_answers(study, first, {}, answered=AnsweredRequests(path=path), **keys)
+    for refused, words in ((first, "was answered before"), (second, "release 2 of epoch 1")):
+        with pytest.raises(InputError, match=words):
+            seal_answers(study, refused, {}, answered=AnsweredRequests(path=path), **keys)
+    path.write_text("{}")
+    with pytest.raises(InputError, match=r"answered\.json"):
+        AnsweredRequests(path=path)
+
+
+def test_nothing_is_sealed_for_the_key_of_another_role() -> None:
+    study = study_of()
+    own = {"shuffler": SHUFFLER.public.preferred, "recipient": CURATOR.public.preferred}
+    assert seal_answers(study, first_ask(study), {}, answered=AnsweredRequests(), **own)
+    for place, ring in (("shuffler", CURATOR), ("recipient", SHUFFLER)):
+        with pytest.raises(InputError, match=f"the key is the {ring.role}'s"):
+            seal_answers(
+                study, first_ask(study), {}, answered=AnsweredRequests(),
+                **{**own, place: ring.public.preferred},
+            )  # fmt: skip
+
+
 def test_a_user_answers_the_analyst_as_often_as_the_study_says_and_only_what_was_signed() -> None:
     study = study_of(releases=2)
     released = [release(study, apis, number=n) for n, apis in enumerate((("a",), ("b",), APIS), 2)]
     before = [first_ask(study), *released[:2]]
     for ask in released[:2]:
-        answer(study, ask, {}, answered=before)
+        reports_for(study, ask, {}, answered=before)
     with pytest.raises(InputError, match="release 3 of epoch 1, the study allows 2"):
-        answer(study, released[2], {}, answered=before)
-    mallory = KeyRing.generate("curator")
+        reports_for(study, released[2], {}, answered=before)
+    mallory = SecretKeys.generate("curator")
     forged = release_ask(study, SetPromise(digest="", upper=0.1), APIS, mallory.sign)
     assert forged.promise is not None
     shouted = replace(released[0].promise, signature=released[0].promise.signature.upper())
@@ -263,7 +299,7 @@ def test_a_user_answers_the_analyst_as_often_as_the_study_says_and_only_what_was
         (unsigned, replace(released[0], study=unsigned.id.hex())),
     ):
         with pytest.raises(InputError, match="did not sign"):
-            answer(*refused, {})
+            reports_for(*refused, {})
 
 
 def asks(study: Study) -> dict[str, CollectionRequest]:
@@ -293,9 +329,14 @@ def test_no_user_answers_an_ask_that_breaks_the_terms(what: str) -> None:
     ask = asks(study)[what]
     for refused in (
         lambda: check_ask(study, ask),
-        lambda: answer(study, ask, {}),
+        lambda: reports_for(study, ask, {}),
         lambda: seal_answers(
-            study, ask, {}, shuffler=SHUFFLER.keys[0].config, recipient=CURATOR.keys[0].config
+            study,
+            ask,
+            {},
+            answered=AnsweredRequests(),
+            shuffler=SHUFFLER.keys[0].config,
+            recipient=CURATOR.keys[0].config,
         ),
     ):
         with pytest.raises(InputError, match=what):
@@ -315,7 +356,7 @@ def sealed(
     study: Study, ask: CollectionRequest, tokens: dict[str, str], **how: Any
 ) -> list[Upload]:
     keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
-    return seal_answers(study, ask, tokens, **keys, **how)
+    return seal_answers(study, ask, tokens, answered=AnsweredRequests(), **keys, **how)
 
 
 def frame_of(inner: bytes) -> HpkeCiphertext:
@@ -323,9 +364,9 @@ def frame_of(inner: bytes) -> HpkeCiphertext:
     return next(decode_uploads(bytes(16) + inner)).sealed
 
 
-def opened(upload: Upload) -> Report:
-    inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", upload.ask)
-    return decode_report(open_sealed(frame_of(inner), CURATOR.by_id(), "curator", upload.ask))
+def opened(upload: Upload) -> SealedReport:
+    inner = open_message(upload.sealed, SHUFFLER.by_id(), "shuffler", upload.ask)
+    return decode_report(open_message(frame_of(inner), CURATOR.by_id(), "curator", upload.ask))
 
 
 def test_each_set_is_one_message_that_only_its_recipient_reads() -> None:
@@ -337,14 +378,14 @@ def test_each_set_is_one_message_that_only_its_recipient_reads() -> None:
     assert found == {0: ("=secret",), 1: ("=1", "absent")}
     for upload in uploads:
         assert b"secret" not in upload.encode()
-        inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", ask.id)
+        inner = open_message(upload.sealed, SHUFFLER.by_id(), "shuffler", ask.id)
         assert b"secret" not in inner
         with pytest.raises(SealError):
-            open_sealed(frame_of(inner), SHUFFLER.by_id(), "curator", ask.id)
+            open_message(frame_of(inner), SHUFFLER.by_id(), "curator", ask.id)
         with pytest.raises(SealError):
-            open_sealed(frame_of(inner), CURATOR.by_id(), "analyst", ask.id)
+            open_message(frame_of(inner), CURATOR.by_id(), "analyst", ask.id)
         with pytest.raises(SealError):
-            open_sealed(
+            open_message(
                 frame_of(inner),
                 CURATOR.by_id(),
                 "curator",
@@ -391,7 +432,7 @@ def test_a_seeded_generator_decides_the_answers_but_no_secret() -> None:
 def test_without_a_seed_users_draw_differently() -> None:
     study = study_of()
     ask = replace(first_ask(study), randomise={"a": FLAT})
-    drawn = Counter(answer(study, ask, {"a": "=1"})[0][1][0] for _ in range(500))
+    drawn = Counter(reports_for(study, ask, {"a": "=1"})[0][1][0] for _ in range(500))
     law = np.full(50, (1 - RandomisedResponse(50, 0.1).matrix()[0, 0]) / 49) * 500
     law[1] = RandomisedResponse(50, 0.1).matrix()[0, 0] * 500
     seen = [drawn[f"={value}"] for value in range(50)]

@@ -14,15 +14,15 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.folder import RoleFolder, make_role
-from fpmonitor.private.keys import KeyRing, write_keys
-from fpmonitor.private.selection import compare_with_joint, select
+from fpmonitor.private.keys import SecretKeys, write_secret_keys
+from fpmonitor.private.selection import compare_with_joint, select_values
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.store import Receipt, Store
+from fpmonitor.private.store import Receipt, RoleStore
 from fpmonitor.private.study import Study, first_ask, release_ask
-from fpmonitor.private.transport import Service, UnreachableError, make_password
+from fpmonitor.private.transport import RoleClient, UnreachableError, make_password
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
 from tests.patience import wait
@@ -39,7 +39,7 @@ USERS = 240
 USERS_OF_A_BODY = 6
 APIS = ("A.browser", "A.colour", "A.rare")
 ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
-RINGS = {role: KeyRing.generate(role) for role in ROLES}
+RINGS = {role: SecretKeys.generate(role) for role in ROLES}
 STUDY = Study(
     name="processes",
     apis=APIS,
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
     port = free_ports()
     for role, ring in RINGS.items():
         made = make_role(tmp_path / role, role, port=port)
-        write_keys(made.keys, ring)
+        write_secret_keys(made.keys, ring)
         (made.path / "study.json").write_bytes(STUDY.to_bytes())
         for name in ("password", *(f"{other}.password" for other in ROLES if other != role)):
             make_password(made.path / name, PASSWORD)
@@ -84,7 +84,7 @@ def roles(folder: Path) -> Iterator[dict[str, Serving]]:
 def insist(role: Serving, path: str, content: bytes, content_type: str) -> None:
     """Post until it is answered, as whoever lost an answer does."""
     for _ in range(300):
-        with Service(role.address, PASSWORD) as service, suppress(UnreachableError):
+        with RoleClient(role.address, PASSWORD) as service, suppress(UnreachableError):
             service.post(path, content, content_type)
             return
         time.sleep(0.1)
@@ -97,7 +97,12 @@ def bodies(ask: CollectionRequest) -> list[bytes]:
         [
             upload.encode()
             for upload in seal_answers(
-                STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys[ask.recipient]
+                STUDY,
+                ask,
+                user(number),
+                answered=AnsweredRequests(),
+                shuffler=keys["shuffler"],
+                recipient=keys[ask.recipient],
             )
         ]
         for number in range(USERS)
@@ -149,7 +154,7 @@ def collect_under_rotation(
 
     def send() -> None:
         name = threading.current_thread().name
-        with Service(roles["shuffler"].address) as service:
+        with RoleClient(roles["shuffler"].address) as service:
             while True:
                 with lock:
                     number = next(numbers, None)
@@ -159,7 +164,12 @@ def collect_under_rotation(
                 # As published now: a file's keys are published after it was written.
                 keys = {role: RoleFolder(folder / role).public.preferred for role in ROLES[:2]}
                 uploads = seal_answers(
-                    STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
+                    STUDY,
+                    ask,
+                    user(number),
+                    answered=AnsweredRequests(),
+                    shuffler=keys["shuffler"],
+                    recipient=keys["curator"],
                 )
                 receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(
                     Receipt
@@ -197,9 +207,9 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
     assert all(used[f"{role} {key}"] for role in ("shuffler", "curator") for key in (1, 2, 3, 4))
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
     assert counted(folder, ask) == {(api,): truth([api]) for api in APIS}
-    with Store(folder / "curator" / "store.db", STUDY, "curator") as store:
+    with RoleStore(folder / "curator" / "store.db", STUDY, "curator") as store:
         assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
-    with Service(roles["shuffler"].address) as service:
+    with RoleClient(roles["shuffler"].address) as service:
         assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
         keys = {
             "shuffler": RINGS["shuffler"].keys[0].config,
@@ -207,7 +217,7 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
         }
         late = replace(ask, round=2)
         insist(roles["shuffler"], "/asks", late.to_bytes(), "application/json")
-        uploads = seal_answers(STUDY, late, user(0), **keys)
+        uploads = seal_answers(STUDY, late, user(0), answered=AnsweredRequests(), **keys)
         receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(Receipt)
         assert receipt == Receipt(0, {"unknown key": len(APIS)})
 
@@ -227,12 +237,12 @@ def test_a_file_that_holds_no_keys_of_the_role_changes_nothing(
         elif wrong == "content":
             path.write_text("{")
         else:
-            write_keys(path, fresh)
+            write_secret_keys(path, fresh)
             path.chmod(0o644 if wrong == "mode" else 0o600)
         for _ in range(3):
             assert client.get("/hpke_config").content == before
         assert len(told(caplog)) == 1, "told once"
-        write_keys(path, RINGS["shuffler"].rotated())
+        write_secret_keys(path, RINGS["shuffler"].rotated())
         found = decode_configs(client.get("/hpke_config").content)
         assert [key.id for key in found] == [2, 1]
 
@@ -267,7 +277,7 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     marginals = counted(folder, ask)
     assert marginals == {(api,): truth([api]) for api in APIS}
 
-    selection = select(STUDY, marginals, setting="fixed")
+    selection = select_values(STUDY, marginals, setting="fixed")
     chosen = selection.recommended
     assert len(chosen.apis) >= 2
     last = release_ask(STUDY, selection.promise, chosen.apis, RINGS["curator"].sign)
@@ -279,7 +289,7 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     assert found.empirical == empirical_exposure(spectrum, STUDY.k)
     assert found.empirical <= chosen.fixed.upper <= STUDY.budget
 
-    with Store(folder / "shuffler" / "store.db", STUDY, "shuffler") as store:
+    with RoleStore(folder / "shuffler" / "store.db", STUDY, "shuffler") as store:
         for one in (ask, last):
             tally = store.tally()[one.id]
             assert tally["accepted"] == tally["passed on"] == USERS * len(one.sets)

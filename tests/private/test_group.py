@@ -14,8 +14,8 @@ from fpmonitor.cli import run
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
-from fpmonitor.private.keys import KeyRing
-from fpmonitor.private.store import Store
+from fpmonitor.private.keys import SecretKeys
+from fpmonitor.private.store import RoleStore
 from fpmonitor.private.study import CollectionRequest, Study
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAMES = ("a", "b", "c", "d")
 TERMS = Study(name="group", apis=NAMES, population=40, k=3, budget=0.3, minimum_batch=20)
-SIGN = KeyRing.generate("curator").sign
+SIGN = SecretKeys.generate("curator").sign
 
 
 def participants(number: int = 40) -> list[dict[str, str]]:
@@ -85,11 +85,11 @@ def test_no_store_holds_more_together_than_the_released_set(
     released = len(found.comparison.apis)
     study = Study.read(folder / "study.json")
     for ask, largest in ((first, 1), (last, released)):
-        with Store(folder / ask.recipient / "store.db", study, ask.recipient) as store:
+        with RoleStore(folder / ask.recipient / "store.db", study, ask.recipient) as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 40 * len(ask.sets)
-    with Store(folder / "shuffler" / "store.db", study, "shuffler") as store:
+    with RoleStore(folder / "shuffler" / "store.db", study, "shuffler") as store:
         assert store.rows("private/unsent") == []
     assert b"=5" not in (folder / "shuffler" / "store.db").read_bytes()
 

@@ -22,13 +22,19 @@ from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.private.counts import split_spectrum
-from fpmonitor.private.hierarchy import keep_rules, next_ask, next_sets, open_sets, simulate
-from fpmonitor.private.knowledge import Knowledge, level_of
+from fpmonitor.private.hierarchy import (
+    keep_rules,
+    next_ask,
+    next_sets,
+    open_sets,
+    simulate_hierarchy,
+)
+from fpmonitor.private.knowledge import Knowledge, knowledge_name
 from fpmonitor.private.study import Study, check_ask, first_ask
-from fpmonitor.private.table import count_reports, read_tokens, redact
+from fpmonitor.private.table import count_reports, read_tokens, redact_table
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -70,7 +76,7 @@ def play(table: pl.DataFrame, study: Study, setting: Setting = "fixed") -> list[
     ask, played = first_ask(study), []
     while ask is not None:
         played.append((ask, dict(counts)))
-        counts = {**counts, **count_reports(redact(table, ask.redact), ask.sets)}
+        counts = {**counts, **count_reports(redact_table(table, ask.redact), ask.sets)}
         knowledge = Knowledge(study, counts, setting)
         ask = next_ask(knowledge, epoch=1, number=len(played) + 1)
     return [*played, (None, counts)]
@@ -101,7 +107,7 @@ def test_no_set_with_an_unsafe_part_is_asked_for_and_no_rare_value_is_sent(
     study = study_of(NAMES, k=k, budget=budget)
     for ask, _ in play(table, study)[1:-1]:
         check_ask(study, ask)
-        shown = redact(table, ask.redact)
+        shown = redact_table(table, ask.redact)
         for apis in ask.sets:
             for part in subsets(apis)[:-1]:
                 assert exposed_share(table, part, k) <= budget
@@ -117,7 +123,7 @@ def test_all_rounds_together_find_what_one_who_sees_everything_finds(
     seed: int, k: int, budget: float
 ) -> None:
     table = random_table(seed)
-    played = simulate(table, study_of(NAMES, k=k, budget=budget), setting="fixed")
+    played = simulate_hierarchy(table, study_of(NAMES, k=k, budget=budget), setting="fixed")
     safe = [apis for apis in subsets(NAMES) if exposed_share(table, apis, k) <= budget]
     assert played.rounds[-1].weight == max(map(len, safe), default=0)
     assert played.stopped in ("nothing left to ask", "all APIs are safe together")
@@ -179,7 +185,7 @@ def dependent_table(users: int = 300) -> pl.DataFrame:
 
 def test_a_round_of_pairs_buys_what_marginals_cannot_promise() -> None:
     study = study_of(NAMES, population=300, k=3, budget=0.05, largest_set=2)
-    played = simulate(dependent_table(), study, setting="fixed")
+    played = simulate_hierarchy(dependent_table(), study, setting="fixed")
     first, second = played.rounds
     assert (first.weight, second.weight, second.gain) == (1.0, 4.0, 3.0)
     assert second.recommended == NAMES
@@ -204,9 +210,9 @@ def test_rounds_stop_when_one_gains_too_little() -> None:
         {api: [f"={(i >> at) % 2}" for i in range(320)] for at, api in enumerate(NAMES)}
     )
     study = study_of(NAMES, k=25, budget=0.1, population=320)
-    whole = simulate(table, study, setting="fixed")
-    cut = simulate(table, study, setting="fixed", least_gain=2.0)
-    pairs = simulate(table, replace(study, largest_set=2), setting="fixed")
+    whole = simulate_hierarchy(table, study, setting="fixed")
+    cut = simulate_hierarchy(table, study, setting="fixed", least_gain=2.0)
+    pairs = simulate_hierarchy(table, replace(study, largest_set=2), setting="fixed")
     assert len(cut.rounds) < len(whole.rounds)
     assert cut.stopped == "too little gained"
     assert cut.rounds[-1].gain < 2.0
@@ -227,7 +233,7 @@ def test_thrifty_rounds_leave_out_what_is_promised() -> None:
 
 
 def test_levels_have_the_words_of_the_field() -> None:
-    assert [level_of(size) for size in (1, 2, 3, 4)] == [
+    assert [knowledge_name(size) for size in (1, 2, 3, 4)] == [
         "marginals",
         "pairs",
         "triples",
@@ -249,7 +255,7 @@ def test_tokens_of_a_database_are_those_that_its_users_would_send(tmp_path: Path
     log.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     with Database(tmp_path / "db.duckdb", create=True) as database:
         with log_files([str(log)]) as [opened]:
-            ingest(database, opened, choose_collector(opened, ColumnMap(), None), ColumnMap())
+            ingest_log(database, opened, choose_collector(opened, ColumnMap(), None), ColumnMap())
         table = read_tokens(database, take_snapshot(database), ["a", "b"])
     assert sorted(table["b"].to_list()) == ["absent", "absent", "error", "undefined"]
     digests = {token for token in table["a"].to_list() if token not in {"=1", "="}}

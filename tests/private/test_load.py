@@ -16,16 +16,16 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private import sending
 from fpmonitor.private.binary_http import Request, decode_response
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request
 from fpmonitor.private.sending import send_uploads
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import PoolFullError, Shuffler, upload_bytes
 from fpmonitor.private.study import Study, first_ask
-from fpmonitor.private.transport import Answer, UnreachableError, seconds_of
+from fpmonitor.private.transport import Reply, UnreachableError, seconds_of
 from fpmonitor.serve import requests
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 STUDY = Study(name="test", apis=("A.one",), population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
+RINGS = {role: SecretKeys.generate(role) for role in ("shuffler", "curator")}
 KEYS = {
     "shuffler": RINGS["shuffler"].keys[0].config, "recipient": RINGS["curator"].keys[0].config
 }  # fmt: skip
@@ -49,7 +49,7 @@ def body(users: int, ask: CollectionRequest = FIRST) -> bytes:
     return b"".join(
         upload.encode()
         for _ in range(users)
-        for upload in seal_answers(STUDY, ask, {"A.one": "=x"}, **KEYS)
+        for upload in seal_answers(STUDY, ask, {"A.one": "=x"}, answered=AnsweredRequests(), **KEYS)
     )
 
 
@@ -281,11 +281,11 @@ def test_who_sends_waits_as_long_as_told_and_sends_the_same_again(
     sent: list[bytes] = []
     told: list[str] = []
 
-    def send(content: bytes) -> Answer:
+    def send(content: bytes) -> Reply:
         sent.append(content)
         if len(sent) < 3:
             raise UnreachableError("503", answered=True, retry_after=[7, 100_000][len(sent) - 1])
-        return Answer("", b'{"accepted": 1, "refused": {}}')
+        return Reply("", b'{"accepted": 1, "refused": {}}')
 
     assert send_uploads([b"one"], send, told.append) == {"accepted": 1}
     assert told == ["503; again in 7 s", "503; again in 60 s"]
@@ -300,7 +300,7 @@ def test_who_sends_gives_up_in_the_end(
     waited: list[float] = []
     monkeypatch.setattr(sending.time, "sleep", waited.append)
 
-    def send(_: bytes) -> Answer:
+    def send(_: bytes) -> Reply:
         raise UnreachableError("no", answered=True, retry_after=retry_after)
 
     with pytest.raises(UnreachableError):

@@ -21,8 +21,8 @@ from fpmonitor.private.binary_http import (
     decode_response,
     encode_number,
 )
-from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, SealError
+from fpmonitor.private.client import AnsweredRequests, seal_answers
+from fpmonitor.private.keys import SealError, SecretKeys
 from fpmonitor.private.ohttp import (
     UnknownKeyError,
     encode_keys,
@@ -33,7 +33,7 @@ from fpmonitor.private.sending import send_uploads, through_relay
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
-from fpmonitor.private.transport import Answer, Service, UnreachableError
+from fpmonitor.private.transport import Reply, RoleClient, UnreachableError
 from fpmonitor.private.wire import HpkeConfig, WireError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "reference" / "hpke.json"
 STUDY = Study(name="test", apis=("A.one",), population=1000, k=3, budget=0.5, minimum_batch=4)
 ASK = first_ask(STUDY)
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
+RINGS = {role: SecretKeys.generate(role) for role in ("shuffler", "curator")}
 SOME = settings(deadline=None, max_examples=60)
 NAMES = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1, max_size=8)
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=20)
@@ -195,7 +195,7 @@ def test_bytes_that_are_no_message_are_refused(data: str) -> None:
 # ---- The gateway
 
 
-class ToGateway(Service):
+class ToGateway(RoleClient):
     """A relay: passes requests on to the gateway, and keeps what it saw."""
 
     def __init__(self, client: TestClient) -> None:
@@ -203,7 +203,7 @@ class ToGateway(Service):
         self._client = client
         self.seen: list[bytes] = []
 
-    def post(self, path: str, content: bytes, content_type: str = "") -> Answer:
+    def post(self, path: str, content: bytes, content_type: str = "") -> Reply:
         assert path == ""
         self.seen.append(content)
         answer = self._client.post(
@@ -212,7 +212,7 @@ class ToGateway(Service):
         if answer.status_code != 200:
             raise UnreachableError(f"{answer.status_code}")
         assert answer.headers["content-type"] == "message/ohttp-res"
-        return Answer("message/ohttp-res", answer.content)
+        return Reply("message/ohttp-res", answer.content)
 
 
 @pytest.fixture
@@ -229,7 +229,12 @@ def uploads(users: int) -> list[bytes]:
         upload.encode()
         for _ in range(users)
         for upload in seal_answers(
-            STUDY, ASK, {"A.one": "=held"}, shuffler=shuffler, recipient=curator
+            STUDY,
+            ASK,
+            {"A.one": "=held"},
+            answered=AnsweredRequests(),
+            shuffler=shuffler,
+            recipient=curator,
         )
     ]
 

@@ -32,8 +32,8 @@ from fpmonitor.cli import run as main
 from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import StochasticMatrix
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import answer, randomised
-from fpmonitor.private.keys import KeyRing, info_of, open_sealed, seal
+from fpmonitor.private.client import randomised, reports_for
+from fpmonitor.private.keys import SecretKeys, info_of, open_message, seal_message
 from fpmonitor.private.matrix_ask import matrix_randomisation
 from fpmonitor.private.randomised import estimate
 from fpmonitor.private.study import (
@@ -52,7 +52,7 @@ from fpmonitor.private.study import (
 from fpmonitor.private.tokens import token_of
 from fpmonitor.private.wire import (
     HpkeConfig,
-    Report,
+    SealedReport,
     decode_report,
     decode_uploads,
     encode_configs,
@@ -153,8 +153,8 @@ class Parties:
 
     study: Study
     ask: CollectionRequest
-    shuffler: KeyRing = field(default_factory=lambda: KeyRing.generate("shuffler"))
-    recipient: KeyRing = field(default_factory=lambda: KeyRing.generate("curator"))
+    shuffler: SecretKeys = field(default_factory=lambda: SecretKeys.generate("shuffler"))
+    recipient: SecretKeys = field(default_factory=lambda: SecretKeys.generate("curator"))
 
     def options(self, consent: str = "() => true", **changed: str) -> str:
         """The argument of `fpmonitor.seal`, as JavaScript."""
@@ -170,15 +170,15 @@ class Parties:
     def call(self, **changed: str) -> str:
         return f'return scripts["collector-sealed.js"].seal({self.options(**changed)});'
 
-    def reports(self, posts: Sequence[Mapping[str, Any]]) -> list[Report]:
+    def reports(self, posts: Sequence[Mapping[str, Any]]) -> list[SealedReport]:
         """What the recipient reads, in the order of arrival."""
         return [report for post in posts for report in self.opened(base64.b64decode(post["body"]))]
 
-    def opened(self, body: bytes) -> Iterator[Report]:
+    def opened(self, body: bytes) -> Iterator[SealedReport]:
         for upload in decode_uploads(body):
             assert upload.ask == self.ask.id
-            inner = open_sealed(upload.sealed, self.shuffler.by_id(), "shuffler", self.ask.id)
-            report = open_sealed(
+            inner = open_message(upload.sealed, self.shuffler.by_id(), "shuffler", self.ask.id)
+            report = open_message(
                 next(decode_uploads(bytes(16) + inner)).sealed,
                 self.recipient.by_id(),
                 self.ask.recipient,
@@ -201,7 +201,7 @@ def study_of_apis(apis: Sequence[str], **terms: Any) -> Study:
 
 
 def parties_of(names: Sequence[str], **terms: Any) -> Parties:
-    curator = KeyRing.generate("curator")
+    curator = SecretKeys.generate("curator")
     study = study_of_apis(
         [f"Navigator.{name}" for name in names], **{"curator_key": curator.verifying} | terms
     )
@@ -266,7 +266,7 @@ def check_tokens(folder: Path, values: Sequence[Any], **terms: Any) -> dict[str,
     assert page["result"] == {"outcome": "sent", "uploads": len(named), "unread": []}
     found = parties.answers(page["posts"])
     tokens = stored_tokens(folder, page["beacons"])
-    expected = dict(answer(parties.study, parties.ask, tokens))
+    expected = dict(reports_for(parties.study, parties.ask, tokens))
     assert [
         (named[api.removeprefix("Navigator.")], found[index], expected[index])
         for index, (api,) in enumerate(parties.ask.sets)
@@ -336,7 +336,7 @@ def test_several_apis_go_into_one_report_and_nothing_names_the_user(tmp_path: Pa
     values = dict(zip(names, ["x" * 100, 5, "y"], strict=True))
     page = run(tmp_path, parties.call(), values)
     tokens = {one: "=" + "x" * 100, two: "=5", three: "=y"}
-    assert parties.answers(page["posts"]) == dict(answer(parties.study, parties.ask, tokens))
+    assert parties.answers(page["posts"]) == dict(reports_for(parties.study, parties.ask, tokens))
     assert parties.answers(page["posts"])[0][0].startswith("#")
     assert page["reads"].count("m2") == 1
     nonces = {report.nonce for report in parties.reports(page["posts"])}
@@ -639,7 +639,7 @@ def test_a_page_answers_the_analyst_what_the_curator_signed_and_as_often_as_the_
         released(parties, "m1", upper=0.6).ask.to_bytes().decode(),
         *(one.ask.to_bytes().decode() for one in signed),
     ]
-    analyst = KeyRing.generate("analyst")
+    analyst = SecretKeys.generate("analyst")
     given = {"recipientKeys": base64.b64encode(analyst.configs).decode()}
     files = {"shufflerKeys": parties.shuffler.public.to_bytes().decode(),
              "recipientKeys": analyst.public.to_bytes().decode()}  # fmt: skip
@@ -705,7 +705,7 @@ def test_the_first_key_for_our_algorithms_is_taken_from_a_list(tmp_path: Path) -
     keys = base64.b64encode(len(body).to_bytes(2) + body).decode()
     page = run(tmp_path, rotated.call(recipientKeys=keys), {"m1": 1})
     [upload] = decode_uploads(base64.b64decode(page["posts"][0]["body"]))
-    inner = open_sealed(upload.sealed, rotated.shuffler.by_id(), "shuffler", rotated.ask.id)
+    inner = open_message(upload.sealed, rotated.shuffler.by_id(), "shuffler", rotated.ask.id)
     assert next(decode_uploads(bytes(16) + inner)).sealed.config_id == 2
     assert rotated.answers(page["posts"]) == {0: ("=1",)}
 
@@ -975,16 +975,16 @@ def test_hpke_core_opens_what_python_seals(
     tmp_path: Path, tokens: list[list[str]], ask: bytes, key_id: int
 ) -> None:
     assert NODE is not None
-    ring = KeyRing.generate("curator")
+    ring = SecretKeys.generate("curator")
     config = replace(ring.keys[0].config, id=key_id)
     reports = [
-        Report(random.randbytes(16), index, tuple(held)).encode(5000)
+        SealedReport(random.randbytes(16), index, tuple(held)).encode(5000)
         for index, held in enumerate(tokens)
     ]
     messages = []
     for report in reports:
         frame = next(
-            decode_uploads(bytes(16) + seal(report, config, "curator", ask).encode())
+            decode_uploads(bytes(16) + seal_message(report, config, "curator", ask).encode())
         ).sealed
         assert frame.config_id == key_id
         parts = (frame.encapsulated, frame.payload, info_of("curator", ask, key_id))

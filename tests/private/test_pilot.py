@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -14,9 +15,10 @@ from xml.etree import ElementTree
 import pytest
 from msgspec import structs
 
+from fpmonitor.cli import run
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.keys import KeyRing, write_keys
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.keys import SecretKeys, write_secret_keys
+from fpmonitor.private.store import RoleStore, read_counts
 from fpmonitor.private.study import CollectionRequest, SetPromise, Study, first_ask, release_ask
 from fpmonitor.private.transport import UnreachableError
 from fpmonitor.private.wire import encode_batch
@@ -96,26 +98,45 @@ def collect_marginals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "30 messages wait, below the minimum of 150" in capsys.readouterr().err
     assert (shown(1)["open"], shown(1)["wanted"]) == (True, 120)
 
-    # Sealed twice: the same answers. With the wrong keys: the batches wait.
+    # For a key that the service does not have, nothing is sealed.
     shutil.copy(curator.keys, "right")
-    wrong = structs.replace(KeyRing.generate("curator"), signing=curator.ring.signing)
-    write_keys(Path("wrong"), wrong)
+    wrong = structs.replace(SecretKeys.generate("curator"), signing=curator.ring.signing)
+    write_secret_keys(Path("wrong"), wrong)
     shutil.copy("wrong", curator.keys)
+    perform(SEAL, code=2)
+    assert "does not have the key that its file names" in capsys.readouterr().err
+    shutil.copy("right", curator.keys)
+
+    # Sealed twice: the same answers; under another name: refused, as they would count twice.
     for _ in range(2):
         perform(SEAL)
+    perform(f"{SEAL} -o again.uploads", code=2)
+    assert "round 1 of epoch 1 for the curator was answered before" in capsys.readouterr().err
+    assert not Path("again.uploads").exists()
+
+    # Opened with the wrong keys at first: the batches wait.
+    shutil.copy("wrong", curator.keys)
     perform(CLOSE)
+    assert "round 1 of epoch 1 for the curator is closed" in capsys.readouterr().err
+    perform(CLOSE)  # again: nothing changes
     waiting, sent = shown(1), 3 * (FEW + USERS)
-    assert waiting["accepted"] == waiting["passed_on"] == waiting["missing"] == sent
-    assert (waiting["counted"], waiting["refused"]) == (0, 0)
+    assert waiting["accepted"] == waiting["passed_on"] == sent
+    assert waiting["missing"] == sent - waiting["counted"] > 0
+    assert (waiting["refused"], waiting["repeated"]) == (0, 3 * USERS)
     assert waiting["undelivered"] > 0
-    perform(SELECT, code=3)
-    assert f"{sent} messages of round 1 are under way" in capsys.readouterr().err
+    run(shlex.split(SELECT.partition(" > ")[0])[1:])
+    assert f"{waiting['missing']} messages of round 1 are under way" in capsys.readouterr().err
     shutil.copy("right", curator.keys)
     wait(lambda: shown(1)["undelivered"] == 0)
     assert counts(curator.path, "curator", first_ask(curator.study)) == {
         (api,): truth(api, users=USERS + FEW) for api in APIS
     }
     assert (shown(1)["missing"], shown(1)["open"]) == (0, False)
+    assert (shown(1)["epoch"], shown(1)["id"]) == (1, first_ask(curator.study).id.hex())
+    perform("fpmonitor private publish pilot/round-1.json --folder pilot", code=2)
+    refusal = capsys.readouterr().err
+    assert "round 1 of epoch 1 for the curator is closed" in refusal
+    assert f"{sent} messages passed on" in refusal.replace(",", "")
     perform(SEAL, code=2)
     assert f"{3 * USERS} closed ask" in capsys.readouterr().err
 
@@ -125,7 +146,7 @@ def refuse_what_was_not_promised(
 ) -> None:
     """An ask by hand, and one with another curator's signature, on the way to the analyst."""
     curator = RoleFolder.of(Path("pilot"), "curator")
-    promise, other = SetPromise(digest="", upper=0), KeyRing.generate("curator")
+    promise, other = SetPromise(digest="", upper=0), SecretKeys.generate("curator")
     by_hand = structs.replace(released, round=3, sets=(APIS,), promise=None)
     stranger = release_ask(curator.study, promise, APIS, other.sign, number=3)
     for refused in (by_hand, stranger):
@@ -141,7 +162,7 @@ def copy_a_running_pilot(world: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """Its backup is whole; and a service whose port is taken says where that is set."""
     ran("private", "backup", "pilot/curator", "-o", "backup.db")
     study = Study.read(Path("pilot/study.json"))
-    with Store(world / "backup.db", study, "curator") as store:
+    with RoleStore(world / "backup.db", study, "curator") as store:
         assert read_counts(store, first_ask(study))[(APIS[0],)] == truth(APIS[0], users=USERS + FEW)
     ran("private", "serve", "pilot/curator", code=2)
     said = capsys.readouterr().err
@@ -185,7 +206,7 @@ def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes
     assert counts(Path("pilot"), "analyst", third)[APIS[1:]][("=Linux", kept)] > 0
     assert json.loads(perform(comparing))["promise"] == found
     for role in ("shuffler", "analyst"):
-        with Store(
+        with RoleStore(
             Path("pilot", role, "store.db"), Study.read(Path("pilot/study.json")), role
         ) as store:
             assert all(store.is_closed(one.id) for one in (released, third))

@@ -17,9 +17,9 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.ldp.planner import plan_api
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import answer, randomised, seal_answers
+from fpmonitor.private.client import AnsweredRequests, randomised, reports_for, seal_answers
 from fpmonitor.private.folder import make_role
-from fpmonitor.private.keys import KeyRing, open_sealed
+from fpmonitor.private.keys import SecretKeys, open_message
 from fpmonitor.private.randomised import (
     estimate,
     mechanism_of,
@@ -107,7 +107,7 @@ def test_values_too_long_for_a_report_are_listed_and_told_apart_by_their_digests
     ask = randomised_ask(study, {"x": replace(plan, epsilon=3.0)}, epoch=1)
     rng = random.Random(1)
     held = [long] * 600 + [other] * 400
-    counts = Counter(answer(study, ask, {"x": token}, rng)[0][1] for token in held)
+    counts = Counter(reports_for(study, ask, {"x": token}, rng)[0][1] for token in held)
     found = estimate(study, ask, "x", counts, delta=0.05)
     assert found.values[0].lower < 0.6 < found.values[0].upper
     assert found.values[1].lower < 0.4 < found.values[1].upper
@@ -205,14 +205,16 @@ def collected(
     """Folder of a curator to whom users sent their sealed answers."""
     made = make_role(folder / "curator", "curator")
     (made.path / "study.json").write_bytes(study.to_bytes())
-    shuffler, curator = KeyRing.generate("shuffler"), made.ring
+    shuffler, curator = SecretKeys.generate("shuffler"), made.ring
     recipient = made.open_recipient()
     recipient.add_ask(ask)
     frames = []
     for tokens in answers:
         keys = {"shuffler": shuffler.keys[0].config, "recipient": curator.keys[0].config}
-        for upload in seal_answers(study, ask, tokens, rng=random.Random(len(frames)), **keys):
-            inner = open_sealed(upload.sealed, shuffler.by_id(), "shuffler", ask.id)
+        for upload in seal_answers(
+            study, ask, tokens, answered=AnsweredRequests(), rng=random.Random(len(frames)), **keys
+        ):
+            inner = open_message(upload.sealed, shuffler.by_id(), "shuffler", ask.id)
             frames.append(next(decode_uploads(bytes(16) + inner)).sealed.encode())
     receipt = recipient.take(encode_batch(ask.id, secrets.token_bytes(16), frames))
     assert receipt.accepted == len(frames)

@@ -18,10 +18,10 @@ from scipy import stats
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.private.client import answer
+from fpmonitor.private.client import reports_for
 from fpmonitor.private.folder import make_pilot
 from fpmonitor.private.group import SealedChannel
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.redaction import cover_for, plan_from_marginals, plan_from_sample
 from fpmonitor.private.study import (
     CollectionRequest,
@@ -32,7 +32,7 @@ from fpmonitor.private.study import (
     first_ask,
     release_ask,
 )
-from fpmonitor.private.table import count_reports, redact
+from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NAMES = ("a", "b", "c")
 
 
-RING = KeyRing.generate("curator")
+RING = SecretKeys.generate("curator")
 
 
 def study_of(apis: Sequence[str] = NAMES, **numbers: float) -> Study:
@@ -89,7 +89,7 @@ def test_redaction_without_cover_never_raises_the_exposure(seed: int, kept: int)
     keep = frozenset(random.Random(seed).sample([f"={v}" for v in range(1, 10)], kept))
     rules = {api: RedactionRule(keep=keep) for api in NAMES[: 1 + seed % 3]}
     for k in (2, 3, 7):
-        assert exposed_share(redact(table, rules), k) <= exposed_share(table, k)
+        assert exposed_share(redact_table(table, rules), k) <= exposed_share(table, k)
 
 
 @settings(deadline=None, max_examples=40)
@@ -108,7 +108,7 @@ def test_rules_from_marginals_keep_their_promise_for_the_users_who_made_them(
     for api, rule in plan.rules.items():
         assert all(counts[api,][token,] >= k for token in rule.keep)
     for draw in range(5):
-        shown = redact(table, plan.rules, np.random.default_rng(draw))
+        shown = redact_table(table, plan.rules, np.random.default_rng(draw))
         assert exposed_share(shown, k) <= plan.after + 1e-9
     assert all(one.suspicion <= suspicion + 1e-9 for one in plan.per_api)
 
@@ -152,7 +152,7 @@ def test_rules_from_a_sample_are_within_the_budget_and_beat_those_from_marginals
     study = study_of(k=10, budget=0.01, population=2000)
     plan = plan_from_sample(study, table, NAMES, rng=rng, setting="fixed", suspicion=1.0)
     assert plan.before == exposed_share(table, 10) > 0.01
-    assert plan.after == exposed_share(redact(table, plan.rules), 10) <= 0.01
+    assert plan.after == exposed_share(redact_table(table, plan.rules), 10) <= 0.01
     blind = plan_from_marginals(study, marginals(table), NAMES, setting="fixed", suspicion=1.0)
     assert plan.loss < blind.loss / 3
     looser = study_of(k=10, budget=0.015, population=2000)
@@ -206,19 +206,19 @@ def test_a_user_redacts_as_the_simulation_does() -> None:
     rules = {api: RedactionRule(keep=frozenset({"=1", "=2"})) for api in ("a", "c")}
     promise = SetPromise(digest="", upper=0.1)
     ask = release_ask(study, promise, NAMES, RING.sign, rules=rules)
-    answered = [answer(study, ask, row)[0][1] for row in table.iter_rows(named=True)]
-    assert answered == redact(table, rules).rows()
+    answered = [reports_for(study, ask, row)[0][1] for row in table.iter_rows(named=True)]
+    assert answered == redact_table(table, rules).rows()
     assert REDACTED in {token for tokens in answered for token in tokens}
 
 
 def test_covers_redact_kept_values_as_often_as_they_say() -> None:
     table = pl.DataFrame({"a": ["=1"] * 4000})
     rule = RedactionRule(keep=frozenset({"=1"}), cover=0.3)
-    shown = redact(table, {"a": rule}, np.random.default_rng(0))
+    shown = redact_table(table, {"a": rule}, np.random.default_rng(0))
     hidden = int((shown["a"] == REDACTED).sum())
     assert stats.binomtest(hidden, 4000, 0.3).pvalue > 1e-4
     with pytest.raises(InputError, match="generator"):
-        redact(table, {"a": rule})
+        redact_table(table, {"a": rule})
 
 
 def test_what_cannot_be_planned_is_said() -> None:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
-from fpmonitor.private.keys import KeyRing, seal
+from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
+from fpmonitor.private.keys import SecretKeys, seal_message
 from fpmonitor.private.recipient import Recipient, WrongKeysError
-from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, digest_of, upload_bytes
-from fpmonitor.private.store import ClosedAsk, Store, incomplete, read_counts
+from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, upload_bytes, upload_id
+from fpmonitor.private.store import ClosedAsk, RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
@@ -33,7 +33,7 @@ from fpmonitor.private.study import (
 from fpmonitor.private.wire import (
     Batch,
     HpkeCiphertext,
-    Report,
+    SealedReport,
     Upload,
     WireError,
     decode_batch,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 APIS = ("A.one", "A.three", "A.two")
 ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
-RINGS = {role: KeyRing.generate(role) for role in ROLES}
+RINGS = {role: SecretKeys.generate(role) for role in ROLES}
 SIGN = RINGS["curator"].sign
 STUDY = Study(
     name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4,
@@ -68,7 +68,14 @@ def user(number: int) -> dict[str, str]:
 
 
 def sealed(ask: CollectionRequest, tokens: Mapping[str, str], study: Study = STUDY) -> list[Upload]:
-    return seal_answers(study, ask, tokens, shuffler=KEY["shuffler"], recipient=KEY[ask.recipient])
+    return seal_answers(
+        study,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=KEY["shuffler"],
+        recipient=KEY[ask.recipient],
+    )
 
 
 def body(ask: CollectionRequest, users: range) -> bytes:
@@ -99,12 +106,12 @@ class Opened:
         self._folder = folder
         self._stack = stack
 
-    def shuffler(self, name: str = "shuffler.db", ring: KeyRing = RINGS["shuffler"]) -> Shuffler:
+    def shuffler(self, name: str = "shuffler.db", ring: SecretKeys = RINGS["shuffler"]) -> Shuffler:
         role = Shuffler(self._folder / name, STUDY, ring)
         self._stack.enter_context(role.store)
         return role
 
-    def recipient(self, ring: KeyRing, name: str = "") -> Recipient:
+    def recipient(self, ring: SecretKeys, name: str = "") -> Recipient:
         role = Recipient(self._folder / (name or f"{ring.role}.db"), STUDY, ring)
         self._stack.enter_context(role.store)
         return role
@@ -199,6 +206,10 @@ def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: 
         world.shuffler.close_ask(LAST.id)
     assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
     assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
+    assert world.shuffler.close_ask(LAST.id) == ClosedAsk(0, 3)  # again: nothing changes
+    with pytest.raises(BelowMinimumError, match=r"round 1 .*: no answer has arrived"):
+        world.shuffler.close_ask(FIRST.id)
+    assert not world.shuffler.store.is_closed(FIRST.id)
     assert not world.shuffler.unsent()
     assert world.shuffler.store.tally()[LAST.id] == {
         "accepted": 3, "held": 0, "below the minimum": 3
@@ -207,7 +218,7 @@ def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: 
 
 
 def test_messages_that_do_not_open_do_not_help_to_reach_the_minimum(world: World) -> None:
-    wrong = Upload(LAST.id, seal(b"\0" * 1079, KEY["shuffler"], "curator", LAST.id))
+    wrong = Upload(LAST.id, seal_message(b"\0" * 1079, KEY["shuffler"], "curator", LAST.id))
     receipt = world.shuffler.take([body(LAST, range(3)) + wrong.encode()])[0]
     assert receipt.refused == {"does not open": 1}
     world.shuffler.close_ask(LAST.id, drop=True)
@@ -240,7 +251,7 @@ def test_who_is_passed_on_first_and_in_which_order_is_random(opened: Opened) -> 
         left = [frame.payload for frame in decode_batch(shuffler.batch(batch_id)).frames]
         first.update(arrived.index(payload) for payload in left)
         place[left.index(arrived[0]) if arrived[0] in left else -1] += 1
-        smallest = arrived[min(range(8), key=lambda number: digest_of(uploads[number]))]
+        smallest = arrived[min(range(8), key=lambda number: upload_id(uploads[number]))]
         digest[left.index(smallest) if smallest in left else -1] += 1
     assert set(first) == set(range(8))
     assert max(first.values()) < 36  # each leaves with probability 1/2: 20 of 40 on average
@@ -250,12 +261,12 @@ def test_who_is_passed_on_first_and_in_which_order_is_random(opened: Opened) -> 
 
 
 def inner_of(upload: Upload) -> HpkeCiphertext:
-    from fpmonitor.private.keys import open_sealed  # noqa: PLC0415 -- here only
+    from fpmonitor.private.keys import open_message  # noqa: PLC0415 -- here only
     from fpmonitor.private.wire import decode_uploads  # noqa: PLC0415
 
     keys = RINGS["shuffler"].by_id()
     return next(
-        decode_uploads(bytes(16) + open_sealed(upload.sealed, keys, "shuffler", upload.ask))
+        decode_uploads(bytes(16) + open_message(upload.sealed, keys, "shuffler", upload.ask))
     ).sealed
 
 
@@ -296,10 +307,10 @@ def test_uploads_that_do_not_count_are_counted_by_their_reason(world: World) -> 
 
 
 def test_what_is_not_a_sealed_message_inside_is_refused(world: World) -> None:
-    inner = seal(b"\0" * STUDY.report_bytes, KEY["analyst"], "analyst", LAST.id)
+    inner = seal_message(b"\0" * STUDY.report_bytes, KEY["analyst"], "analyst", LAST.id)
     other_border = HpkeCiphertext(1, b"k" * 31, inner.payload + b"+").encode()
     for content in (b"\xff" * len(other_border), other_border):
-        upload = Upload(LAST.id, seal(content, KEY["shuffler"], "shuffler", LAST.id))
+        upload = Upload(LAST.id, seal_message(content, KEY["shuffler"], "shuffler", LAST.id))
         assert refused_by_shuffler(world, upload.encode()) == {"unreadable": 1}
 
 
@@ -315,11 +326,13 @@ def test_an_upload_counts_once_also_after_it_was_passed_on(world: World) -> None
 
 def report_of(tokens: tuple[str, ...], index: int = 0, nonce: bytes = b"") -> bytes:
     nonce = nonce or random.randbytes(16)
-    return Report(nonce, index, tokens).encode(STUDY.report_bytes)
+    return SealedReport(nonce, index, tokens).encode(STUDY.report_bytes)
 
 
 def batch_of(*plaintexts: bytes, ask: CollectionRequest = LAST, batch_id: bytes = b"") -> bytes:
-    frames = tuple(seal(one, KEY[ask.recipient], ask.recipient, ask.id) for one in plaintexts)
+    frames = tuple(
+        seal_message(one, KEY[ask.recipient], ask.recipient, ask.id) for one in plaintexts
+    )
     return Batch(ask.id, batch_id or random.randbytes(16), frames).encode()
 
 
@@ -355,10 +368,10 @@ def test_reports_that_break_the_form_do_not_count(
 def test_a_report_counts_once_whoever_seals_it_again(world: World) -> None:
     """The shuffler cannot know: an outer layer is made anew by anybody who kept the report."""
     report = report_of(GOOD, nonce=b"n" * 16)
-    inner = seal(report, KEY["analyst"], "analyst", LAST.id)
+    inner = seal_message(report, KEY["analyst"], "analyst", LAST.id)
     uploads = [
         Upload(LAST.id, seal_for_shuffler(inner, KEY["shuffler"], LAST.id)) for _ in range(3)
-    ] + [Upload(LAST.id, seal_for_shuffler(seal(report, KEY["analyst"], "analyst", LAST.id),
+    ] + [Upload(LAST.id, seal_for_shuffler(seal_message(report, KEY["analyst"], "analyst", LAST.id),
                                            KEY["shuffler"], LAST.id))]  # fmt: skip
     assert world.shuffler.take([b"".join(one.encode() for one in uploads)])[0].accepted == 4
     world.shuffler.close_ask(LAST.id)
@@ -377,9 +390,9 @@ def test_a_batch_counts_once(world: World) -> None:
 def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
     next_epoch = release_ask(STUDY, PROMISE, APIS, SIGN, epoch=2)
     wrong = (
-        seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
-        seal(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
-        seal(report_of(GOOD), KEY["curator"], "analyst", LAST.id),
+        seal_message(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
+        seal_message(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
+        seal_message(report_of(GOOD), KEY["curator"], "analyst", LAST.id),
     )
     receipt = world.analyst.take(Batch(LAST.id, b"b" * 16, wrong).encode(), drop=True)
     assert (receipt.accepted, dict(receipt.refused)) == (0, {"does not open": 3})
@@ -407,7 +420,7 @@ def test_a_batch_that_the_keys_do_not_open_waits_for_the_right_ones(opened: Open
     role.use_keys(ring)
     assert role.take(data).accepted == 10
     sealed_for = [LAST.id] + 9 * [FIRST.id]
-    few = tuple(seal(report_of(GOOD), KEY["analyst"], "analyst", ask) for ask in sealed_for)
+    few = tuple(seal_message(report_of(GOOD), KEY["analyst"], "analyst", ask) for ask in sealed_for)
     assert role.take(Batch(LAST.id, b"few".ljust(16), few).encode()).accepted == 1
 
 
@@ -418,7 +431,12 @@ def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path)
         upload.encode()
         for number in range(8)
         for upload in seal_answers(
-            study, ask, user(number), shuffler=KEY["shuffler"], recipient=KEY["analyst"]
+            study,
+            ask,
+            user(number),
+            answered=AnsweredRequests(),
+            shuffler=KEY["shuffler"],
+            recipient=KEY["analyst"],
         )
     ]
     shuffler = Shuffler(tmp_path / "s.db", study, RINGS["shuffler"])
@@ -431,7 +449,9 @@ def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path)
         assert receipt.outcomes == {"accepted": 2, "replayed": 3, "above the population": 3}
         again = shuffler.take([b"".join(given[:3])])[0]
         assert again.outcomes == {"accepted": 0, "replayed": 3}
-        frames = tuple(seal(report_of(GOOD), KEY["analyst"], "analyst", ask.id) for _ in range(8))
+        frames = tuple(
+            seal_message(report_of(GOOD), KEY["analyst"], "analyst", ask.id) for _ in range(8)
+        )
         assert analyst.take(Batch(ask.id, b"b" * 16, frames).encode()).outcomes == {
             "accepted": 5, "above the population": 3
         }  # fmt: skip
@@ -521,7 +541,9 @@ def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> 
     )
     foreign = structs.replace(LAST, study="73" * 16)
     written_by_hand = structs.replace(LAST, epoch=2, promise=None)
-    signed_by_another = release_ask(STUDY, PROMISE, APIS, KeyRing.generate("curator").sign, epoch=2)
+    signed_by_another = release_ask(
+        STUDY, PROMISE, APIS, SecretKeys.generate("curator").sign, epoch=2
+    )
     one_too_many = release_ask(STUDY, PROMISE, APIS[:1], SIGN, number=3)
     for ask in (pairs, foreign, written_by_hand, signed_by_another):
         for role in (world.shuffler, world.curator, world.analyst):
@@ -553,7 +575,7 @@ def test_a_copy_of_the_file_of_a_running_recipient_has_all_counts(
     world.analyst.store.backup(tmp_path / "backup")
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
     for name in ("copy", "backup"):
-        with Store(tmp_path / name, STUDY, "analyst") as store:
+        with RoleStore(tmp_path / name, STUDY, "analyst") as store:
             assert read_counts(store, LAST)[APIS] == {GOOD: 5}
 
 

@@ -22,7 +22,7 @@ from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private import knowledge as knowledge_module
 from fpmonitor.private import selection as selection_module
 from fpmonitor.private.counts import split_spectrum
-from fpmonitor.private.files import digest_of
+from fpmonitor.private.files import content_digest
 from fpmonitor.private.folder import make_pilot
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.joining import chain_of_parts, count_joined
@@ -33,8 +33,8 @@ from fpmonitor.private.selection import (
     compare_with_joint,
     describe,
     heaviest_set,
-    select,
-    weigh,
+    select_values,
+    utility_of,
 )
 from fpmonitor.private.study import CollectionRequest, Study, check_ask, first_ask
 from fpmonitor.safe_files import typed
@@ -118,10 +118,10 @@ def test_the_search_finds_what_trying_all_sets_finds(
     knowledge = Knowledge(terms, counts_of(rows, apis, subsets(apis, level)), "fixed")
     chosen, best = heaviest_set(knowledge, weights)
     most = max(
-        (weigh(one, weights) for one in subsets(apis) if knowledge.is_promised(one)), default=0
+        (utility_of(one, weights) for one in subsets(apis) if knowledge.is_promised(one)), default=0
     )
     assert best
-    assert weigh(chosen, weights) >= most
+    assert utility_of(chosen, weights) >= most
     assert knowledge.promise(chosen).upper <= terms.budget
 
 
@@ -142,7 +142,7 @@ def test_among_many_apis_the_search_misses_no_heavier_set(seed: int) -> None:
     chosen, best = heaviest_set(knowledge, weights)
     promised = [one for one in subsets(apis) if knowledge.is_promised(one)]
     assert best
-    assert weigh(chosen, weights) >= max(weigh(one, weights) for one in promised)
+    assert utility_of(chosen, weights) >= max(utility_of(one, weights) for one in promised)
 
 
 def test_the_shares_of_delta_of_all_sets_add_up_to_delta(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,9 @@ def test_the_order_in_which_counts_arrive_changes_nothing() -> None:
     }
     for setting in ("fixed", "statistical"):
         terms = study_of(NAMES[:3], largest_set=2)
-        assert select(terms, counts, setting=setting) == select(terms, turned, setting=setting)
+        assert select_values(terms, counts, setting=setting) == select_values(
+            terms, turned, setting=setting
+        )
 
 
 def test_a_redacted_and_a_missing_report_are_values_of_their_own() -> None:
@@ -319,17 +321,17 @@ def test_counts_that_do_not_fit_the_study_are_refused() -> None:
     terms = study_of(NAMES[:3], largest_set=1)
     singles = counts_of(rows, NAMES, subsets(NAMES[:3], 1))
     with pytest.raises(InputError, match="2 APIs together"):
-        select(terms, counts_of(rows, NAMES, subsets(NAMES[:3], 2)))
+        select_values(terms, counts_of(rows, NAMES, subsets(NAMES[:3], 2)))
     with pytest.raises(InputError, match="nothing for c"):
-        select(terms, {one: singles[one] for one in [("a",), ("b",)]})
+        select_values(terms, {one: singles[one] for one in [("a",), ("b",)]})
     with pytest.raises(InputError, match="out of order"):
-        select(study_of(NAMES[:3]), {**singles, ("b", "a"): {("=1", "=1"): 20}})
+        select_values(study_of(NAMES[:3]), {**singles, ("b", "a"): {("=1", "=1"): 20}})
     with pytest.raises(InputError, match="setting"):
-        select(terms, singles, setting="both")  # type: ignore[arg-type]
+        select_values(terms, singles, setting="both")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weight of a"):
-        select(terms, singles, setting="fixed", weights={"a": -1})
+        select_values(terms, singles, setting="fixed", weights={"a": -1})
     with pytest.raises(UndecidableError, match="at least 2 reports"):
-        select(terms, {(api,): {} for api in terms.apis})
+        select_values(terms, {(api,): {} for api in terms.apis})
 
 
 def pilot_of(folder: Path, terms: Study, holders: Sequence[Mapping[str, str]]) -> Path:
@@ -377,7 +379,7 @@ def test_the_command_writes_an_ask_that_users_may_answer(
     if reader == "analyst":
         assert written.sets == (tuple(printed["recommended"]["apis"]),)
         assert written.promise is not None
-        assert written.promise.digest == digest_of(typed(printed, Selection, "selection"))
+        assert written.promise.digest == content_digest(typed(printed, Selection, "selection"))
         assert written.promise.upper == printed["recommended"]["fixed"]["upper"]
     else:
         assert {len(one) for one in written.sets} == {2}
@@ -403,8 +405,32 @@ def test_an_epoch_without_counts_is_an_error(
 ) -> None:
     ask = tmp_path / "ask.json"
     assert run(["private", "select", str(pilot), "-o", str(ask), "--epoch", "9"]) == 2
-    assert "no counts of epoch 9" in capsys.readouterr().err
+    assert "answers lie in epoch 1 (" in (said := capsys.readouterr().err)
+    assert "none in epoch 9" in said
     assert not ask.exists()
+
+
+def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = Study(
+        name="t", apis=NAMES[:2], population=5000, k=2, budget=0.9, minimum_batch=20
+    )  # fmt: skip
+    study = make_pilot(tmp_path / "pilot", terms)
+    holders = [dict.fromkeys(terms.apis, f"={number % 3}") for number in range(60)]
+    channel = SealedChannel(tmp_path / "pilot")
+    command = ["private", "select", str(tmp_path / "pilot"), "--setting", "fixed"]
+    assert run(command) == 2
+    assert "the curator has no answers" in capsys.readouterr().err
+    channel(first_ask(study, epoch=7), holders)
+    assert run(command) == 0  # epoch 1 was asked, and nobody answered
+    assert json.loads(capsys.readouterr().out)["recommended"]["fixed"]["upper"] <= 0.9
+    channel(first_ask(study, epoch=8), holders[:40])
+    assert run(command) == 2
+    said = capsys.readouterr().err
+    assert "epoch 7 (120 messages), epoch 8 (80 messages)" in said
+    assert run([*command, "--epoch", "8"]) == 0
+    channel.close()
 
 
 def test_selection_needs_no_cryptography() -> None:

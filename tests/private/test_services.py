@@ -15,17 +15,17 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.delivery import Delivery
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import (
-    Answer,
-    Service,
+    Reply,
+    RoleClient,
     UnreachableError,
     make_password,
     read_password,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 APIS = ("A.one", "A.two")
 STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
+RINGS = {role: SecretKeys.generate(role) for role in ("shuffler", "curator", "analyst")}
 PASSWORD = "t" * 43
 AUTHORISED = {"authorization": f"Bearer {PASSWORD}"}
 BYTES = {"content-type": "application/octet-stream"}
@@ -51,14 +51,14 @@ def body(users: range, ask: CollectionRequest = FIRST) -> bytes:
         upload.encode()
         for number in users
         for upload in seal_answers(
-            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"},
+            STUDY, ask, {"A.one": f"={number % 2}", "A.two": "=x"}, answered=AnsweredRequests(),
             shuffler=shuffler, recipient=recipient,
         )
     ]  # fmt: skip
     return b"".join(uploads)
 
 
-class ToClient(Service):
+class ToClient(RoleClient):
     """A service that is a test client, without a network."""
 
     def __init__(self, client: TestClient, password: str = PASSWORD) -> None:
@@ -68,12 +68,12 @@ class ToClient(Service):
 
     def post(
         self, path: str, content: bytes, content_type: str = "application/octet-stream"
-    ) -> Answer:
+    ) -> Reply:
         headers = {"content-type": content_type, **self._headers}
         response = self._client.post(path, content=content, headers=headers)
         if response.status_code != 200:
             raise UnreachableError(f"{response.status_code}", answered=True)
-        return Answer("", response.content)
+        return Reply("", response.content)
 
 
 class World:
@@ -324,7 +324,7 @@ def odd_service() -> Iterator[str]:
 
 
 def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
-    with Service(odd_service) as service:
+    with RoleClient(odd_service) as service:
         with pytest.raises(UnreachableError, match="418 short and stout"):
             service.get("/teapot")
         with pytest.raises(UnreachableError, match="302"):
@@ -332,14 +332,14 @@ def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
         with pytest.raises(UnreachableError, match="JSON"):
             service.get("/text").read(Receipt)
     with (
-        Service("http://127.0.0.1:9") as nobody,
+        RoleClient("http://127.0.0.1:9") as nobody,
         pytest.raises(UnreachableError, match="no answer"),
     ):
         nobody.get("/")
 
 
 def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str) -> None:
-    with Service(odd_service) as service:
+    with RoleClient(odd_service) as service:
         for _ in range(3):
             assert service.get("/leaves").content == b"1"
             threading.Event().wait(0.05)
@@ -351,14 +351,14 @@ def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str
 )
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(InputError, match="not the address"):
-        Service(address)
+        RoleClient(address)
 
 
 def test_a_password_does_not_travel_in_the_clear() -> None:
     with pytest.raises(InputError, match="unencrypted"):
-        Service("http://curator.example", PASSWORD)
+        RoleClient("http://curator.example", PASSWORD)
     for address in ("https://curator.example", "http://127.0.0.1:1", "http://localhost:1"):
-        with Service(address, PASSWORD):
+        with RoleClient(address, PASSWORD):
             pass
 
 

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from fpmonitor.private.client import seal_answers
+from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.folder import make_role
-from fpmonitor.private.keys import KeyRing, write_keys
+from fpmonitor.private.keys import SecretKeys, write_secret_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app
 from fpmonitor.private.status import status_of
 from fpmonitor.private.study import Study, first_ask
-from fpmonitor.private.transport import Service, make_password
+from fpmonitor.private.transport import RoleClient, make_password
 from fpmonitor.private.wire import Upload
 from tests.patience import wait
 from tests.piloted import Serving, counts, free_ports
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import CollectionRequest, Role
 
 ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
-RINGS = {role: KeyRing.generate(role) for role in ROLES}
+RINGS = {role: SecretKeys.generate(role) for role in ROLES}
 KEYS = {role: ring.keys[0].config for role, ring in RINGS.items()}
 STUDY = Study(
     name="fire",
@@ -62,7 +62,14 @@ ODD = (
 
 def sealed(number: int, ask: CollectionRequest = FIRST) -> list[Upload]:
     tokens = {"A.one": ODD[number % len(ODD)], "A.two": "=x"}
-    return seal_answers(STUDY, ask, tokens, shuffler=KEYS["shuffler"], recipient=KEYS["curator"])
+    return seal_answers(
+        STUDY,
+        ask,
+        tokens,
+        answered=AnsweredRequests(),
+        shuffler=KEYS["shuffler"],
+        recipient=KEYS["curator"],
+    )
 
 
 def body(uploads: list[Upload]) -> bytes:
@@ -74,7 +81,7 @@ def roles(tmp_path: Path) -> Iterator[dict[str, Serving]]:
     port = free_ports()
     for role, ring in RINGS.items():
         made = make_role(tmp_path / role, role, port=port)
-        write_keys(made.keys, ring)
+        write_secret_keys(made.keys, ring)
         (made.path / "study.json").write_bytes(STUDY.to_bytes())
         for name in ("password", *(f"{other}.password" for other in ROLES if other != role)):
             make_password(made.path / name, PASSWORD)
@@ -83,7 +90,7 @@ def roles(tmp_path: Path) -> Iterator[dict[str, Serving]]:
         for name in ("curator", "shuffler"):
             running[name] = Serving(tmp_path / name)
             stack.callback(running[name].kill)
-            with Service(running[name].address, PASSWORD) as service:
+            with RoleClient(running[name].address, PASSWORD) as service:
                 service.post("/asks", FIRST.to_bytes(), "application/json")
         yield running
 
@@ -131,7 +138,7 @@ def test_under_fire_each_answer_counts_once_and_as_it_was_checked(
         kind, large = "Content-Type: application/octet-stream", MAX_UPLOADS_BYTES + 1
         sent = head("/uploads", kind, f"Content-Length: {large}", "Connection: close")
         assert b" 413 " in raw(shuffler, sent + bytes(large)).split(b"\r\n")[0]
-        with Service(shuffler.address) as service:
+        with RoleClient(shuffler.address) as service:
             outcomes: Counter[str] = Counter()
             for uploads in honest:
                 cut = body(uploads)[:-7]
@@ -143,7 +150,7 @@ def test_under_fire_each_answer_counts_once_and_as_it_was_checked(
     n = len(honest)
     # A cut body counts up to where it is cut; the rest of its last upload is sent again.
     assert outcomes == {"accepted": 2 * n, "replayed": 5 * n, "unreadable": n, "unknown ask": 2 * n}
-    with Service(shuffler.address, PASSWORD) as service:
+    with RoleClient(shuffler.address, PASSWORD) as service:
         service.post(f"/asks/{FIRST.id.hex()}/close", b"", "")
         wait(lambda: not json.loads(service.get("/status").content)["asks"][0]["undelivered"])
     assert counts(tmp_path, "curator", FIRST) == {

@@ -13,7 +13,7 @@ from fpmonitor.private.wire import (
     Batch,
     HpkeCiphertext,
     HpkeConfig,
-    Report,
+    SealedReport,
     Upload,
     WireError,
     decode_batch,
@@ -30,7 +30,9 @@ FRAMES = st.builds(
 IDS = st.binary(min_size=16, max_size=16)
 UPLOADS = st.builds(Upload, IDS, FRAMES)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
-REPORTS = st.builds(Report, IDS, st.integers(0, 65_535), st.lists(TEXTS, max_size=8).map(tuple))
+REPORTS = st.builds(
+    SealedReport, IDS, st.integers(0, 65_535), st.lists(TEXTS, max_size=8).map(tuple)
+)
 BATCHES = st.builds(Batch, IDS, IDS, st.lists(FRAMES, max_size=5).map(tuple))
 SOME = settings(deadline=None, max_examples=60)
 
@@ -50,7 +52,7 @@ def test_a_key_configuration_has_the_form_of_dap() -> None:
 def test_an_upload_begins_with_its_ask_and_a_report_with_its_nonce() -> None:
     upload = Upload(b"a" * 16, HpkeCiphertext(1, b"", b""))
     assert upload.encode() == b"a" * 16 + b"\x01\0\0\0\0\0\0"
-    report = Report(b"n" * 16, 258, ("=x", "absent"))
+    report = SealedReport(b"n" * 16, 258, ("=x", "absent"))
     expected = b"n" * 16 + b"\x01\x02" + b"\x02" + b"\0\x02=x" + b"\0\x06absent"
     assert report.encode(40) == expected.ljust(40, b"\0")
 
@@ -79,7 +81,7 @@ def test_uploads_come_back(uploads: list[Upload]) -> None:
 
 @given(REPORTS)
 @SOME
-def test_reports_come_back_and_have_one_length(report: Report) -> None:
+def test_reports_come_back_and_have_one_length(report: SealedReport) -> None:
     data = report.encode(1024)
     assert len(data) == 1024
     assert decode_report(data) == report
@@ -113,14 +115,14 @@ def test_other_bytes_are_refused_by_one_error_only(data: bytes) -> None:
 
 
 def test_what_follows_the_tokens_of_a_report_is_zeros() -> None:
-    data = bytearray(Report(b"n" * 16, 0, ("=x",)).encode(64))
+    data = bytearray(SealedReport(b"n" * 16, 0, ("=x",)).encode(64))
     data[-1] = 1
     with pytest.raises(WireError, match="follows"):
         decode_report(bytes(data))
 
 
 def test_a_report_that_is_too_long_is_not_written() -> None:
-    report = Report(b"n" * 16, 0, ("=" + "x" * 60,))
+    report = SealedReport(b"n" * 16, 0, ("=" + "x" * 60,))
     with pytest.raises(WireError, match="64"):
         report.encode(64)
 
@@ -130,9 +132,9 @@ def test_a_report_that_is_too_long_is_not_written() -> None:
 def test_tokens_up_to_the_limit_have_room(length: int, apis: int) -> None:
     limit = token_limit(length, ["a"] * apis)
     if limit > 0:
-        fitting = Report(b"n" * 16, 0, ("x" * limit,) * apis)
+        fitting = SealedReport(b"n" * 16, 0, ("x" * limit,) * apis)
         assert len(fitting.encode(length)) == length
-        longer = Report(b"n" * 16, 0, ("x" * (limit + 1),) * apis)
+        longer = SealedReport(b"n" * 16, 0, ("x" * (limit + 1),) * apis)
         if length - 19 - apis * (limit + 2) < apis:
             with pytest.raises(WireError):
                 longer.encode(length)

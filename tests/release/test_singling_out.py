@@ -39,7 +39,6 @@ from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, isolation_w
 from fpmonitor.release.singling_out import (
     average_min_entropy,
     average_min_entropy_floor,
-    baseline,
     best_baseline,
     best_baseline_above,
     count_attack_success,
@@ -47,6 +46,7 @@ from fpmonitor.release.singling_out import (
     dp_bound,
     dp_bound_above,
     first_cut,
+    isolation_baseline,
     leftover_distance,
     reached_baseline,
     repeated_attack_success,
@@ -80,7 +80,7 @@ def within_four_sigma(successes: int, trials: int, probability: float) -> bool:
 
 def test_baselines_have_the_reference_figures() -> None:
     for figure in REFERENCE["baseline"]:
-        assert holds(baseline(figure["users"], figure["weight"]), figure), figure
+        assert holds(isolation_baseline(figure["users"], figure["weight"]), figure), figure
 
 
 def test_composed_counts_have_the_reference_success() -> None:
@@ -97,7 +97,7 @@ def test_private_releases_have_the_reference_epsilon() -> None:
         raised = epsilon - (users - 1) * math.log1p(-weight)
         assert holds(raised, figure), figure
         bound = dp_bound(users, weight, epsilon=epsilon, delta=1e-12)
-        expected = math.exp(raised) * baseline(users, weight) + users * 1e-12
+        expected = math.exp(raised) * isolation_baseline(users, weight) + users * 1e-12
         assert bound == pytest.approx(expected, rel=1e-9)
 
 
@@ -239,12 +239,12 @@ def test_no_count_bound_is_below_the_baseline_and_none_above_one() -> None:
 
 
 def test_baselines_hold_for_a_billion_users_and_weights_near_nothing() -> None:
-    assert baseline(BILLION, 1e-9) == pytest.approx(math.exp(-1), rel=1e-8)
-    assert baseline(BILLION, 1e-300) == pytest.approx(1e-291)
-    assert 0 < baseline(BILLION, 0.5) < 1e-300
-    assert baseline(1, 1.0) == 1
-    assert baseline(2, 1.0) == 0
-    assert baseline(2, 0.0) == 0
+    assert isolation_baseline(BILLION, 1e-9) == pytest.approx(math.exp(-1), rel=1e-8)
+    assert isolation_baseline(BILLION, 1e-300) == pytest.approx(1e-291)
+    assert 0 < isolation_baseline(BILLION, 0.5) < 1e-300
+    assert isolation_baseline(1, 1.0) == 1
+    assert isolation_baseline(2, 1.0) == 0
+    assert isolation_baseline(2, 0.0) == 0
     assert dp_bound(BILLION, 1e-300, epsilon=1) == pytest.approx(math.e * 1e-291)
 
 
@@ -343,7 +343,7 @@ def test_groups_of_low_weight_are_singled_out_and_others_are_not() -> None:
     low = np.arange(users // k) % 2 == 0
     weights = np.where(low, 1e-8, k / users)
     exact = expected_group_success(groups, words, weights, weight=weight)
-    assert exact[low] == pytest.approx(baseline(k, 1 / k))
+    assert exact[low] == pytest.approx(isolation_baseline(k, 1 / k))
     assert exact[~low] == pytest.approx(best_baseline(users, weight), rel=0.01)
     result = attack_groups(
         groups, words, weights, weight=weight, trials=1500, rng=np.random.default_rng(61)
@@ -396,8 +396,8 @@ def test_answered_counts_add_up_per_reader_and_stop_before_the_attack() -> None:
 @pytest.mark.parametrize(
     ("argument", "call"),
     [
-        ("users", lambda: baseline(0, 0.5)),
-        ("weight", lambda: baseline(10, -0.1)),
+        ("users", lambda: isolation_baseline(0, 0.5)),
+        ("weight", lambda: isolation_baseline(10, -0.1)),
         ("weight", lambda: dp_bound(10, 1.1, epsilon=1)),
         ("epsilon", lambda: dp_bound(10, 0.1, epsilon=-1)),
         ("delta", lambda: dp_bound(10, 0.1, epsilon=1, delta=2)),
@@ -526,8 +526,8 @@ def test_the_command_bounds_what_a_reader_can_reach(capsys: pytest.CaptureFixtur
     arguments += ["--epsilon", "0.01", "--min-entropy", "40", "--format", "json"]
     assert run(arguments) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["largest_from_weight_on"] == pytest.approx(baseline(365, 0.05))
-    assert found["largest_up_to_weight"] == pytest.approx(baseline(365, 1 / 365))
+    assert found["largest_from_weight_on"] == pytest.approx(isolation_baseline(365, 0.05))
+    assert found["largest_up_to_weight"] == pytest.approx(isolation_baseline(365, 1 / 365))
     assert found["count_bound"] == 1
     assert found["dp_bound_from_weight_on"] < 1e-3
-    assert found["reached"] == pytest.approx(baseline(365, 1 / 365), rel=1e-3)
+    assert found["reached"] == pytest.approx(isolation_baseline(365, 1 / 365), rel=1e-3)

@@ -32,7 +32,7 @@ from fpmonitor.release.histogram import (
 )
 from fpmonitor.release.paper_releases import expected_group_success
 from fpmonitor.release.partial_knowledge import value_guarantee
-from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound
+from fpmonitor.release.singling_out import best_baseline, dp_bound, isolation_baseline
 from fpmonitor.release.stored import attack_records, attack_release, release_users
 from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
@@ -231,7 +231,9 @@ def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
     assert 0.03 < low.mean() < 0.5
     exact = expected_group_success(groups, words, weights, weight=limit)
     distinct = np.array([len(np.unique(words[groups == row])) for row in np.flatnonzero(low)])
-    as_printed = [baseline(int(size), 1 / size) for size in sizes[low][distinct == sizes[low]]]
+    as_printed = [
+        isolation_baseline(int(size), 1 / size) for size in sizes[low][distinct == sizes[low]]
+    ]
     assert exact[low][distinct == sizes[low]] == pytest.approx(as_printed)
     chance = best_baseline(20_000, limit)
     assert min(as_printed) > 1 / math.e > 4 * chance

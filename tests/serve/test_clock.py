@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve import app, door
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 
@@ -49,7 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def client_of(folder: Path, **settings: Any) -> TestClient:
     config = ServeConfig(db=folder / "s.duckdb", flush_seconds=3600.0, **settings)
-    return TestClient(create_app(config), base_url=HOME)
+    return TestClient(service_app(config), base_url=HOME)
 
 
 def send(client: TestClient, *users: str) -> int:

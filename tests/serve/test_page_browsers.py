@@ -25,14 +25,14 @@ from starlette.routing import Route
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.private.tokens import token_of
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
@@ -495,7 +495,7 @@ def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
     key = add_key(config.keys_file, "write", "shop")
     browser = either_browser
     with (
-        serving(create_app(config)) as port,
+        serving(service_app(config)) as port,
         serving(page_of(port, ASKED, key=key)) as site,
     ):
         address = f"http://localhost:{port}/"
@@ -535,8 +535,8 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
         report_bytes=8192,
     )  # fmt: skip
     ask = first_ask(study)
-    shuffler = Shuffler(tmp_path / "shuffler.db", study, KeyRing.generate("shuffler"))
-    curator = Recipient(tmp_path / "curator.db", study, KeyRing.generate("curator"))
+    shuffler = Shuffler(tmp_path / "shuffler.db", study, SecretKeys.generate("shuffler"))
+    curator = Recipient(tmp_path / "curator.db", study, SecretKeys.generate("curator"))
     shuffler.add_ask(ask)
     curator.add_ask(ask)
     browser = either_browser

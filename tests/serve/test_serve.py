@@ -40,9 +40,9 @@ from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
 from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig, read_config
-from fpmonitor.serve.frames import Report, Reports, read_frames
+from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
 from fpmonitor.serve.lists import Lists
 from fpmonitor.serve.records import observations_of, split_records, unpacked
@@ -78,7 +78,7 @@ def config_of(folder: Path, **settings: Any) -> ServeConfig:
 
 
 def client_of(config: ServeConfig) -> TestClient:
-    return TestClient(create_app(config), base_url=HOME, raise_server_exceptions=False)
+    return TestClient(service_app(config), base_url=HOME, raise_server_exceptions=False)
 
 
 @pytest.fixture
@@ -393,8 +393,8 @@ def test_a_decision_about_another_source_than_the_settings_is_refused(tmp_path: 
     decision["view"]["source"] = "public"
     config.decision.write_text(json.dumps(decision), encoding="utf-8")
     with pytest.raises(InputError, match="about the source public, and `source` is !public"):
-        create_app(replace(config, source="!public"))
-    create_app(replace(config, source="public"))
+        service_app(replace(config, source="!public"))
+    service_app(replace(config, source="public"))
 
 
 def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
@@ -1147,7 +1147,7 @@ def test_a_segment_that_cannot_be_stored_is_set_aside(tmp_path: Path) -> None:
 def test_requests_that_wait_together_share_one_write(tmp_path: Path) -> None:
     async def together() -> int:
         spool = Spool(tmp_path / "spool")
-        sent = Reports("s", "now", [Report("a.example", "b.example/s.js", "A.a")])
+        sent = Reports("s", "now", [PolicyReport("a.example", "b.example/s.js", "A.a")])
         waiting = [asyncio.create_task(spool.append("s", [sent])) for _ in range(50)]
         await asyncio.sleep(0)
         writes = 0

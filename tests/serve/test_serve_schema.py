@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fpmonitor.monitor import Monitor
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 schemathesis = pytest.importorskip("schemathesis")
@@ -39,7 +39,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
         made = monitor.decide(k=10, budget=0.05, setting="sample")
     (folder / "decision.json").write_text(json.dumps(made.to_json()))
     config = ServeConfig(db=path, decision=folder / "decision.json", flush_seconds=0.5)
-    return schemathesis.openapi.from_asgi("/v1/openapi.json", create_app(config))
+    return schemathesis.openapi.from_asgi("/v1/openapi.json", service_app(config))
 
 
 def test_no_described_request_ends_in_a_server_error(api: Any) -> None:

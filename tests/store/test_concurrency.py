@@ -23,7 +23,7 @@ from fpmonitor.errors import BusyError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import Patience, owner_only
-from fpmonitor.store.upkeep import compact, verify
+from fpmonitor.store.upkeep import compact_database, verify_database
 from tests.patience import patience
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_two_ingests_and_a_reader_at_once_lose_and_double_nothing(db: Path, tmp_
         assert json.loads(outcomes[i][0][0])["batches"][0]["stored"] == 100
     with Monitor(db) as monitor:
         assert monitor.population().users == 300
-        assert not any(flaw.found for flaw in verify(monitor.database).flaws)
+        assert not any(flaw.found for flaw in verify_database(monitor.database).flaws)
 
 
 @pytest.mark.long
@@ -148,7 +148,7 @@ def test_nobody_else_opens_a_database_that_is_written_anew(db: Path) -> None:
     log = log_of(db.with_name("9.jsonl"), range(1000, 1100))
     writer = fpmonitor("ingest", log, "--db", db)
     while writer.poll() is None:
-        compact(db, patience=Patience(60))
+        compact_database(db, patience=Patience(60))
     _, err = writer.communicate()
     assert writer.returncode == 0, err
     with Monitor(db) as monitor:

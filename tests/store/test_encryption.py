@@ -19,8 +19,8 @@ from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store import checkpoint, encryption
 from fpmonitor.store.database import Database
-from fpmonitor.store.encryption import load_cipher, make_key_file, read_key_file
-from fpmonitor.store.upkeep import verify
+from fpmonitor.store.encryption import load_cipher, make_database_key, read_key_file
+from fpmonitor.store.upkeep import verify_database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def _load_any_cipher(connection: duckdb.DuckDBPyConnection) -> None:
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    make_key_file(tmp_path / "key")
+    make_database_key(tmp_path / "key")
     return tmp_path / "key"
 
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_was_cut_short_is_undone(db: Path, key: Path, tmp_path
         Database(torn, key_file=key)
     torn.with_name("torn.duckdb.undo").write_bytes(kept)
     with Database(torn, key_file=key) as store:
-        assert sum(flaw.found for flaw in verify(store).flaws) == 0
+        assert sum(flaw.found for flaw in verify_database(store).flaws) == 0
         assert store.rows("snapshot/apis") == [(1, "Screen.width")]
 
 
@@ -155,7 +155,7 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
 def test_another_key_is_an_error_and_changes_nothing(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_key_file(tmp_path / "other")
+    make_database_key(tmp_path / "other")
     before = db.read_bytes()
     for command in (["apis"], ["db", "verify"], ["db", "compact"]):
         assert with_key(tmp_path / "other", *command, "--db", str(db)) == 2
@@ -297,7 +297,7 @@ def test_key_files_that_cannot_be_are_refused(
 def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
     before = key.read_bytes()
     with pytest.raises(InputError, match="cannot be made"):
-        make_key_file(key)
+        make_database_key(key)
     assert key.read_bytes() == before
     with pytest.raises(InputError, match="No such file"):
         read_key_file(tmp_path / "none")
@@ -306,7 +306,7 @@ def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
 def test_keys_differ_and_hold_256_bits(tmp_path: Path) -> None:
     made = set()
     for name in "abcdef":
-        make_key_file(tmp_path / name)
+        make_database_key(tmp_path / name)
         made.add(read_key_file(tmp_path / name))
     assert len(made) == 6
     assert {len(bytes.fromhex(key)) for key in made} == {32}

@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ OBSERVATIONS = """
 def add(database: Database, path: Path, column_map: ColumnMap | None = None) -> BatchReport:
     column_map = column_map or ColumnMap()
     with log_files([str(path)]) as (log,):
-        return ingest(database, log, choose_collector(log, column_map), column_map)
+        return ingest_log(database, log, choose_collector(log, column_map), column_map)
 
 
 NOW = 1_700_000_000
@@ -243,7 +243,7 @@ def test_failed_ingest_leaves_the_database_as_it_was(tmp_path: Path, database: D
             raise KeyboardInterrupt
 
     with log_files([str(whole)]) as (log,), pytest.raises(KeyboardInterrupt):
-        ingest(database, log, choose_collector(log, ColumnMap()), progress=interrupt)
+        ingest_log(database, log, choose_collector(log, ColumnMap()), progress=interrupt)
     assert observations(database) == before
     assert rows_of(database, "api") == 2
     assert counts(add(database, whole)) == (1, 1, 0, 0)
@@ -400,5 +400,5 @@ def test_a_parquet_file_that_is_replaced_while_its_columns_are_read_is_refused(
     with log_files([str(path)]) as (log,):
         reader = choose_collector(log, ColumnMap())
         with pytest.raises(InputError, match="replaced"):
-            ingest(database, log, reader, ColumnMap(), progress=replaced)
+            ingest_log(database, log, reader, ColumnMap(), progress=replaced)
     assert rows_of(database, "batch") == rows_of(database, "observation") == 0

@@ -21,7 +21,7 @@ from fpmonitor.store.checks import number_check
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION, Database
 from fpmonitor.store.transfer import TABLES, export_data, import_data, read_export
-from fpmonitor.store.upkeep import forget_user, verify
+from fpmonitor.store.upkeep import forget_user, verify_database
 
 if TYPE_CHECKING:
     from fpmonitor.store.transfer import ImportReport
@@ -71,7 +71,7 @@ def take(path: Path, folder: Path) -> ImportReport:
 def digests(path: Path) -> tuple[str, str]:
     """Of all that is stored, and of the latest values of the users."""
     with Monitor(path) as monitor:
-        found = verify(monitor.database)
+        found = verify_database(monitor.database)
         assert not any(flaw.found for flaw in found.flaws)
         return found.content.digest, monitor.population().digest
 
@@ -441,9 +441,9 @@ def test_a_database_that_only_exists_takes_the_key(folder: Path, tmp_path: Path)
 )
 def test_the_digest_tells_every_change(change: str, db: Path) -> None:
     with Database(db) as database:
-        before = verify(database).content.digest
+        before = verify_database(database).content.digest
         database._execute(change)
-        assert verify(database).content.digest != before
+        assert verify_database(database).content.digest != before
 
 
 def test_a_database_that_digests_values_takes_none_in_clear(db: Path, tmp_path: Path) -> None:

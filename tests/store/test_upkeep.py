@@ -18,7 +18,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
-from fpmonitor.store.upkeep import compact, forget_before, forget_user
+from fpmonitor.store.upkeep import compact_database, forget_before, forget_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,7 +190,7 @@ def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> 
     with Monitor(db) as monitor:
         before, digest = monitor.observations(), monitor.population().digest
         with pytest.raises(StoreError, match="cannot open"):
-            compact(db)
+            compact_database(db)
     assert run(["db", "compact", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:
         assert sorted(monitor.observations(), key=repr) == sorted(before, key=repr)

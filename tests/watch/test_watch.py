@@ -1269,3 +1269,59 @@ def test_users_of_other_names_are_too_few_where_a_decision_drops_them(
     [notice] = told
     problems = [(one["kind"], one["what"]) for one in notice["problems"]]
     assert (notice["outcome"], problems) == ("holds", [("no logs", "2026-01-02")])
+
+
+def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    good(folder, 0)
+    assert daily(0)[0] == 0
+    day_log(folder, 1, range(10_000, 11_000), a=lambda _: 0, b=lambda u: u % 2)
+    code, [notice], _ = daily(1)
+    assert (code, notice["state"], notice["outcome"]) == (3, "holds", "cannot tell")
+    [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
+    assert problem["what"] == "a"
+    assert "a has the same value for all" in problem["text"]
+    good(folder, 2)
+    day_log(tmp_path, 1, range(10_000, 11_000), a=lambda u: u % 3, b=lambda u: u % 2).rename(
+        folder / "mended.jsonl"
+    )
+    code, [notice], _ = daily(2)
+    assert (code, notice["mended"], notice["corrected"]) == (
+        0,
+        ["2026-01-02T00:00:00"],
+        ["2026-01-02.jsonl"],
+    )
+    assert [one["kind"] for one in notice["problems"]] == []
+    assert daily(2)[:2] == (0, [])
+
+
+def test_a_violation_ends_though_no_window_is_certain_to_hold(on_population: Path) -> None:
+    decision = read_decision(on_population)
+    [apis] = decision.allow
+    known, states = None, []
+    for day, verdict in enumerate(["allow", "block", "undecided", "undecided", "block", "allow"]):
+        begin = datetime(2026, 1, 1) + timedelta(days=day)  # noqa: DTZ001 -- UTC, as stored
+        report = CheckReport(
+            decision=decision,
+            verdicts={apis: verdict},
+            limits={apis: (0.0, 0.5)},
+            coverage=dict.fromkeys(decision.policy.candidates, 1.0),
+            users=1000,
+            since=begin,
+            until=begin + timedelta(days=1),
+            place=None,
+        )
+        after = judged(known, report, now="")
+        states.append((after.state, after.sets[0].since[:10], is_news(known, after)))
+        known = judged(after, report, now="")  # another look at the same window counts once
+        assert known == after
+    assert states == [
+        ("holds", "2026-01-01", True),
+        ("violated", "2026-01-02", True),
+        ("violated", "2026-01-02", False),
+        ("cannot tell", "2026-01-04", True),
+        ("violated", "2026-01-05", True),
+        ("holds", "2026-01-06", True),
+    ]

@@ -20,7 +20,7 @@ from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_FOLDER, EPOCH, STUDY, folder_of
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import estimate, listed_values, plan_randomisation, randomised_ask
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import RoleStore, read_counts
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
@@ -193,7 +193,7 @@ def estimates(*, folder: CURATOR_FOLDER, ask_file: ASK, shown: Shown) -> None:
         raise InputError(
             f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
         )
-    with Store(role.store, terms, "curator") as opened:
+    with RoleStore(role.store, terms, "curator") as opened:
         if question.id not in opened.asks:
             raise InputError(f"{role.store}: holds no answers to this request")
         counts = read_counts(opened, question)

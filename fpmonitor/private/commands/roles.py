@@ -20,9 +20,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
 from fpmonitor.private.commands.output import counts_of, read_selection
-from fpmonitor.private.files import digest_of, parts_of
+from fpmonitor.private.files import content_digest, file_parts
 from fpmonitor.private.status import RoleStatus, reconciled
-from fpmonitor.private.store import ClosedAsk, Store
+from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
 from fpmonitor.private.study import RECIPIENTS, ROLES, CollectionRequest
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, untyped, write_bytes
@@ -85,7 +85,7 @@ def shuffle(
             shuffler.add_ask(question)
         size = _UPLOADS_AT_ONCE * upload_bytes(shuffler.store.study)
         for path in uploads or []:
-            for body in parts_of(path, size):
+            for body in file_parts(path, size):
                 outcomes.update(shuffler.take([body])[0].outcomes)
                 shuffler.release()
         for question in questions if close else []:
@@ -136,7 +136,7 @@ def _compared(analyst: Recipient, promise: Path) -> JointComparison:
     from fpmonitor.private.selection import compare_with_joint  # noqa: PLC0415 -- slow to load
 
     selection = read_selection(promise)
-    digest = digest_of(selection)
+    digest = content_digest(selection)
     asks = [one for one in analyst.asks if one.promise and one.promise.digest == digest]
     if not asks:
         raise InputError(f"{promise}: no request in the store was signed for this selection")
@@ -152,10 +152,13 @@ def publish(*, ask: PATH_OF_ASK, folder: FOLDER) -> None:
     """
     question = CollectionRequest.read(ask)
     curator = folder_of(folder, "curator")
+    new = False
     for role in dict.fromkeys(("curator", question.recipient, "shuffler")):
         with curator.service(role) as service:
-            service.post("/asks", question.to_bytes(), "application/json")
-    note(f"ask {question.id.hex()}")
+            answer = service.post("/asks", question.to_bytes(), "application/json")
+            new |= answer.read(PublishedAsk).new
+    before = "" if new else ", as it was before"
+    note(f"{question.words} is open{before}: ask {question.id.hex()}")
 
 
 def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
@@ -169,9 +172,12 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
     ):
         answer = shuffler.post(f"{path}/{'drop' if drop else 'close'}", b"", "")
         recipient.post(f"{path}/close", answer.content, "application/json")
-    dropped = answer.read(ClosedAsk).dropped
-    deleted = f"; {dropped:,} messages, below the minimum, were deleted" if dropped else ""
-    note(f"ask {question.id.hex()} is closed{deleted}")
+    closed = answer.read(ClosedAsk)
+    deleted = f", {closed.dropped:,} below the minimum deleted" if closed.dropped else ""
+    note(
+        f"{question.words} is closed: {closed.passed_on:,} messages passed on{deleted}; "
+        f"ask {question.id.hex()}"
+    )
 
 
 def status(*, folder: FOLDER, shown: Shown) -> None:
@@ -194,7 +200,7 @@ def backup(
     made = folder_of(folder)
     if output.exists():
         raise InputError(f"{output}: already exists")
-    with Store(made.store, made.study, made.config.role) as store:
+    with RoleStore(made.store, made.study, made.config.role) as store:
         store.backup(output)
     note(f"{output} has counts of single values: keep it as secret as the store")
 
@@ -207,11 +213,11 @@ def rotate(
     ] = None,
 ) -> None:
     """Add a new key to a role, to be used first; the others still open messages until retired."""
-    from fpmonitor.private.keys import public_path, write_keys  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import public_path, write_secret_keys  # noqa: PLC0415 -- an extra
 
     made = folder_of(folder)
     ring = made.ring.rotated() if retire is None else made.ring.retired(retire)
-    write_keys(made.keys, ring)
+    write_secret_keys(made.keys, ring)
     ids = ", ".join(str(key.id) for key in ring.keys)
     note(f"{ring.role}: keys {ids}; publish {public_path(made.keys)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,13 +30,13 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_FOLDER, EPOCH, folder_of
+from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
 from fpmonitor.private.hierarchy import next_ask
-from fpmonitor.private.hierarchy import simulate as play_rounds
+from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
-from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, incomplete, read_counts
+from fpmonitor.private.selection import select_values as select_set
+from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
@@ -102,7 +103,15 @@ class Curator:
     """Options for what a curator holds of one epoch."""
 
     folder: CURATOR_FOLDER
-    epoch: EPOCH = 1
+    epoch: Annotated[
+        int | None,
+        typer.Option(
+            "--epoch",
+            help="Number of the collection, of which the curator has answers.",
+            show_default="the only one that has any",
+            min=0,
+        ),
+    ] = None
     number: Annotated[
         int | None,
         typer.Option(
@@ -133,20 +142,49 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.role.store, study, "curator") as store:
-            asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
+        with RoleStore(self.role.store, study, "curator") as store:
+            epoch = _epoch_of(store, self.epoch)
+            asks = [ask for ask in store.asks.values() if ask.epoch == epoch]
             for ask in sorted(asks, key=lambda one: one.round):
                 if ask.recipient == "curator" and not ask.randomise:
                     counts = {**read_counts(store, ask), **counts}
             for missing in incomplete(store, asks):
                 note(f"not all answers are here: {missing}")
-        if not counts:
-            raise InputError(
-                f"{self.role.store}: no counts of epoch {self.epoch}",
-                hint="run `fpmonitor private count` first",
-            )
         following = 1 + max(ask.round for ask in asks)
-        return _Held(study, self.epoch, self.number or following, counts)
+        return _Held(study, epoch, self.number or following, counts)
+
+
+def _epoch_of(store: RoleStore, wanted: int | None) -> int:
+    """Return the epoch whose answers count: that which was named, or the only one with any.
+
+    Answers to randomised requests are no counts of values, and lead to no set.
+    """
+    answers: Counter[int] = Counter()
+    randomised: set[int] = set()
+    for ask in store.asks.values():
+        if ask.recipient != "curator":
+            continue
+        if ask.randomise:
+            randomised.add(ask.epoch)
+        else:
+            answers[ask.epoch] += store.tally()[ask.id]["accepted"]
+    found = sorted(+answers)
+    if wanted in found:
+        return wanted
+    if wanted is None and len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(
+            "select: the curator has no answers"
+            + (" but randomised ones, which lead to no set" if randomised else ""),
+            hint="`fpmonitor private status --folder FOLDER` says where they wait",
+        )
+    listed = ", ".join(f"epoch {epoch} ({answers[epoch]:,} messages)" for epoch in found)
+    raise InputError(
+        f"select: answers lie in {listed}"
+        + ("" if wanted is None else f", none in epoch {wanted}"),
+        hint="name one with --epoch",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +19,7 @@ from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, folder_of
-from fpmonitor.private.files import parts_of
+from fpmonitor.private.files import file_parts
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
 from fpmonitor.private.wire import ID_BYTES
@@ -27,7 +29,9 @@ from fpmonitor.store.snapshot import take_snapshot
 if TYPE_CHECKING:
     import polars as pl
 
-    from fpmonitor.private.study import CollectionRequest
+    from fpmonitor.private.client import AnsweredRequests
+    from fpmonitor.private.study import Role
+    from fpmonitor.private.wire import HpkeConfig
 
 _QUICKSTART_USERS = 500
 _QUICKSTART_APIS = (
@@ -74,6 +78,14 @@ def seal(
     to: Annotated[
         str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
     ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            help="File in which these users remember what they answered.",
+            show_default="in the folder, or beside the study, by the source",
+        ),
+    ] = None,
     relay: Annotated[
         str | None,
         typer.Option(
@@ -87,58 +99,154 @@ def seal(
     A real user does the same with its own values only: in the page snippet, or with
     `fpmonitor.private.client.seal_answers`.
     """
-    from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.client import AnsweredRequests  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads, straight, through_relay  # noqa: PLC0415
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.transport import Service  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import RoleClient  # noqa: PLC0415 -- an extra
 
     question = CollectionRequest.read(ask)
-    if folder is not None:
-        shuffler = folder_of(folder, "shuffler")
-        study = study or shuffler.path / "study.json"
-        shuffler_key = shuffler_key or public_path(shuffler.keys)
-        recipient_key = recipient_key or public_path(folder_of(folder, question.recipient).keys)
-        to = to or (shuffler.address("shuffler") if output is None else None)
-    if study is None or shuffler_key is None or recipient_key is None:
-        raise InputError("seal: needs --study, --shuffler-key and --recipient-key, or --folder")
-    terms = Study.read(study)
-    outer = read_public(shuffler_key, "shuffler").preferred
-    inner = read_public(recipient_key, question.recipient).preferred
-    path = ask.with_suffix(".uploads") if output is None else output
-    size = upload_bytes(terms)
-
-    def sealed(table: pl.DataFrame) -> Iterator[bytes]:
-        with progress_line(quiet) as progress:
-            for number, tokens in enumerate(table.iter_rows(named=True), 1):
-                uploads = seal_answers(terms, question, tokens, shuffler=outer, recipient=inner)
-                yield from (upload.encode() for upload in uploads)
-                progress(f"{number} of {len(table)} users")
-
+    users = _Users.of(question, folder, study, shuffler_key, recipient_key)
+    if folder is not None and output is None:
+        to = to or users.addresses["shuffler"]
     if relay is not None and to is None:
         raise InputError("seal: --relay needs --to, the address of the shuffler")
-    with nullcontext() if to is None else Service(relay or to) as service:
+    if to is not None:
+        users.check_keys({**users.addresses, "shuffler": to}, relayed=relay is not None)
+    answered = AnsweredRequests(path=memory or users.memory_of(source))
+    path = ask.with_suffix(".uploads") if output is None else output
+    size = upload_bytes(users.study)
+    with nullcontext() if to is None else RoleClient(relay or to) as service:
         if path.exists():
-            if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
+            if next(file_parts(path, size), b"")[:ID_BYTES] != question.id:
                 raise InputError(
                     f"{path}: holds no answers to this request", hint="name another -o"
                 )
             note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
         else:
-            check_ask(terms, question)
+            answered.check_new(question)
+            check_ask(users.study, question, answered)
             apis = sorted({api for one in question.sets for api in one})
             table = _users_of(source, apis, quiet=quiet)
-            write_bytes(path, sealed(table))
+            write_bytes(path, users.sealed(table, answered, quiet=quiet))
+            answered.add(question)
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
         if service is None or to is None:
             return
-        send = straight(service) if relay is None else through_relay(service, outer, to)
-        row = send_uploads(parts_of(path, size), send, note)
+        send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
+        row = send_uploads(file_parts(path, size), send, note)
     show(tables.tally([row], row), None, None)
     lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
     if lost:
         reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
         raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
+
+
+@dataclass(frozen=True)
+class _Users:
+    """What simulated users know before they answer a request.
+
+    Attributes
+    ----------
+    question, study
+        The request and the terms.
+    shuffler, recipient
+        Keys to seal with.
+    place
+        Folder in which they remember what they answered.
+    addresses
+        Of the roles, where a folder names them.
+    """
+
+    question: CollectionRequest
+    study: Study
+    shuffler: HpkeConfig
+    recipient: HpkeConfig
+    place: Path
+    addresses: Mapping[Role, str]
+
+    @classmethod
+    def of(
+        cls,
+        question: CollectionRequest,
+        folder: Path | None,
+        study: Path | None,
+        shuffler_key: Path | None,
+        recipient_key: Path | None,
+    ) -> _Users:
+        """Take what a pilot has, where no file is named."""
+        from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
+
+        addresses: dict[Role, str] = {}
+        if folder is not None:
+            shuffler = folder_of(folder, "shuffler")
+            study = study or shuffler.path / "study.json"
+            shuffler_key = shuffler_key or public_path(shuffler.keys)
+            recipient_key = recipient_key or public_path(folder_of(folder, question.recipient).keys)
+            roles: tuple[Role, ...] = ("shuffler", question.recipient)
+            addresses = {role: shuffler.address(role) for role in roles}
+        if study is None or shuffler_key is None or recipient_key is None:
+            raise InputError("seal: needs --study, --shuffler-key and --recipient-key, or --folder")
+        return cls(
+            question,
+            Study.read(study),
+            read_public(shuffler_key, "shuffler").preferred,
+            read_public(recipient_key, question.recipient).preferred,
+            study.parent if folder is None else folder,
+            addresses,
+        )
+
+    def memory_of(self, source: Path) -> Path:
+        """Where the users of a source remember what they answered: all of them the same."""
+        name = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:16]
+        return self.place / f"answered-{name}.json"
+
+    def check_keys(self, addresses: Mapping[Role, str], *, relayed: bool) -> None:
+        """Check the keys against the services, but for the shuffler's behind a relay."""
+        for role, address in addresses.items():
+            if role != "shuffler":
+                _check_key(self.recipient, role, address)
+            elif not relayed:
+                _check_key(self.shuffler, role, address)
+
+    def sealed(
+        self, table: pl.DataFrame, answered: AnsweredRequests, *, quiet: bool
+    ) -> Iterator[bytes]:
+        """Yield the uploads of each user."""
+        from fpmonitor.private.client import AnsweredRequests, seal_answers  # noqa: PLC0415
+
+        with progress_line(quiet) as progress:
+            for number, tokens in enumerate(table.iter_rows(named=True), 1):
+                uploads = seal_answers(
+                    self.study,
+                    self.question,
+                    tokens,
+                    answered=AnsweredRequests(answered),
+                    shuffler=self.shuffler,
+                    recipient=self.recipient,
+                )
+                yield from (upload.encode() for upload in uploads)
+                progress(f"{number} of {len(table)} users")
+
+
+def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
+    """Refuse to seal for a key that a role which answers does not have: nobody could open it."""
+    from fpmonitor.private.keys import PublicKeys  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import RoleClient, UnreachableError  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.wire import decode_configs  # noqa: PLC0415 -- an extra
+
+    try:
+        with RoleClient(address) as service:
+            now = service.get("/keys").read(PublicKeys)
+    except UnreachableError as error:
+        note(f"the {role}'s key was not compared with its service: {error.message}")
+        return
+    if now.role != role:
+        raise InputError(f"{address}: is the {now.role}, not the {role}", hint="see role.json")
+    if key not in decode_configs(now.configs):
+        raise InputError(
+            f"seal: the {role} at {address} does not have the key that its file names",
+            hint=f"get keys.pub of the {role} anew; what is sealed for another key is lost",
+        )
 
 
 def _users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:

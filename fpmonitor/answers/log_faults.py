@@ -1,0 +1,128 @@
+"""Faults of a log that look like news of users: values cut short, in another form, or all the same.
+
+Users change their values one after another, and to values of the form of others. Where many users
+of a window have values of a form that nobody had, or fewer values by far, the log is at fault.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.answers.panel import WindowUsers
+
+_SHARE = 0.2  # of the users who have a value, with one of another form
+_FEWEST = 20  # users of whom a habit can be told
+_MOST = 0.98  # of the users, who have values of k users
+_VARIETY = 4  # times as many values before, as entropy counts them
+_COMMONEST = 5000  # values of each window that are looked at, and characters of each
+_LENGTH = 400
+_ERRORS = re.compile(r"\((?!value)\w+\)")
+_RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
+
+
+def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str, str]:
+    """Find APIs whose values are at fault in a window: API -> what is wrong, in words.
+
+    Parameters
+    ----------
+    before, after
+        Users of a window whose log was whole, and of the one in question.
+    k
+        Anonymity threshold: fewer users make no fault.
+    """
+    found = {}
+    for api, codes in after.columns.items():
+        counts = _counts(before.columns[api]), _counts(codes)
+        fewest = max(k, _FEWEST)
+        if min(sum(count.values()) for count in counts) < fewest:
+            continue
+        # What fewer than k users have shows in no fault.
+        common = [{c: n for c, n in count.items() if n >= k} for count in counts]
+        is_alike = all(map(_are_most, common, counts))
+        words = _less_variety(*common) if is_alike else None
+        words = words or _other_form(*counts, texts=after.texts(api), k=k)
+        if words is not None:
+            found[api] = words
+    return found
+
+
+def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:
+    return sum(some.values()) >= _MOST * sum(users.values())
+
+
+def _counts(codes: NDArray[np.integer[Any]]) -> dict[int, int]:
+    values, users = np.unique(codes[codes != 0], return_counts=True)
+    return dict(zip(values.tolist(), users.tolist(), strict=True))
+
+
+def _less_variety(before: Mapping[int, int], after: Mapping[int, int]) -> str | None:
+    had, has = _variety(before), _variety(after)
+    if len(after) == 1 and max(before.values()) < 0.9 * sum(before.values()):
+        return "the same value for all"
+    return "far fewer values" if has * _VARIETY <= had else None
+
+
+def _variety(counts: Mapping[int, int]) -> float:
+    """Return how many values of equal share have the entropy of these."""
+    shares = np.fromiter(counts.values(), dtype=np.float64)
+    shares /= shares.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def _other_form(
+    before: Mapping[int, int],
+    after: Mapping[int, int],
+    *,
+    texts: Mapping[int, str | None],
+    k: int,
+) -> str | None:
+    users = sum(after.values())
+    new = {code: count for code, count in after.items() if code not in before}
+    if sum(new.values()) < max(k, _SHARE * users):
+        return None
+    known = [texts.get(code) or "" for code in _commonest(before)]
+    forms: dict[str, int] = {}
+    for code, text in zip(_commonest(before), known, strict=True):
+        forms[_form(text)] = forms.get(_form(text), 0) + before[code]
+    told = {texts.get(code) or "": count for code, count in new.items()}
+    # Lists of fonts have each a form of their own: so many new forms are usual (Good 1953).
+    usual = sum(count for count in forms.values() if count == 1) / sum(before.values())
+    least = max(k, (_SHARE + usual) * users)
+    ordered = sorted(told.items(), key=lambda one: -one[1])[:_COMMONEST]
+    ordered = [(text, count) for text, count in ordered if text]
+    errors = sum(count for text, count in ordered if _ERRORS.fullmatch(text))
+    if errors >= least:
+        return "errors in place of values"
+    sorted_texts = sorted(known)
+    if sum(count for text, count in ordered if _is_cut(text, sorted_texts)) >= least:
+        return "values that are cut short"
+    if sum(count for text, count in ordered if _form(text) not in forms) >= least:
+        return "values of a form that nobody had"
+    return None
+
+
+def _commonest(counts: Mapping[int, int]) -> list[int]:
+    return sorted(counts, key=lambda code: -counts[code])[:_COMMONEST]
+
+
+def _is_cut(text: str, known: list[str]) -> bool:
+    """Whether a text is the beginning of a longer one, which is more than a number or a word."""
+    at = bisect.bisect_left(known, text)
+    return len(text) >= 3 and at < len(known) and known[at].startswith(text) and known[at] != text
+
+
+def _form(text: str) -> str:
+    """Return a text with each run of letters or digits as one."""
+    text = text[:_LENGTH]
+    for run, letter in _RUNS:
+        text = run.sub(letter, text)
+    return text

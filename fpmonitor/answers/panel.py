@@ -1,0 +1,345 @@
+"""Users of two windows as a panel: who came in one of them alone, and who came in both.
+
+Users come with any frequency, and who comes often is in nearly every window. So windows are never
+compared as if each were drawn anew. Who came in one of them alone tells whether others come now;
+who came in both tells whether values were changed. docs/certificate/windows.md has the theorem.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from fpmonitor.disclosure import Audience
+from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, compare_spectra
+from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.population.memory import CodeTable, rank_keys
+from fpmonitor.population.recoding import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+Compared = Literal["changed", "values", "rarity"]
+_OF_OTHERS: tuple[Compared, ...] = ("values", "rarity")
+NOT_LOGGED = "(absent)"
+_LISTED_VALUES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedValue:
+    """A value whose share changed.
+
+    Attributes
+    ----------
+    value
+        Its text, `(absent)` for users without the API; null where fewer than k users of the later
+        window have it.
+    before, after
+        Share of the users of each window; null where fewer than k users have it.
+    grew
+        Whether it is more frequent than before.
+    p_value
+        Adjusted for all values and tests of the trend; others are not told it where a share is
+        null, which would follow from it.
+    """
+
+    value: str | None
+    before: float | None
+    after: float | None
+    grew: bool
+    p_value: float | None
+
+    @property
+    def of_api(self) -> Literal["appeared", "vanished"] | None:
+        """What became of the whole API, where one of the windows has no value of it."""
+        if self.value != NOT_LOGGED or 1 not in (self.before, self.after):
+            return None
+        return "appeared" if self.before == 1 else "vanished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A test of one table between two windows, and the values that count most."""
+
+    apis: tuple[str, ...]
+    compared: Compared
+    p_value: float = 1.0
+    moved: float = 0.0
+    values: tuple[MovedValue, ...] = ()
+
+
+class _Counted(NamedTuple):
+    """The users of a window by their values.
+
+    Attributes
+    ----------
+    table
+        A row a tuple of codes, in their order, with its users as weight.
+    hidden
+        At most so many users with the most frequent tuple have in truth others, that are not among
+        these.
+    """
+
+    table: CodeTable
+    hidden: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WindowUsers:
+    """Users of a window.
+
+    Attributes
+    ----------
+    people
+        int64, their numbers, the same in every window; null where nobody is known again.
+    columns
+        API -> code of each.
+    texts
+        Reads what the codes of an API stand for.
+    """
+
+    people: NDArray[np.int64] | None
+    columns: Mapping[str, NDArray[np.integer[Any]]]
+    texts: Callable[[str], Mapping[int, str | None]]
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(next(iter(self.columns.values()), ()))
+
+
+def compare(
+    before: WindowUsers,
+    after: WindowUsers,
+    tables: Sequence[tuple[str, ...]],
+    *,
+    rarity_of: Collection[tuple[str, ...]],
+    k: int,
+    audience: Audience,
+) -> Iterator[Finding]:
+    """Test some sets of APIs, the rarity of some of them, and the changes of every single API.
+
+    `moved` is a share of all users, and of those in both windows for changes.
+    """
+    both = _in_both(before, after)
+    alone = [_others(window, known) for window, known in zip((before, after), both, strict=True)]
+    is_told = min(map(len, alone)) >= (2 if audience is Audience.OWNER else k)
+    for names in tables:
+        if is_told:
+            yield from _compare_others(
+                (before, after), alone, names, k=k, audience=audience, rarity=names in rarity_of
+            )
+        else:
+            yield Finding(apis=names, compared="values")
+            if names in rarity_of:
+                yield Finding(apis=names, compared="rarity")
+        if len(names) == 1:
+            yield _compare_both((before, after), both, names, k=k, audience=audience)
+
+
+def _in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of the users who came in both windows, in the same order."""
+    nobody = np.zeros(0, dtype=np.intp)
+    if before.people is None or after.people is None or not (before.size and after.size):
+        return nobody, nobody
+    first = int(before.people.min())
+    size = int(before.people.max()) - first + 1
+    if size > 64 * len(before.people):
+        _, earlier, later = np.intersect1d(
+            before.people, after.people, assume_unique=True, return_indices=True
+        )
+        return earlier, later
+    row_of = np.full(size, -1, dtype=np.intp)  # many times cheaper than to sort
+    row_of[before.people - first] = np.arange(len(before.people))
+    places = after.people - first
+    later = np.flatnonzero((places >= 0) & (places < size))
+    earlier = row_of[places[later]]
+    return earlier[earlier >= 0], later[earlier >= 0]
+
+
+def _others(window: WindowUsers, known: NDArray[np.intp]) -> NDArray[np.intp]:
+    alone = np.ones(window.size, dtype=np.bool_)
+    alone[known] = False
+    return np.flatnonzero(alone)
+
+
+def _compare_others(
+    windows: tuple[WindowUsers, WindowUsers],
+    alone: Sequence[NDArray[np.intp]],
+    names: tuple[str, ...],
+    *,
+    k: int,
+    audience: Audience,
+    rarity: bool,
+) -> Iterator[Finding]:
+    """Test whether those who came in the later window alone are others than in the earlier.
+
+    A season may also halve how often everybody comes, so that those who come often are missing on
+    fewer days. The shares of the values among all who came then stay the same, and nothing is said.
+    """
+    drawn = functools.partial(_drawn, windows, names=names, k=k, audience=audience)
+    found = drawn(rows=alone)
+    laws, rarities = [found.law], [found.rarity] if rarity else []
+    if any(len(rows) < window.size for rows, window in zip(alone, windows, strict=True)):
+        everybody = drawn(rows=[np.arange(window.size) for window in windows])
+        laws.append(everybody.law)
+        rarities += [everybody.rarity] if rarity else []
+    values: tuple[MovedValue, ...] = ()
+    if len(names) == 1:
+        text = functools.partial(_text, texts=windows[1].texts, name=names[0])
+        [codes] = found.tuples.columns
+        values = tuple(_moved_values(codes, found.counts, found.law, k=k, text=text))
+    for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
+        if tests:
+            yield Finding(
+                apis=names,
+                compared=compared,
+                p_value=max(test.p_value for test in tests),
+                moved=tests[-1].moved,
+                values=values if compared == "values" else (),
+            )
+
+
+class _Drawn(NamedTuple):
+    """Two windows side by side, as if their users were drawn: tuples, and users of each."""
+
+    tuples: CodeTable
+    counts: NDArray[np.int64]
+    hidden: tuple[int, int]
+    seed: int
+
+    @property
+    def law(self) -> DriftTest:
+        return compare_laws(*self.counts, seed=self.seed, hidden=self.hidden)
+
+    @property
+    def rarity(self) -> DriftTest:
+        return compare_spectra(*self.counts, seed=self.seed, hidden=self.hidden)
+
+
+def _drawn(
+    windows: tuple[WindowUsers, WindowUsers],
+    *,
+    rows: Sequence[NDArray[np.intp]],
+    names: tuple[str, ...],
+    k: int,
+    audience: Audience,
+) -> _Drawn:
+    pair = [
+        _without_hidden(distribution([window.columns[api][at] for api in names]), k, audience)
+        for window, at in zip(windows, rows, strict=True)
+    ]
+    tuples, counts = _aligned(pair[0].table, pair[1].table)
+    seed = seed_of("drift", *names, _digest(*counts))
+    return _Drawn(tuples, counts, (pair[0].hidden, pair[1].hidden), seed)
+
+
+def _compare_both(
+    windows: tuple[WindowUsers, WindowUsers],
+    both: tuple[NDArray[np.intp], NDArray[np.intp]],
+    names: tuple[str, ...],
+    *,
+    k: int,
+    audience: Audience,
+) -> Finding:
+    """Test whether those who came in both windows changed their values of an API."""
+    [api] = names
+    pair = [window.columns[api][rows] for window, rows in zip(windows, both, strict=True)]
+    least = k if audience is Audience.OTHERS else 1
+    if len(pair[0]) < least:
+        return Finding(apis=names, compared="changed")
+    test = compare_changes(*pair, least=least)
+    codes, ranks = np.unique(np.concatenate(pair), return_inverse=True)
+    counts = np.stack([np.bincount(half, minlength=codes.size) for half in np.split(ranks, 2)])
+    text = functools.partial(_text, texts=windows[1].texts, name=api)
+    return Finding(
+        apis=names,
+        compared="changed",
+        p_value=test.p_value,
+        moved=test.moved,
+        values=tuple(_moved_values(codes, counts, test, k=k, text=text)),
+    )
+
+
+def distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
+    """Count the users of each tuple of codes."""
+    cardinalities = tuple(int(column.max()) + 1 for column in columns)
+    weights = np.ones(len(columns[0]), dtype=np.int64)
+    return CodeTable(tuple(columns), cardinalities, weights).merged(range(len(columns)))
+
+
+def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:
+    """Let fewer than k users with rare tuples join the most frequent one, for others.
+
+    They are told the same of 0, 1, ... or k - 1 such users.
+    """
+    rare = table.weights < k
+    hidden = int(table.weights[rare].sum())
+    if audience is Audience.OWNER or hidden >= k or rare.all():
+        return _Counted(table, 0)
+    weights = table.weights.copy()
+    weights[np.argmax(weights)] += hidden
+    columns = tuple(column[~rare] for column in table.columns)
+    return _Counted(CodeTable(columns, table.cardinalities, weights[~rare]), k - 1)
+
+
+def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np.int64]]:
+    """Put the users of two windows side by side: tuples, and the users of each in both."""
+    cardinalities = tuple(map(max, before.cardinalities, after.cardinalities))
+    columns = tuple(map(np.concatenate, zip(before.columns, after.columns, strict=True)))
+    weights = np.concatenate([before.weights, after.weights])
+    both = CodeTable(columns, cardinalities, weights)
+    ranks, groups = rank_keys(*both.keys(range(len(columns))))
+    row = np.empty(groups, dtype=np.intp)
+    row[ranks] = np.arange(len(ranks))
+    rows = len(before.weights)
+    counts = np.stack(
+        [
+            np.bincount(ranks[part], weights[part], minlength=groups).astype(np.int64)
+            for part in (slice(None, rows), slice(rows, None))
+        ]
+    )
+    tuples = CodeTable(tuple(column[row] for column in columns), cardinalities, counts.sum(axis=0))
+    return tuples, counts
+
+
+def _moved_values(
+    codes: NDArray[np.integer[Any]],
+    counts: NDArray[np.int64],
+    test: DriftTest,
+    *,
+    k: int,
+    text: Callable[[int], str | None],
+) -> Iterator[MovedValue]:
+    """Values with the smallest p-values; what fewer than k users have now is not told."""
+    p_values = test.cell_p_values
+    order = np.argsort(p_values, kind="stable")[:_LISTED_VALUES]
+    shares = [window / window.sum() for window in counts]
+    for i in order[p_values[order] < 1].tolist():
+        told = [bool(window[i] >= k) for window in counts]
+        yield MovedValue(
+            value=text(int(codes[i])) if told[1] or codes[i] == ABSENT else None,
+            before=float(shares[0][i]) if told[0] else None,
+            after=float(shares[1][i]) if told[1] else None,
+            grew=bool(shares[1][i] > shares[0][i]),
+            p_value=float(p_values[i]),
+        )
+
+
+def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | None]]) -> str | None:
+    if code == ABSENT:
+        return NOT_LOGGED
+    return texts(name).get(code, "(a value that the browser randomises)")
+
+
+def _digest(*arrays: NDArray[np.int64]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""Users of two windows as a panel: who keeps its values is never said to have changed them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.answers.panel import Finding, WindowUsers, compare
+from fpmonitor.disclosure import Audience
+
+TABLES = [("platform",), ("size",)]
+DAYS = 7 * 52
+
+
+def window(people: Any, columns: dict[str, Any]) -> WindowUsers:
+    return WindowUsers(people=people, columns=columns, texts=lambda _api: {})
+
+
+class Panel:
+    """Users of whom each keeps its values, and comes as often as goes with them.
+
+    Odds of a day follow from the user (1 to 95 % of the days), the weekday and the season, and
+    cohorts that have nothing to do with the values stay away for weeks.
+    """
+
+    def __init__(self, seed: int, users: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        platform = rng.choice(4, users, p=(0.5, 0.3, 0.15, 0.05))
+        self.columns = {"platform": platform, "size": rng.geometric(0.05, users) + 40 * platform}
+        share = np.clip(rng.beta(0.6, 1.4, users) + 0.08 * platform, 0.01, 0.95)
+        self.odds = np.log(share / (1 - share))
+        self.weekend = -1.0 * (platform == 0) + 0.6 * (platform == 1)
+        self.cohort = rng.integers(5, size=users)
+
+    def day(self, day: int, **changed: Any) -> WindowUsers:
+        odds = self.odds + 0.8 * np.sin(2 * np.pi * day / 364) + self.weekend * (day % 7 >= 5)
+        away = self.cohort == day // 30 % 9
+        came = self.rng.random(len(odds)) < np.where(away, 0, 1 / (1 + np.exp(-odds)))
+        columns = self.columns | changed
+        return window(
+            np.flatnonzero(came) + 17, {api: codes[came] for api, codes in columns.items()}
+        )
+
+
+def compared(
+    before: WindowUsers, after: WindowUsers, audience: Audience = Audience.OWNER
+) -> dict[tuple[str, str], Finding]:
+    found = compare(before, after, TABLES, rarity_of=TABLES, k=10, audience=audience)
+    return {(one.compared, one.apis[0]): one for one in found}
+
+
+@pytest.mark.parametrize("audience", Audience)
+def test_who_keeps_a_value_is_said_to_move_no_more_often_than_stated(audience: Audience) -> None:
+    """Four years of each audience: a day is compared with one of the same weekday."""
+    smallest: dict[tuple[str, str], list[float]] = {}
+    for seed in range(4):
+        panel = Panel(seed, 1500)
+        for _ in range(60):
+            earlier = int(panel.rng.integers(DAYS // 2))
+            later = earlier + 7 * int(panel.rng.integers(1, DAYS // 14))
+            found = compared(panel.day(earlier), panel.day(later), audience)
+            for name, one in found.items():
+                smallest.setdefault(name, []).append(one.p_value)
+    for (what, _), p_values in smallest.items():
+        assert len(p_values) == 240
+        assert what != "changed" or min(p_values) == 1
+        for level in (0.01, 0.05, 0.2):
+            most = 240 * level + 3 * np.sqrt(240 * level) + 1
+            assert sum(p_value <= level for p_value in p_values) <= most
+
+
+def test_a_season_that_halves_how_often_everybody_comes_moves_nobody() -> None:
+    rng, p_values = np.random.default_rng(5), []
+    for _ in range(60):
+        platform = rng.choice(2, 4000)
+        share = np.where(platform, 0.9, 0.2)
+        windows = []
+        for season in (1, 0.5):
+            came = rng.random(4000) < season * share
+            columns = {"platform": platform[came], "size": platform[came]}
+            windows.append(
+                WindowUsers(people=np.flatnonzero(came), columns=columns, texts=lambda _api: {})
+            )
+        p_values.append(compared(windows[0], windows[1])["values", "platform"].p_value)
+    assert min(p_values) > 1e-3
+
+
+@pytest.mark.parametrize("audience", Audience)
+def test_changes_and_others_who_come_are_told_apart(audience: Audience) -> None:
+    panel = Panel(8, 6000)
+    released = np.where(panel.rng.random(6000) < 0.3, 900, panel.columns["size"])
+    changed = compared(panel.day(3), panel.day(10, size=released), audience)
+    assert changed["changed", "size"].p_value < 1e-9
+    assert changed["changed", "size"].moved == pytest.approx(0.3, abs=0.06)
+    assert changed["changed", "platform"].p_value == 1
+    before = panel.day(3)
+    panel.odds[panel.columns["platform"] == 2] -= 6  # they stay away
+    gone = compared(before, panel.day(10), audience)
+    assert gone["changed", "platform"].p_value == 1
+    assert gone["values", "platform"].p_value < 1e-9
+
+
+def test_users_who_alternate_are_no_change_and_those_who_agree_are() -> None:
+    rng, users = np.random.default_rng(2), 4000
+    nobody = {"platform": np.zeros(users, dtype=int)}
+    people = np.arange(users)
+    p_values = []
+    for _ in range(200):
+        two = rng.integers(3, size=(2, users))
+        windows = [
+            WindowUsers(people=people, columns=nobody | {"size": two[i]}, texts=lambda _api: {})
+            for i in (0, 1)
+        ]
+        p_values.append(compared(windows[0], windows[1])["changed", "size"].p_value)
+    assert sum(p_value <= 0.05 for p_value in p_values) <= 20
+    few = np.where(people < 9, 7, 3)
+    windows = [window(people, nobody | {"size": sizes}) for sizes in (np.full(users, 3), few)]
+    told = compared(windows[0], windows[1], Audience.OTHERS)["changed", "size"]
+    assert (told.p_value, told.moved) == (1, 0)
