@@ -9,7 +9,7 @@ import polars as pl
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.export.crowds import Crowds
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import check_values
+from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
     InputError
         Rows that may be no users are counted: many may be of one. Or only digests are kept.
     """
-    check_values(population.snapshot, "a page for visitors")
+    check_values_kept(population.snapshot, "a page for visitors")
     sample = decision.policy.sample
     check_limits(population.snapshot.units, rows_are_users=sample.rows_are_users)
     decision = called_as(decision, population)
