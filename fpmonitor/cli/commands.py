@@ -110,7 +110,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry("scripts", "fpmonitor.cli.demand:scripts"),
         Entry("import", "fpmonitor.cli.effects:import_list"),
         Entry("targets", "fpmonitor.cli.lists:targets"),
-        Entry("schema", "fpmonitor.cli.lists:schema"),
+        Entry("schema", "fpmonitor.cli.schemas:schema"),
     ),
     "Monitor": (
         Entry("check", "fpmonitor.cli.monitoring:check"),

@@ -1,4 +1,4 @@
-"""Commands that write lists for products: export, targets, schema."""
+"""Commands that write lists for products: export, targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -276,9 +275,3 @@ def targets(
 ) -> None:
     """List the fingerprinting targets of an installed Firefox, for `export --targets`."""
     emit(to_json(untyped(installed_targets(source))), output)
-
-
-def schema(output: OUTPUT = None) -> None:
-    """Print the JSON Schema of decision files."""
-    found = resources.files("fpmonitor.export") / "decision.schema.json"
-    emit(found.read_text(encoding="utf-8"), output)
