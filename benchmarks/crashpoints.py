@@ -448,7 +448,7 @@ def flush_names(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
 
 def send_records(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
     """Send records one after the other to a service that stores what it has three times."""
-    arguments = ["serve", "--port", "0", "--config", str(folder / "serve.toml")]
+    arguments = ["collect", "serve", "--port", "0", "--config", str(folder / "serve.toml")]
     log = folder.with_name("serve.log")
     whole = under([sys.executable, "-P", "-c", SERVICE, *arguments])
     with log.open("wb") as output:
@@ -509,7 +509,7 @@ def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:
 
 
 SCENARIOS = {
-    "recover": Scenario(with_crash, command("apis"), content, one_of_two),
+    "recover": Scenario(with_crash, command("db", "apis"), content, one_of_two),
     "roles": Scenario(with_roles, take_and_pass_on, counted, counted_once),
     "watch": Scenario(with_watch, command(*WATCH), watched, only_after),
     "flush": Scenario(with_settings, flush, received, each_once),
@@ -517,15 +517,15 @@ SCENARIOS = {
     "serve": Scenario(with_settings, send_records, received, each_once),
     "create": Scenario(with_logs(0), command("ingest", "@/next.jsonl"), content, one_of_two),
     "ingest": Scenario(with_logs(2), command("ingest", "@/next.jsonl"), content, one_of_two),
-    "snapshot": Scenario(with_logs(2), command("apis"), content, one_of_two),
-    "names": Scenario(with_logs(2), command("apis", "--set", "A.a="), content, one_of_two),
+    "snapshot": Scenario(with_logs(2), command("db", "apis"), content, one_of_two),
+    "names": Scenario(with_logs(2), command("db", "apis", "--set", "A.a="), content, one_of_two),
     "forget": Scenario(
-        with_logs(2, "apis"),
+        with_logs(2, "db", "apis"),
         command("db", "forget", "--before", "2026-03-03"),
         content,
         one_of_two,
     ),
-    "compact": Scenario(with_logs(2, "apis"), command("db", "compact"), content, one_of_two),
+    "compact": Scenario(with_logs(2, "db", "apis"), command("db", "compact"), content, one_of_two),
     "import": Scenario(with_export, command("db", "copy-in", "@/export"), content, one_of_two),
     "export": Scenario(with_logs(2), command("db", "copy-out", "@/export"), exported, one_of_two),
     "migrate": Scenario(with_old_schema, command("db", "batches"), content, one_of_two),
@@ -556,13 +556,13 @@ SCENARIOS = {
     "release": Scenario(with_release, command(*RELEASE, "5"), released, old_new_or_refused),
     "convert": Scenario(
         with_logs(1),
-        command("convert", "@/next.jsonl", "-o", "@/c.parquet", "--quiet"),
+        command("scale", "convert", "@/next.jsonl", "-o", "@/c.parquet", "--quiet"),
         files("c.parquet"),
         one_of_two,
     ),
     "keys": Scenario(
-        with_logs(0, "keys", "add", "write", "first"),
-        command("keys", "add", "write", "second"),
+        with_logs(0, "collect", "keys", "add", "write", "first"),
+        command("collect", "keys", "add", "write", "second"),
         files("d.duckdb.keys.json"),
         one_of_two,
     ),

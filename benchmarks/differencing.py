@@ -218,20 +218,20 @@ def questions(rng: random.Random) -> Iterator[str]:
             [
                 f"exposure --apis {apis} {more} {people} {missing} {extra} {form}",
                 f"exposure --apis {apis} {more} {people} {missing} {extra} {form}",
-                f"rank --size 2 {more} {people} {form}",
-                f"curve --apis {apis} {more} {missing} {form}",
-                f"apis {more} {form}",
-                f"automation --apis {apis} {form}",
-                f"trend --apis {apis} --by {period} {form} --svg drawn.svg",
-                f"compare fpmonitor.duckdb fpmonitor.duckdb --split 2026-01-10 {people} {form}",
+                f"exposure --rank --size 2 {more} {people} {form}",
+                f"exposure --curve --apis {apis} {more} {missing} {form}",
+                f"db apis {more} {form}",
+                f"db automation --apis {apis} {form}",
+                f"exposure --apis {apis} --by {period} {form} --svg drawn.svg",
+                f"check --compare {DB} {DB} --split 2026-01-10 {people} {form}",
                 f"check decision.json --format {rng.choice(['json', 'junit', 'sarif'])}",
-                f"plot {rng.choice(['exposure', 'entropy'])} {people} -o drawn.svg",
-                f"plot trust --apis {apis} -o drawn.svg",
-                "report decision.json -o drawn.svg",
-                f"preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"exposure --plot {rng.choice(['exposure', 'entropy'])} {people} -o drawn.svg",
+                f"exposure --plot trust --apis {apis} -o drawn.svg",
+                "export --report decision.json -o drawn.svg",
+                f"export --preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
                 f"export decision.json --to {rng.choice(plugin_names(EXPORTERS))} --partial",
-                f"plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
-                f"import list.txt --from ublock {imported} {form}",
+                f"lists plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"lists import list.txt --from ublock {imported} {form}",
                 f"GET /v1/exposure?apis={apis}",
                 f"GET /v1/gate?want={apis}",
                 f"GET /dashboard/explore?api={apis.replace(',', '&api=')}",
@@ -251,10 +251,11 @@ SENT = [
     "GET /v1/gate?want=" + RARE,
     "GET /metrics",
 ]
+DB = "fpmonitor.duckdb"
 VERDICTS = [
     "decide --budget 5% -n 5000",
     "decide --budget 2% --setting sample",
-    "report -o drawn.svg",
+    "export --report -o drawn.svg",
 ]
 
 _AS_TEXT = {"content-type": "text/plain"}
@@ -269,7 +270,9 @@ def answer(question: str, *, audience: str = "others") -> str:
     """Everything that a command gives out, in the working folder."""
     said, noted = io.StringIO(), io.StringIO()
     arguments = [part.strip("'") for part in re.findall(r"'[^']*'|\S+", question)]
-    own = question.startswith(("ingest", "plot", "report")) or audience == "owner"
+    own = (
+        question.startswith(("ingest", "exposure --plot", "export --report")) or audience == "owner"
+    )
     drawn = [Path(name) for name in ("drawn.svg", "table.parquet", "table.manifest.json")]
     for path in drawn:
         path.unlink(missing_ok=True)

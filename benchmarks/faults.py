@@ -132,7 +132,7 @@ class World:
             if name != "1":
                 shutil.copy(self.base({"2": "1", "3": "2", "seen": "3"}[name]), path)
             if name == "seen":
-                self.do("apis", "--db", path)
+                self.do("db", "apis", "--db", path)
             else:
                 self.do("ingest", self.logs[int(name) - 1], "--db", path)
         return path
@@ -234,7 +234,7 @@ def on(folder: Path) -> list[object]:
 SCENARIOS = {
     "create": Scenario(None, lambda w, f: ["ingest", *w.logs, *on(f)], outcome=snapshot_in),
     "ingest": Scenario("1", lambda w, f: ["ingest", *w.logs[1:], *on(f)], between=("2",)),
-    "snapshot": Scenario("3", lambda _, f: ["apis", *on(f)], outcome=snapshot_in),
+    "snapshot": Scenario("3", lambda _, f: ["db", "apis", *on(f)], outcome=snapshot_in),
     "decide": Scenario("3", decide_arguments, outcome=decision_in, prepare=stop_early),
     "migrate": Scenario("old", lambda _, f: ["db", "batches", *on(f)]),
     "export": Scenario(

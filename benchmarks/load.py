@@ -2,16 +2,19 @@
 
 `python benchmarks/load.py` needs `wrk` (https://github.com/wg/wrk). It sends the same request over
 `--connections` kept-alive connections for `--seconds`, first to a bare Starlette application on the
-same server library, then to `fpmonitor serve`, while `fpmonitor exposure` is run on the database of
-the service again and again. JSON goes to stdout: requests a second and p99 of both and their
-ratios, how many questions were answered beside, and records acknowledged by the service and stored,
-which must be the same number; `wrk` does not wait for its last answers.
+same server library, then to `fpmonitor collect serve`, while `fpmonitor exposure` asks its database
+again and again, and `--readers` ask it for an exposure. JSON goes to stdout: requests a
+second and p99 of both, processor time of a request in the process that takes it, and their ratios;
+memory of that process after a fifth of the time and at the end; how many questions were answered
+beside; and records acknowledged by the service and stored, which must be the same number; `wrk`
+does not wait for its last answers.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import signal
 import subprocess
@@ -20,6 +23,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +84,27 @@ class Server:
         self.address = found[0]
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
+    def seconds(self) -> float:
+        """Processor time that it has taken."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def megabytes(self) -> float:
+        """Memory that it has."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return round(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1000, 1)  # type: ignore[index]
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(300)
 
 
-def load(address: str, script: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Send requests; acknowledged requests, requests a second, and latencies."""
+def load(server: Server, script: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Send requests; acknowledged ones, requests a second, latencies, and processor time of one."""
+    before = server.seconds()
     command = ["wrk", f"-c{options.connections}", "-t1", f"-d{options.seconds}s", "--latency"]
     said = subprocess.run(
-        [*command, "-s", str(script), address], capture_output=True, text=True, check=True
+        [*command, "-s", str(script), server.address], capture_output=True, text=True, check=True
     ).stdout
     taken, _, median, p99 = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+)", said).groups()  # type: ignore[union-attr]
     return {
@@ -97,6 +112,7 @@ def load(address: str, script: Path, options: argparse.Namespace) -> dict[str, A
         "requests_per_second": round(int(taken) / options.seconds, 1),
         "median_milliseconds": float(median),
         "p99_milliseconds": float(p99),
+        "processor_microseconds": round((server.seconds() - before) / int(taken) * 1e6, 1),
     }
 
 
@@ -121,6 +137,21 @@ class Asking(threading.Thread):
             self.longest = max(self.longest, time.monotonic() - started)
 
 
+class Reader(threading.Thread):
+    """Asks the service again and again."""
+
+    def __init__(self, server: Server, over: threading.Event) -> None:
+        super().__init__()
+        self.server, self.over, self.answered = server, over, 0
+
+    def run(self) -> None:
+        while not self.over.wait(0.01):
+            with suppress(OSError):  # refused: too many ask, or nothing is stored yet
+                address = f"{self.server.address}/v1/exposure?apis=Interface.a1"
+                urllib.request.urlopen(address, timeout=60).close()
+                self.answered += 1
+
+
 def accepted(address: str) -> int:
     with urllib.request.urlopen(f"{address}/metrics") as answer:
         text = answer.read().decode()
@@ -136,6 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--readers", type=int, default=12)
     parser.add_argument("--records", type=int, default=5, help="of a request")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -144,14 +176,21 @@ def main() -> None:
         script.write_text(SCRIPT.replace("RECORDS", str(options.records)), encoding="utf-8")
         (folder / "serve.toml").write_text(SETTINGS, encoding="utf-8")
         server = Server(folder, "-c", ECHO)
-        echo = load(server.address, script, options)
+        echo = load(server, script, options)
         server.stop()
         server = Server(folder, "-m", "fpmonitor", "serve", "--config", "serve.toml", "--port", "0")
         asking = Asking(folder)
-        asking.start()
-        service = load(server.address, script, options)
+        readers = [Reader(server, asking.over) for _ in range(options.readers)]
+        for thread in (asking, *readers):
+            thread.start()
+        memory: list[float] = []
+        early = threading.Timer(options.seconds / 5, lambda: memory.append(server.megabytes()))
+        early.start()
+        service = load(server, script, options)
+        memory.append(server.megabytes())
         asking.over.set()
-        asking.join()
+        for thread in (early, asking, *readers):
+            thread.join()
         acknowledged = accepted(server.address)
         server.stop()
         result = {
@@ -159,6 +198,11 @@ def main() -> None:
             "service": service,
             "speed": round(service["requests_per_second"] / echo["requests_per_second"], 2),
             "p99": round(service["p99_milliseconds"] / echo["p99_milliseconds"], 1),
+            "processor": round(
+                service["processor_microseconds"] / echo["processor_microseconds"], 2
+            ),
+            "megabytes": memory,
+            "read_beside": sum(reader.answered for reader in readers),
             "asked_beside": {
                 "answered": asking.codes.count(0) + asking.codes.count(3),
                 "asked": len(asking.codes),

@@ -9,13 +9,12 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
-from itertools import chain
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli import run
-from fpmonitor.cli.commands import DATABASE, PANELS
+from fpmonitor.cli.table import entries
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.sql import schema_statements
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
-        *(entry.home.partition(":")[0] for entry in (*chain(*PANELS.values()), *DATABASE)),
+        *sorted({entry.home.partition(":")[0] for entry in entries() if entry.home}),
         "scipy.stats",
     ]
 )

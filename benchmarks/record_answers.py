@@ -48,6 +48,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from fpmonitor.cli.table import MOVED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -90,6 +92,7 @@ RENAMED = {
     "make-key": ("db", "make-key"),
     "seal-file": ("db", "seal"),
     "open-file": ("db", "open"),
+    **{name: tuple(way.split(", or ")[-1].split()) for name, way in MOVED.items()},
 }
 # How users become known to an engine, and what a question to it says before and after its name.
 ENGINES: dict[str, dict[str, str]] = {
@@ -973,7 +976,7 @@ def log_base(recorder: Recorder, log: Path) -> tuple[str, list[Case]]:
     column = write_log(log, folder / "log.parquet")
     command = f"ingest log.parquet --user {column} --format json"
     recorder.prepare(base, [Case("ingest", base, (command,))])
-    lines = json.loads(recorder.ask(["apis", "--format", "json"], folder).out)
+    lines = json.loads(recorder.ask(["db", "apis", "--format", "json"], folder).out)
     few = [line["api"] for line in lines if line["values"] and 2 <= line["values"] <= 300]
     chosen = sorted(few)[:6]
     quoted = [f'"{name}"' if "," in name else name for name in chosen]
@@ -1006,7 +1009,7 @@ def request(url: str, posted: tuple[str, bytes] | None = None) -> str:
 
 
 def record_service(recorder: Recorder) -> None:
-    """Record the pages of `fpmonitor serve`, and its log."""
+    """Record the pages of `fpmonitor collect serve`, and its log."""
     folder = recorder.work / "service"
     folder.mkdir()
     base = recorder.work / "bases" / "small"
@@ -1014,7 +1017,7 @@ def record_service(recorder: Recorder) -> None:
         shutil.copy(base / name, folder / name)
     settings = 'db = "fpmonitor.duckdb"\ndecision = "sample.json"\nflush_seconds = 3600\n'
     (folder / "serve.toml").write_text(settings)
-    command = "serve --config serve.toml --port 0"
+    command = "collect serve --config serve.toml --port 0"
     log = folder / "log.txt"
     with log.open("wb") as stream:
         process = subprocess.Popen(

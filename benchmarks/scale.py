@@ -48,7 +48,7 @@ def measured(parts: Path, folder: Path, users: int) -> dict[str, Any]:
     # In a process of its own: the memory of this one would count as that of the commands.
     subprocess.run([sys.executable, "-c", f"import duckdb; duckdb.execute({copied!r})"], check=True)
     database, key, sketch = (folder / name for name in ("users.duckdb", "key", "users.sketch"))
-    run(["sketch", "key", str(key)])
+    run(["scale", "sketch", "key", str(key)])
     sets = [word for apis in SETS for word in ("--apis", apis)]
     of_table = ["--from", str(table), "--key-file", str(key), "-o", str(sketch)]
     of_database = ["--db", str(database), *QUESTION]
@@ -57,8 +57,8 @@ def measured(parts: Path, folder: Path, users: int) -> dict[str, Any]:
         "ingest": ["ingest", str(table), "--user", "visitor", "--db", str(database)],
         "exposure": ["exposure", *sets, *of_database],
         "decide": ["decide", *decided, *of_database[:4]],
-        "sketch make": ["sketch", "make", *sets, *of_table],
-        "sketch exposure": ["sketch", "exposure", str(sketch), *QUESTION],
+        "sketch make": ["scale", "sketch", "make", *sets, *of_table],
+        "sketch exposure": ["scale", "sketch", "exposure", str(sketch), *QUESTION],
     }
     costs = {name: run(command) for name, command in commands.items()}
     for cost in costs.values():

@@ -40,7 +40,7 @@ COMMANDS = {
     "help": ["--help"],
     "help of decide": ["decide", "--help"],
     "gate": ["gate", "decision.json", "--want", "A"],
-    "log-line": ["log-line", "nginx"],
+    "log-line": ["collect", "log-line", "nginx"],
 }
 
 

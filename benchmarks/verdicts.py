@@ -1,8 +1,8 @@
 """Verdicts of the service while batches come: how soon, and whether each is of a state that was.
 
-`python benchmarks/verdicts.py` decides on 12 APIs of `--users` users, starts `fpmonitor serve` on
-them, and asks `/v1/gate` for random sets over `--connections` connections, and `/v1/decision` once
-for every 20 sets, first with no user more, then while `--more` users a second come in. Afterwards
+`python benchmarks/verdicts.py` decides on 12 APIs of `--users` users, starts the service on them,
+and asks `/v1/gate` for random sets over `--connections` connections, and `/v1/decision` once for
+every 20 sets, first with no user more, then while `--more` users a second come in. Afterwards
 each verdict is made again from the rows up to the number of users that its answer names. JSON goes
 to stdout: answers a second and latencies of both times, the states that were answered from, and how
 many verdicts differ.

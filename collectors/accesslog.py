@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _NO_HEADER = "the request has no header that tells the browser"
 _NO_AGENT = (
-    "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
-    "log-line`; --log-format names fields that the log does not name"
+    "the common log format lacks the user agent: log the combined one, or that of "
+    "`fpmonitor collect log-line`; --log-format names fields that the log does not name"
 )
 _MODE = "http:sec-fetch-mode"
 _FETCHED = 10_000

@@ -11,6 +11,8 @@ from weakref import WeakSet
 
 import duckdb
 
+from fpmonitor.errors import install
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -23,7 +25,7 @@ SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions"
 DuckDBError = duckdb.Error
 _HTTPFS_PACKAGE = "duckdb_extension_httpfs"
 HOW_TO_GET_HTTPFS = (
-    "pip install 'fpmonitor[encryption]', which takes a DuckDB that it is packed for, or let "
+    f"{install('encryption')}, which takes a DuckDB that it is packed for; or let "
     "DuckDB fetch it: python -c \"import duckdb; duckdb.sql('INSTALL httpfs')\""
 )
 _INTERRUPTED = "Query interrupted"

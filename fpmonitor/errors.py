@@ -50,6 +50,11 @@ class FpmonitorError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
+def install(extra: str) -> str:
+    """Say how the packages of an extra are installed: no index has the name fpmonitor yet."""
+    return f"in a checkout of fpmonitor: pip install '.[{extra}]'"
+
+
 class InputError(FpmonitorError, ValueError):
     """A file, record, option or argument cannot be used."""
 

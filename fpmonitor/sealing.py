@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.safe_files import beside, whole_file
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 
@@ -65,7 +65,7 @@ def _age() -> Any:
     try:
         import pyrage  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise InputError("sealing needs pyrage", hint="pip install 'fpmonitor[private]'") from error
+        raise InputError("sealing needs pyrage", hint=install("private")) from error
     return pyrage
 
 

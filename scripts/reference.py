@@ -13,12 +13,13 @@ import re
 import sys
 import types
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fpmonitor
 from fpmonitor.cli import command_tree
-from fpmonitor.cli.commands import PANELS
+from fpmonitor.cli.table import FIRST, GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +39,12 @@ def cell(text: str) -> str:
 
 def commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Every command below one, with the words that call it; groups come before what is in them."""
-    yield " ".join(words), command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below.load() if hasattr(below, "load") else below, (*words, name))
+    loaded = command.load() if hasattr(command, "load") else command
+    yield " ".join(words), loaded
+    for name, below in getattr(loaded, "commands", {}).items():
+        yield from commands(below, (*words, name))
+    for mode in command.modes() if hasattr(command, "modes") else ():
+        yield from commands(mode, (*words, mode.name))
 
 
 def usage(words: str, command: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -57,7 +61,8 @@ def usage(words: str, command: Any) -> tuple[str, list[tuple[str, str]]]:
 
 
 def panel_of_command() -> dict[str, str]:
-    return {entry.name: panel for panel, entries in PANELS.items() for entry in entries}
+    panels = {entry.name: "Commands" for entry in FIRST}
+    return panels | {entry.name: entry.name for entry in GROUPS}
 
 
 def command_line() -> str:
@@ -148,9 +153,16 @@ def signature_of(thing: Any) -> str:
     return re.sub(r"\bfpmonitor\.[\w.]+\.", "", found).replace("<factory>", "...")
 
 
+def layers(kind: type) -> list[type]:
+    """A class and those of the same room that it is made of, the lowest first."""
+    room = kind.__module__.rpartition(".")[0]
+    same = [one for one in kind.__mro__ if one.__module__.rpartition(".")[0] == room]
+    return same[::-1] if room != "fpmonitor" else [kind]
+
+
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that a class defines, in the order of its text."""
-    for name, member in vars(kind).items():
+    """Public methods and properties of a class and of those it is made of, in their order."""
+    for name, member in chain.from_iterable(vars(one).items() for one in layers(kind)):
         if not name.startswith("_"):
             if isinstance(member, (classmethod, staticmethod)):
                 yield name, member.__func__
@@ -174,7 +186,7 @@ def library() -> str:
         if inspect.isfunction(thing) or (
             inspect.isclass(thing)
             and not issubclass(thing, Exception)
-            and "__init__" in vars(thing)
+            and any("__init__" in vars(one) for one in layers(thing))
         ):
             lines += ["```text", f"{name}{signature_of(thing)}", "```", ""]
         lines += described(thing)
@@ -199,7 +211,7 @@ def library() -> str:
 
 
 def service() -> str:
-    """The addresses of `fpmonitor serve` as Markdown, from its OpenAPI document."""
+    """The addresses of `fpmonitor collect serve` as Markdown, from its OpenAPI document."""
     text = (resources.files("fpmonitor.serve") / "openapi.json").read_text(encoding="utf-8")
     document = json.loads(text)
     parts = document["components"]

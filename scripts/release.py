@@ -4,7 +4,9 @@
 the bytes are equal. Version, changelog, tag and metadata must agree,
 and neither archive may hold the name of a folder or of the machine it was built on. `--rehearse`
 allows a version whose section of the changelog is not dated yet. Nothing is published, and no tag
-is set. Needs `pip install '.[release]'` and a checkout without changes.
+is set. Beside the archives stand the bill of materials of what fpmonitor needs (CycloneDX), with
+the versions of `--environment`, and the digests of all in `SHA256SUMS`. Needs
+`pip install '.[release]'`, a checkout without changes, and an environment with fpmonitor in it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -24,8 +27,11 @@ import zipfile
 from pathlib import Path
 
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+EXTRAS = ("audit", "encryption", "png", "private", "serve", "spark")  # for users
 
 
 def git(*arguments: str) -> str:
@@ -122,10 +128,43 @@ def check_contents(name: str, files: dict[str, bytes], version: str, traces: lis
                 sys.exit(f"{name}: {path} holds {trace}")
 
 
+def bill_of_materials(python: str, source: Path, moment: int) -> bytes:
+    """What fpmonitor needs, as installed in an environment: packages, versions, licences."""
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", python, "--output-reproducible"]
+    done = subprocess.run(
+        [*command, "--pyproject", str(source / "pyproject.toml")],
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(moment)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"no bill of materials of {python}:\n{done.stderr}")
+    bill = json.loads(done.stdout)
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    stated = [*project["dependencies"], *(one for of in EXTRAS for one in extras[of])]
+    named = {canonicalize_name(Requirement(one).name) for one in stated}
+    refs = {one["bom-ref"]: canonicalize_name(one["name"]) for one in bill["components"]}
+    needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
+    root = bill["metadata"]["component"]["bom-ref"]
+    needs[root] = [ref for ref in needs[root] if refs.get(ref) in named]
+    wanted, found = [root], set()
+    while wanted:  # the environment also holds what makes and tries the release
+        found.add(ref := wanted.pop())
+        wanted += [one for one in needs.get(ref, []) if one not in found]
+    bill["components"] = [one for one in bill["components"] if one["bom-ref"] in found]
+    bill["dependencies"] = [{"ref": ref, "dependsOn": needs[ref]} for ref in needs if ref in found]
+    if not bill["components"]:
+        sys.exit(f"{python}: what fpmonitor needs is not installed there")
+    return (json.dumps(bill, indent=1) + "\n").encode()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"))
     parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--environment", default=sys.executable, metavar="PYTHON")
     arguments = parser.parse_args()
     if git("status", "--porcelain"):
         sys.exit("the checkout has changes: what is built is the last commit")
@@ -136,13 +175,18 @@ def main() -> None:
         first, second = (build(folder, moment) for folder in folders)
         version = version_of(folders[0] / "source", rehearsed=arguments.rehearse)
         traces = [scratch, str(ROOT), str(Path.home()) + "/"]
+        bill = bill_of_materials(arguments.environment, folders[0] / "source", moment)
     if first != second:
         sys.exit("two builds of one commit differ: " + ", ".join(sorted(first)))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    for name, data in sorted(first.items()):
+    for name, data in first.items():
         check_contents(name, contents(name, data), version, traces)
+    sums = ""
+    for name, data in sorted({**first, f"fpmonitor-{version}.cdx.json": bill}.items()):
         (arguments.output / name).write_bytes(data)
-        print(f"{hashlib.sha256(data).hexdigest()}  {name}")
+        sums += f"{hashlib.sha256(data).hexdigest()}  {name}\n"
+    (arguments.output / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    print(sums, end="")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command `fpmonitor serve` on a folder of its own, and requests to it, byte by byte or not."""
+"""`fpmonitor collect serve` on a folder of its own, and requests to it, byte by byte or not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,17 @@ class Running:
         path = self.folder / "serve.toml"
         often = "" if "flush_seconds" in self._settings else "flush_seconds = 0.3\n"
         path.write_text(f'db = "s.duckdb"\n{often}{self._settings}')
-        command = [sys.executable, "-P", "-c", COMMAND, "serve", "--port", "0", "--config"]
+        command = [
+            sys.executable,
+            "-P",
+            "-c",
+            COMMAND,
+            "collect",
+            "serve",
+            "--port",
+            "0",
+            "--config",
+        ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, str(path), *self._arguments], cwd=self.folder, stderr=log

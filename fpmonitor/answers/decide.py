@@ -20,12 +20,11 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.population.contents import Engine
 from fpmonitor.population.evidence import lack_in_words
-from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.evidence import Lack
+    from fpmonitor.population.kept_values import KeptValues
     from fpmonitor.population.levels import Component, Vector
     from fpmonitor.population.population import Population
-    from fpmonitor.population.snapshot import ValueSource
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import SpectrumSource
 
@@ -134,13 +133,13 @@ def decide_sets(
     )
     policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
     source: SpectrumSource
-    rest: ValueSource | None = None
+    rest: KeptValues | None = None
     if search_users is None:
         source = asked.source(policy.candidates, engine)
     else:
         source, rest = asked.searched_and_rest(search_users, policy.candidates)
         level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
-    in_memory = isinstance(rest or source, MemorySource | HeldValues)
+    in_memory = isinstance(source, MemorySource) if rest is None else rest.in_memory
     no_evidence, assumed = _lacks_of(population, policy, assume, needed={"must": must})
     utilities = _weights_of(population, weights or {})
     names, days = population.names(policy.candidates), population.snapshot.days(question.k)
@@ -558,7 +557,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
         if here and there and here != there:
             raise InputError(
                 f"{api} is {here} in the decision, and {there} in the log",
-                hint="decide anew on this log, or say what it is with `fpmonitor apis --set`",
+                hint="decide anew on this log, or say what it is with `fpmonitor db apis --set`",
             )
     if set(candidates) <= set(population.apis):
         return decision

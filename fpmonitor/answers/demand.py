@@ -109,7 +109,7 @@ def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[st
     """
     if not sites:
         raise UndecidableError(
-            "no log of API calls to weigh by", hint="store one with `fpmonitor demand LOG...`"
+            "no log of API calls to weigh by", hint="store one with `fpmonitor lists demand LOG...`"
         )
     known = population.publishable_apis(_ANY_K)
     weights = dict.fromkeys(known, 0.0)

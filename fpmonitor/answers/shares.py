@@ -44,8 +44,8 @@ _BUSY = 0.1
 _BLOCK = 50_000  # lines whose user agents are looked up in the list of robots at once
 _DIGITS = 9  # decimals, outward
 _FORMS = (
-    "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
-    "log-line`"
+    "the common log format lacks the user agent: log the combined one, or that of "
+    "`fpmonitor collect log-line`"
 )
 
 

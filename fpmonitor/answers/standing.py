@@ -316,7 +316,8 @@ def next_steps(
     stored, steps = ["--db", str(database)], []
     if after.above:
         apis = ",".join(min(after.above))
-        steps.append(["trend", "--by", by or "week", "--apis", apis, "--k", str(decision.policy.k)])
+        when = ["--by", by or "week"]
+        steps.append(["exposure", *when, "--apis", apis, "--k", str(decision.policy.k)])
     for problem in after.problems:
         if problem.kind == "refused":
             steps.append(["ingest", str(folder / problem.what)])

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fpmonitor.cli.commands import PANELS, LazyCommand, name_values
+from fpmonitor.cli.commands import LazyCommand, name_values
 from fpmonitor.cli.context import INVOCATION, Invocation
+from fpmonitor.cli.help import PlainGroup
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
 from fpmonitor.cli.spellings import understood
 from fpmonitor.cli.subject import UNIT
-from fpmonitor.errors import FpmonitorError, UnitError
+from fpmonitor.cli.table import FIRST, GROUPS, MOVED
+from fpmonitor.errors import FpmonitorError, InputError, UnitError
 from fpmonitor.export.exporter import printable
 from fpmonitor.unit import spoken
 
@@ -44,20 +46,37 @@ def _options(
     INVOCATION.set(Invocation(for_others=for_others, key_file=key_file, wait=wait))
 
 
+class Root(PlainGroup):
+    """The command `fpmonitor`; says where commands are that stood elsewhere."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name.
+
+        Raises
+        ------
+        InputError
+            It has another name now.
+        """
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name in MOVED and not ctx.resilient_parsing:
+            raise InputError(f"{cmd_name} is now: fpmonitor {MOVED[cmd_name]}")
+        return found
+
+
 @cache
 def command_tree() -> TyperGroup:
     """Return the command `fpmonitor`, with all commands below it."""
     app = typer.Typer(
         name="fpmonitor",
-        help="Decide which browser APIs a site may read together, with a confidence bound on how "
-        "many users that exposes.",
+        help="Which browser APIs may a site read together, and how many users does that expose?",
+        cls=Root,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
     tree: TyperGroup = name_values(typer.main.get_command(app))
-    for panel, entries in PANELS.items():
-        for entry in entries:
+    for panel, among in (("Commands", FIRST), ("Groups", GROUPS)):
+        for entry in among:
             tree.add_command(LazyCommand(entry, panel=panel))
     return tree
 

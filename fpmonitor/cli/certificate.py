@@ -20,7 +20,7 @@ from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.utility import weight_bound
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.render import decisions
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import read_json
@@ -83,9 +83,7 @@ def certificate(
     try:
         from fpmonitor import proof_check  # noqa: PLC0415 -- an extra
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"audit certificate needs {error.name}", hint="pip install 'fpmonitor[audit]'"
-        ) from error
+        raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
     if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(

@@ -1,27 +1,26 @@
-"""The commands by panel; the module of a command is loaded when the command is used."""
+"""Commands by the table; the module of a command is loaded when the command is used."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import cache, wraps
+from functools import wraps
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fpmonitor.cli.help import PlainCommand, PlainGroup
 from fpmonitor.cli.settings import Settings
+from fpmonitor.cli.table import Entry
 from fpmonitor.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from collections.abc import Callable, Sequence
 
 _WORDS = {bool: "", datetime: "TIME", float: "NUMBER", int: "N", Path: "FILE", str: "TEXT"}
 _WORDS_BY_NAME = {
@@ -38,145 +37,13 @@ _WORDS_BY_NAME = {
     "name": "NAME",
     "paths": "LOG",
 }
-_HELP = frozenset(("-h", "--help"))
-_TELL_WITHOUT_DB = frozenset(("compare",))
-_TELL_NOTHING = frozenset(("ingest", "convert", "db", "keys", "serve", "audit queries"))
-_ANYWHERE = re.MULTILINE | re.DOTALL
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A command in the help of the group above it.
-
-    Attributes
-    ----------
-    name
-        What the user types.
-    home
-        `module:name`, of a function or of a `typer.Typer` with commands.
-    about
-        Help of a group; that of a function is its docstring.
-    """
-
-    name: str
-    home: str
-    about: str = ""
-
-    @property
-    def help(self) -> str:
-        """What the command does, in one line; no module is imported for it."""
-        if self.about:
-            return self.about
-        module, _, function = self.home.partition(":")
-        [docstring] = re.findall(
-            rf'^def {function}\(.*?^    """(.*?)"""', _source(module), _ANYWHERE
-        )
-        return " ".join(docstring.split())
-
-
-@cache
-def _source(module: str) -> str:
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(module)
-    return Path(spec.origin).read_text(encoding="utf-8")
-
-
-PANELS: Mapping[str, tuple[Entry, ...]] = {
-    "Start": (
-        Entry("ui", "fpmonitor.cli.ui:ui"),
-        Entry("quickstart", "fpmonitor.cli.start:quickstart"),
-        Entry("ingest", "fpmonitor.cli.data:ingest"),
-        Entry("apis", "fpmonitor.cli.data:apis"),
-        Entry("decide", "fpmonitor.cli.questions:decide"),
-        Entry("report", "fpmonitor.cli.report:report"),
-    ),
-    "Measure": (
-        Entry("exposure", "fpmonitor.cli.questions:exposure"),
-        Entry("rank", "fpmonitor.cli.statistics:rank"),
-        Entry("curve", "fpmonitor.cli.statistics:curve"),
-        Entry("shares", "fpmonitor.cli.shares:shares"),
-        Entry("questions", "fpmonitor.cli.questions:questions"),
-        Entry("demand", "fpmonitor.cli.demand:demand"),
-        Entry("automation", "fpmonitor.cli.demand:automation"),
-        Entry("mcp", "fpmonitor.cli.ui:mcp"),
-        Entry("plot", "fpmonitor.cli.report:plot"),
-    ),
-    "Enforce": (
-        Entry("gate", "fpmonitor.cli.gate:gate"),
-        Entry("export", "fpmonitor.cli.lists:export"),
-        Entry("preview", "fpmonitor.cli.effects:preview"),
-        Entry("plan", "fpmonitor.cli.effects:plan"),
-        Entry("scripts", "fpmonitor.cli.demand:scripts"),
-        Entry("import", "fpmonitor.cli.effects:import_list"),
-        Entry("targets", "fpmonitor.cli.lists:targets"),
-        Entry("schema", "fpmonitor.cli.schemas:schema"),
-    ),
-    "Monitor": (
-        Entry("check", "fpmonitor.cli.monitoring:check"),
-        Entry("trend", "fpmonitor.cli.monitoring:trend"),
-        Entry("watch", "fpmonitor.cli.monitoring:watch"),
-        Entry("compare", "fpmonitor.cli.report:compare"),
-    ),
-    "Publish and protect": (
-        Entry("release", "fpmonitor.cli.release:release"),
-        Entry(
-            "audit",
-            "fpmonitor.cli.release:audit",
-            "What a release reveals, and whether a decision is proved.",
-        ),
-        Entry(
-            "ldp",
-            "fpmonitor.private.commands.ldp:app",
-            "Local differential privacy: what randomised reports reveal, and how useful they are.",
-        ),
-        Entry(
-            "private",
-            "fpmonitor.private.commands.app:app",
-            "Collection without a joint record: users, shuffler, curator, analyst.",
-        ),
-    ),
-    "Collect": (
-        Entry("serve", "fpmonitor.cli.serve:serve"),
-        Entry(
-            "keys",
-            "fpmonitor.cli.serve:keys",
-            "Manage the write keys and read tokens of the service.",
-        ),
-        Entry("snippet", "fpmonitor.private.commands.page:snippet"),
-        Entry("log-line", "fpmonitor.cli.log_line:log_line"),
-    ),
-    "Beyond one computer": (
-        Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
-        Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
-        Entry("sample", "fpmonitor.cli.snapshots:sample"),
-        Entry(
-            "sketch",
-            "fpmonitor.cli.sketch:app",
-            "Sketches: few values by a secret hash, all of their users; for 10^8 users and more.",
-        ),
-    ),
-    "Database": (
-        Entry(
-            "db",
-            "fpmonitor.cli.commands:database",
-            "Inspect, check, move, encrypt and clean up a database.",
-        ),
-    ),
+_HELP = frozenset(("-h", "--help", "--help-all"))
+_TELL_WITHOUT_DB = frozenset(("check --compare",))
+_KEPT = "--by"  # an option of the mode itself
+_TELL = frozenset(("db apis", "db questions", "db automation"))
+_TELL_NOTHING = frozenset(("ingest", "db", "scale convert", "collect keys", "collect serve")) | {
+    "audit queries"
 }
-DATABASE = (
-    Entry("batches", "fpmonitor.cli.data:batches"),
-    Entry("rejects", "fpmonitor.cli.data:rejects"),
-    Entry("verify", "fpmonitor.cli.upkeep:verify"),
-    Entry("forget", "fpmonitor.cli.upkeep:forget"),
-    Entry("compact", "fpmonitor.cli.upkeep:compact"),
-    Entry("views", "fpmonitor.cli.upkeep:views"),
-    Entry("copy-out", "fpmonitor.cli.transfer:copy_out"),
-    Entry("copy-in", "fpmonitor.cli.transfer:copy_in"),
-    Entry("make-key", "fpmonitor.cli.sealing:make_key"),
-    Entry("seal", "fpmonitor.cli.sealing:seal"),
-    Entry("open", "fpmonitor.cli.sealing:open_sealed"),
-)
 
 
 class LazyCommand(TyperCommand):
@@ -186,36 +53,47 @@ class LazyCommand(TyperCommand):
     """
 
     def __init__(self, entry: Entry, group: tuple[str, ...] = (), panel: str | None = None) -> None:
-        super().__init__(entry.name, help=entry.help, rich_help_panel=panel)
+        super().__init__(entry.name, help=entry.help, hidden=entry.hidden, rich_help_panel=panel)
         self.entry = entry
         self.path = (*group, entry.name)
 
     def load(self) -> Any:
         """Return the command, or the group of commands, with its options."""
-        module, _, attribute = self.entry.home.partition(":")
+        entry = self.entry
+        if entry.below:
+            return group_of(
+                entry.name, entry.help, [LazyCommand(one, self.path) for one in entry.below]
+            )
+        module, _, attribute = entry.home.partition(":")
         found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
             for command in found.registered_commands:
                 command.callback = spread(command.callback)
-            found = typer.main.get_group(found)
-        if isinstance(found, TyperGroup):
-            found.help = self.help
-            for below in found.commands.values():
-                name_values(below)
-            return found
+                command.cls = PlainCommand
+            commands = typer.main.get_group(found).commands.values()
+            return group_of(entry.name, entry.help, [name_values(below) for below in commands])
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.entry.name)(spread(found))
+        alone.command(entry.name, cls=PlainCommand)(marked(spread(found), entry.modes))
         return name_values(typer.main.get_command(alone))
+
+    def modes(self) -> list[LazyCommand]:
+        """Return the commands that an option of this one stands for."""
+        return [LazyCommand(mode, self.path) for mode in self.entry.modes]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         """Parse the arguments of the command, with the defaults of the settings file."""
+        for mode in self.modes():
+            rest = _without(mode.entry, args)
+            if rest is not None:
+                return mode.make_context(f"{info_name} {mode.entry.name}", rest, parent, **extra)
         command = self.load()
         settings = None if parent is None else parent.find_object(Settings)
         self._refuse_uncounted(command, args, settings)
         if settings is not None:
-            extra["default_map"] = settings.defaults(command, self.path)
+            modes = {mode.name.removeprefix("--") for mode in self.entry.modes}
+            extra["default_map"] = settings.defaults(command, self.path, modes)
         return command.make_context(info_name, args, parent, **extra)
 
     def _refuse_uncounted(self, command: Any, args: list[str], settings: Settings | None) -> None:
@@ -237,7 +115,8 @@ class LazyCommand(TyperCommand):
         said = " ".join(path)
         names = {parameter.name for parameter in command.params}
         tells = "db" in names or said in _TELL_WITHOUT_DB
-        counts = "reader" in names or said in _TELL_NOTHING or path[0] in _TELL_NOTHING
+        silent = not _TELL_NOTHING.isdisjoint((said, path[0], " ".join(path[:2])))
+        counts = "reader" in names or (silent and said not in _TELL)
         if reader and tells and not counts and not _HELP.intersection(args):
             raise RefusedError(
                 f"{said}: the exact figures of this command are not counted for {reader}",
@@ -289,6 +168,40 @@ def spread(command: Any) -> Any:
     return called
 
 
-database = TyperGroup(
-    name="db", commands=[LazyCommand(entry, ("db",)) for entry in DATABASE], no_args_is_help=True
-)
+def marked(command: Callable[..., Any], modes: Sequence[Entry]) -> Callable[..., Any]:
+    """Return a command with an option for each of its modes, which is never given to it."""
+    if not modes:
+        return command
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        return command(**{name: value for name, value in given.items() if name not in names})
+
+    names: set[str] = set()
+    parameters = list(signature(command).parameters.values())
+    for mode in modes:
+        name = mode.name.removeprefix("--")
+        option = typer.Option(mode.name, help=mode.docstring, metavar=mode.takes or None)
+        kind: Any = Annotated[str | None if mode.takes else bool, option]
+        default = None if mode.takes else False
+        names.add(name)
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def _without(mode: Entry, arguments: list[str]) -> list[str] | None:
+    """Arguments of a mode of a command; None if they do not ask for it."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for place, word in enumerate(arguments[:end]):
+        name, _, value = word.partition("=")
+        if name == mode.name:
+            kept = [word] if mode.name == _KEPT else [value] if value else []
+            return [*arguments[:place], *kept, *arguments[place + 1 :]]
+    return None
+
+
+def group_of(name: str, about: str, commands: Sequence[TyperCommand]) -> PlainGroup:
+    """Return a group of commands."""
+    return PlainGroup(name=name, help=about, commands=list(commands), no_args_is_help=True)

@@ -80,7 +80,7 @@ def open_monitor(
     if server is not None:
         raise InputError(
             "--engine: a server needs --snapshot FOLDER",
-            hint="take a snapshot of your table with `fpmonitor snapshot`",
+            hint="take a snapshot of your table with `fpmonitor scale snapshot`",
         )
     monitor = Monitor(
         db,

@@ -335,7 +335,7 @@ def note_names(names: Mapping[str, str], quiet: bool) -> None:
     if unknown:
         note(f"not known to fpmonitor: {_some(unknown, _near)}", quiet=quiet)
     if open_names:
-        note("lists need `fpmonitor apis --set NAME=API` to act on these", quiet=quiet)
+        note("lists need `fpmonitor db apis --set NAME=API` to act on these", quiet=quiet)
 
 
 def _may_be(name: str) -> str:

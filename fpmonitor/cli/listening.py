@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli.output import note
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.serve.config import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def run_application(
 
         from fpmonitor.serve import connections  # noqa: PLC0415 -- needs uvicorn
     except ImportError as error:
-        raise InputError(
-            "uvicorn is not installed", hint="pip install 'fpmonitor[serve]'"
-        ) from error
+        raise InputError("uvicorn is not installed", hint=install("serve")) from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)

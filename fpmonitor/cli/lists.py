@@ -77,7 +77,8 @@ BY_INFORMATION = Annotated[
 TARGETS = Annotated[
     str,
     typer.Option(
-        "--targets", help="For Firefox: a major version, or a file written by `fpmonitor targets`."
+        "--targets",
+        help="For Firefox: a major version, or a file written by `fpmonitor lists targets`.",
     ),
 ]
 
@@ -242,7 +243,7 @@ def _check_names(result: ExportResult) -> None:
         raise InputError(
             "export: the list would hide nothing: "
             + "; ".join([*listed, *([f"and {more:,} more"] if more else [])]),
-            hint="say what they are with `fpmonitor apis --set NAME=API`, and decide again",
+            hint="say what they are with `fpmonitor db apis --set NAME=API`, and decide again",
         )
 
 

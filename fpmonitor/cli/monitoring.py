@@ -19,6 +19,7 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    NAMES,
     OUTPUT,
     QUIET,
     ROWS_ARE_USERS,
@@ -104,6 +105,7 @@ NEW_USERS = Annotated[
 
 def trend(
     *,
+    names: NAMES = None,
     apis: SETS = None,
     by: Annotated[
         Division,
@@ -154,7 +156,7 @@ def trend(
         progress_line(quiet) as progress,
     ):
         report = monitor.trend(
-            [split_names(names) for names in apis or ()],
+            [split_names(one) for one in (*(names or ()), *(apis or ()))],
             by=by,
             k=k,
             population=population,

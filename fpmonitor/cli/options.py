@@ -280,7 +280,7 @@ SNAPSHOT = Annotated[
     str | None,
     typer.Option(
         "--snapshot",
-        help="Use the users of this snapshot (see `fpmonitor snapshot`) instead of the database.",
+        help="Users of this snapshot (see `fpmonitor scale snapshot`) instead of the database.",
         metavar="FOLDER",
         rich_help_panel="Data",
     ),
@@ -337,6 +337,14 @@ SETS = Annotated[
         "--apis",
         help="APIs read together, separated by commas; repeat for further sets.",
         show_default="each API alone",
+    ),
+]
+NAMES = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="APIs read together, separated by commas; further sets beside it.",
+        show_default="each API alone",
+        metavar="[SET]...",
     ),
 ]
 REGISTER = Annotated[

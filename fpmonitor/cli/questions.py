@@ -21,6 +21,7 @@ from fpmonitor.cli.options import (
     COUNTER,
     DB,
     DEFAULT_DB,
+    NAMES,
     QUIET,
     REGISTER,
     AskedOfSample,
@@ -67,13 +68,7 @@ _HOW_SETS_ARE_SEARCHED = frozenset(
 
 def exposure(
     *,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="APIs read together, separated by commas; further sets beside it.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    names: NAMES = None,
     apis: Annotated[
         list[str] | None,
         typer.Option(

@@ -15,14 +15,14 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
+from fpmonitor.cli.options import BUDGET, NAMES, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.errors import InputError, UnknownNameError, install
 from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
@@ -120,6 +120,7 @@ def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | No
 def plot(
     *,
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
+    names: NAMES = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
     apis: SETS = None,
     budget: DRAWN_BUDGET = None,
@@ -130,7 +131,7 @@ def plot(
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
     with users.open() as monitor:
-        figure = figure_of(monitor, kind, apis, asked, budget)
+        figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget)
     emit_figure(figure, output, quiet=quiet)
 
 
@@ -157,7 +158,7 @@ def _png(svg: str) -> bytes:
         import resvg_py  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise InputError(
-            f"plot: PNG needs {error.name}", hint="pip install 'fpmonitor[png]', or write .svg"
+            f"plot: PNG needs {error.name}", hint=f"{install('png')}; or write .svg"
         ) from error
     # A machine may have no font at all, and text would be missing without a word.
     drawn = resvg_py.svg_to_bytes(

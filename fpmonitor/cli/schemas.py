@@ -62,16 +62,14 @@ def _of(name: str) -> dict[str, Any]:
 def _settings(root: Any) -> dict[str, Any]:
     """Return the schema of fpmonitor.toml: options, at the top and in a table for each command."""
     tables = _tables(root)
-    shared: dict[str, Any] = {}
-    for table in _flat(tables):
-        shared |= table
+    shared = _flat(tables)
     return {
         "title": "settings",
         "description": "Defaults of options, in fpmonitor.toml.",
         "type": "object",
         # `db` is an option, and a group of commands.
         "properties": {
-            **_spelled(shared),
+            **shared,
             **{
                 name: {"anyOf": [shared[name], table]} if name in shared else table
                 for name, table in tables["properties"].items()
@@ -88,22 +86,25 @@ def _tables(group: TyperGroup) -> dict[str, Any]:
         if hasattr(command, "commands"):
             found[name] = _tables(command)
         else:
+            # Modes have tables of their own within that of the command.
             own = _spelled(settable_of(command))
+            for mode in below.modes() if hasattr(below, "modes") else ():
+                inner = _spelled(settable_of(mode.load()))
+                own[mode.name.removeprefix("--")] = {
+                    "type": "object",
+                    "properties": inner,
+                    "additionalProperties": False,
+                }
             found[name] = {"type": "object", "properties": own, "additionalProperties": False}
     return {"type": "object", "properties": found, "additionalProperties": False}
 
 
-def _flat(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        found
-        for below in table["properties"].values()
-        if below.get("type") == "object"
-        for found in (
-            _flat(below)
-            if any(one.get("type") == "object" for one in below["properties"].values())
-            else [below["properties"]]
-        )
-    ]
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """Return all options of all tables, which may stand at the top."""
+    found: dict[str, Any] = {}
+    for name, below in table["properties"].items():
+        found |= _flat(below) if below.get("type") == "object" else {name: below}
+    return found
 
 
 def _spelled(settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import DB, DEFAULT_DB
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.render import store
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def serve(
         from fpmonitor.serve.app import service_app  # noqa: PLC0415 -- an extra
         from fpmonitor.serve.config import ServeConfig, read_config  # noqa: PLC0415
     except ImportError as error:
-        raise InputError(
-            f"serve: {error.name} is not installed", hint="pip install 'fpmonitor[serve]'"
-        ) from error
+        raise InputError(f"serve: {error.name} is not installed", hint=install("serve")) from error
     settings: ServeConfig = ServeConfig() if config is None else read_config(config)
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
     if settings.origins and settings.source is None:

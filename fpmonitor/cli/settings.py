@@ -13,11 +13,12 @@ from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 from fpmonitor.cli import options
+from fpmonitor.cli.table import MOVED
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.safe_files import read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     import typer
 
@@ -79,6 +80,8 @@ class Settings:
         shared = {name: value for name, value in content.items() if not isinstance(value, dict)}
         tables = {name: value for name, value in content.items() if isinstance(value, dict)}
         for name in tables:
+            if name in MOVED:
+                raise InputError(f"{SETTINGS_FILE}: [{name}]: the command is now: {MOVED[name]}")
             _check_name("command", name, root.commands)
         return cls(_by_option(shared), tables, root)
 
@@ -86,7 +89,9 @@ class Settings:
         """Return the defaults of the options before the command."""
         return _defaults(_settable(self.root), self.shared)
 
-    def defaults(self, command: Any, path: tuple[str, ...]) -> dict[str, Any]:
+    def defaults(
+        self, command: Any, path: tuple[str, ...], modes: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Return the defaults of a command, or of all commands of a group.
 
         Parameters
@@ -95,10 +100,15 @@ class Settings:
             The command, loaded.
         path
             Its name, after those of its groups.
+        modes
+            Its modes, which have tables of their own within that of the command.
         """
         table: Any = self.tables
+        path = tuple(name.removeprefix("--") for name in path)
         for name in path:
-            table = table.get(name, {})
+            table = table.get(name, {}) if isinstance(table, dict) else table
+        if isinstance(table, dict):
+            table = {name: value for name, value in table.items() if name not in modes}
         return self._of(command, path, table)
 
     def _of(self, command: Any, path: tuple[str, ...], table: Any) -> dict[str, Any]:
@@ -185,8 +195,12 @@ def settable_of(command: Any) -> dict[str, Any]:
     return found
 
 
-def _all_settable(group: TyperGroup) -> Iterator[str]:
+def _all_settable(group: Any) -> Iterator[str]:
+    below: Any
     for below in group.commands.values():
+        if hasattr(below, "modes"):
+            for mode in below.modes():
+                yield from _settable(mode.load())
         command: Any = below.load() if hasattr(below, "load") else below
         if isinstance(command, TyperGroup):
             yield from _all_settable(command)

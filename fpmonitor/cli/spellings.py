@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from fpmonitor.cli.table import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -15,7 +19,8 @@ _ALONE = {"version": "--version", "-V": "--version"}
 def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
     """Return the arguments as the commands take them.
 
-    `fpmonitor LOG` opens the page, `help COMMAND` is its `--help`, `--json` is `--format json`, and
+    `fpmonitor LOG` opens the page, or prints one screen where no browser can be opened,
+    `help COMMAND` is its `--help`, `--json` is `--format json`, and
     `--for-others`, which is an option of all commands, may stand behind one.
     """
     words = list(arguments)
@@ -30,9 +35,14 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
         options = [*options[:first], *options[first + 1 :], "--help"]
     elif name in _ALONE:
         options = [_ALONE[name]]
-    elif name not in commands and Path(name).is_file():
-        options.insert(first, "ui")
+    elif name not in commands and name not in MOVED and Path(name).is_file():
+        options.insert(first, "ui" if shows_pages() else "look")
     return options + rest
+
+
+def shows_pages() -> bool:
+    """Whether a browser with windows can be opened: one of text would take the terminal."""
+    return sys.platform != "linux" or bool(os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"})
 
 
 def _spelled(word: str) -> list[str]:

@@ -14,6 +14,7 @@ from fpmonitor.cli.options import (
     CLUSTER,
     DELTA,
     MISSING,
+    NAMES,
     ROWS_ARE_USERS,
     STRATA,
     UNSAFE_COUNTS,
@@ -32,6 +33,7 @@ from fpmonitor.vocabulary import split_names
 
 def rank(
     *,
+    names: NAMES = None,
     apis: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +57,7 @@ def rank(
     shown: Shown,
 ) -> None:
     """Rank API sets by entropy and by exposure, and show where the two disagree."""
-    named = [split_names(names) for names in apis or ()]
+    named = [split_names(one) for one in (*(names or ()), *(apis or ()))]
     if sets is not None:
         named += _read_sets(sets)
     with users.open() as monitor:
@@ -85,7 +87,12 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
 
 def curve(
     *,
-    apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
+    name: Annotated[
+        str | None, typer.Argument(help="APIs read together, separated by commas.", metavar="SET")
+    ] = None,
+    apis: Annotated[
+        str | None, typer.Option("--apis", help="The same as an option.", show_default="none")
+    ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
     missing: MISSING = "value",
@@ -98,6 +105,11 @@ def curve(
     shown: Shown,
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
+    wanted = name or apis
+    if wanted is None or (name and apis):
+        raise InputError(
+            "exposure --curve: name exactly one set", hint="as in: exposure --curve Screen.height"
+        )
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, k)
@@ -107,7 +119,7 @@ def curve(
         report = report_curve(
             population,
             question,
-            split_names(apis),
+            split_names(wanted),
             show_counts_below_k=unsafe_counts,
         )
         reader.ask(monitor, counted_curve(report, question))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +12,7 @@ import typer
 from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import DB, DEFAULT_DB, K
+from fpmonitor.cli.spellings import shows_pages
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import PolicyError
 
@@ -79,6 +78,6 @@ def mcp(
 
 
 def _open(address: str) -> None:
-    """Open a browser with windows: one of text would take the terminal."""
-    if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
+    """Open a browser, where there is one."""
+    if shows_pages():
         webbrowser.open(address, new=2)

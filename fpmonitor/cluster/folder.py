@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from fpmonitor.population.browsers import (
     group_rows,
     telling_columns,
 )
+from fpmonitor.population.kept_values import KeptValues
 from fpmonitor.population.memory import MemorySource, has_room_for
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra, Returned
@@ -344,35 +344,6 @@ class FolderSnapshot:
         return frame.sort("high", "low").head(users)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FolderValues:
-    """Users of a snapshot, of whose values some are kept: see `population.snapshot.ValueSource`.
-
-    Attributes
-    ----------
-    queries
-        All users.
-    users
-        Those that are counted.
-    seed
-        Chooses values.
-    first
-        Condition of who is not counted.
-    """
-
-    queries: FolderQueries
-    users: int
-    seed: int
-    first: str
-
-    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
-        """Count spectra of the values kept, with probability `2^-level`; None where none is."""
-        relations = [
-            self.queries.kept_relation(apis, level, self.seed, self.first) for apis in sets
-        ]
-        return count_parts(self.queries.engine, relations)
-
-
 class FolderQueries:
     """Spectra by query of a snapshot: see `population.snapshot.SpectrumQueries`."""
 
@@ -513,7 +484,7 @@ class FolderQueries:
         other._known, other._absent_alone = {}, True  # noqa: SLF001 -- its own class
         return other
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, FolderValues]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, KeptValues]:
         """Divide the users: about so many to search among, which are read, and all others."""
         engine = self._snapshot.engine
         generator = np.random.default_rng(seed)
@@ -530,9 +501,14 @@ class FolderQueries:
         columns = (frame[name].to_numpy().astype(np.int64) for name in names)
         codes = [own_codes_of_absent(each) if self._absent_alone else each for each in columns]
         searched = MemorySource(self.apis, codes)
-        return searched, FolderValues(self, self.users - searched.users, seed, first)
 
-    def kept_relation(
+        def kept_spectra(sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+            relations = [self._kept_relation(apis, level, seed, first) for apis in sets]
+            return count_parts(engine, relations)
+
+        return searched, KeptValues(users=self.users - searched.users, kept_spectra=kept_spectra)
+
+    def _kept_relation(
         self, apis: Sequence[str], level: int, seed: int, first: str
     ) -> tuple[str, list[str]]:
         """Return users who do not come first and whose values are kept, and what tells these.
@@ -641,6 +617,6 @@ def _read_files(folder: str, *columns: pl.Expr) -> pl.DataFrame:
 def _no_snapshot(folder: str) -> InputError:
     return InputError(
         f"no snapshot at {excerpt(folder)}",
-        hint="make one with `fpmonitor snapshot`, which prints its folder; a folder that only an "
-        "engine can read needs --engine",
+        hint="make one with `fpmonitor scale snapshot`, which prints its folder; a folder that "
+        "only an engine can read needs --engine",
     )

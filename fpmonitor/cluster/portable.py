@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.errors import InputError, reason_of
+from fpmonitor.errors import InputError, install, reason_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -43,7 +43,7 @@ def needs_extra(module: str) -> InputError:
     """Return the error for a package of the extra that is not installed."""
     return InputError(
         f"other engines need the package {module}, which is not installed",
-        hint="pip install 'fpmonitor[spark]'",
+        hint=install("spark"),
     )
 
 

@@ -173,13 +173,7 @@ def take_engine_snapshot(
     for column in said:
         if column not in cells.apis:
             raise UnknownNameError("column", column, cells.apis)
-    repeats: tuple[Repeats, ...] = ()
-    visited = 0
-    if visits is not None:
-        visit_cells = define_cells(
-            engine, visits, user=user, apis=cells.apis, name="visit_cells", repeated=True
-        )
-        repeats, visited = _repeats(engine, cells, visit_cells, said)
+    repeats, visited = _repeats(engine, cells, visits, user, said)
     users, digest = _content(engine, cells)
     manifest = FolderManifest(
         version=VERSION,
@@ -414,9 +408,14 @@ def browsers(
 
 
 def _repeats(
-    engine: Engine, cells: CellTable, visits: CellTable, said: Mapping[str, str]
+    engine: Engine, cells: CellTable, table: str | None, user: str, said: Mapping[str, str]
 ) -> tuple[tuple[Repeats, ...], int]:
-    """Users who came back by API and browser, and the number of all visits."""
+    """Users who came back by API and browser, and the number of visits; none without a table."""
+    if table is None:
+        return (), 0
+    visits = define_cells(
+        engine, table, user=user, apis=cells.apis, name="visit_cells", repeated=True
+    )
     told: list[Told] = []
     for column, api in telling_columns(cells.apis, said).items():
         if api in BROWSER_APIS:

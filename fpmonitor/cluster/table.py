@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from fpmonitor.sql import quote_name, statement
 from fpmonitor.store.staging import LARGE_VALUE_BYTES, canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.cluster.engine import Engine
 
@@ -94,6 +94,49 @@ def define_cells(
         rows without a user, or several rows of one.
     """
     kinds = engine.define_table(f"{name}_table", table)
+    found = _columns_of_values(table, kinds, user)
+    wanted = sorted(found if apis is None else [api for api in apis if api in found])
+    if not wanted or len(wanted) > MAX_APIS:
+        number = "no column" if not wanted else f"more than {MAX_APIS:,} columns"
+        raise InputError(f"{excerpt(table)}: {number} of values")
+    keep = ['"user"']
+    texts = [f'{_text((user,), kinds[user,])} AS "user"']
+    if repeated:
+        keep += ["moment", "library"]
+        texts += _of_visits(kinds)
+    texts += [f"{_text(found[api], kinds[found[api]])} AS c{i}" for i, api in enumerate(wanted)]
+    raw = f"{name}_raw"
+    _select(engine, raw, texts, f"{name}_table")
+    retold = {i: _to_retell(f"c{i}", kinds[found[api]]) for i, api in enumerate(wanted)}
+    retold = {i: condition for i, condition in retold.items() if condition}
+    seen, retold = _survey(engine, table, raw, len(wanted), retold, repeated=repeated)
+    told = {i: (text, kinds[found[wanted[i]]]) for i, text in retold.items()}
+    _define_retold(engine, name, dict.fromkeys(told, raw), told)
+    columns = range(len(wanted))
+    _define(
+        engine,
+        name,
+        "cluster/cells",
+        keep=", ".join(keep),
+        cells=[f"{_cell(i, _joined_text(i) if i in retold else None)} AS c{i}" for i in columns],
+        rows=raw,
+        joins=_retold_joins(name, retold),
+        columns=[f"raw.c{i}" for i in columns],
+    )
+    return CellTable(relation=name, apis=tuple(wanted), seen=seen)
+
+
+def _of_visits(kinds: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    """Time and source of a row, null where the table does not say."""
+    for column, alias in (("time", "moment"), ("source", "library")):
+        text = _text((column,), kinds[column,]) if (column,) in kinds else "NULL::VARCHAR"
+        yield f"{text} AS {alias}"
+
+
+def _columns_of_values(
+    table: str, kinds: Mapping[tuple[str, ...], str], user: str
+) -> dict[str, tuple[str, ...]]:
+    """Find the columns that hold values, by their names as those of APIs."""
     if (user,) not in kinds:
         names = excerpt(", ".join(".".join(path) for path in kinds))
         raise InputError(
@@ -101,45 +144,11 @@ def define_cells(
             hint="name it with --user COLUMN",
         )
     fields = {(field,) for field in (user, *FIELDS)}
-    found = {".".join(path): path for path in kinds if path not in fields}
-    wanted = sorted(found if apis is None else [api for api in apis if api in found])
-    if not wanted or len(wanted) > MAX_APIS:
-        number = "no column" if not wanted else f"more than {MAX_APIS:,} columns"
-        raise InputError(f"{excerpt(table)}: {number} of values")
-    if len(found) < len([path for path in kinds if path not in fields]):
+    of_values = [path for path in kinds if path not in fields]
+    found = {".".join(path): path for path in of_values}
+    if len(found) < len(of_values):
         raise InputError(f"{excerpt(table)}: two columns have one name after structs are flattened")
-    keep = ['"user"']
-    texts = [f'{_text((user,), kinds[user,])} AS "user"']
-    if repeated:
-        keep += ["moment", "library"]
-        for field, alias in (("time", "moment"), ("source", "library")):
-            text = _text((field,), kinds[field,]) if (field,) in kinds else "NULL::VARCHAR"
-            texts.append(f"{text} AS {alias}")
-    texts += [f"{_text(found[api], kinds[found[api]])} AS c{i}" for i, api in enumerate(wanted)]
-    raw = f"{name}_raw"
-    _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
-    retold = {
-        i: condition
-        for i, api in enumerate(wanted)
-        if (condition := _to_retell(f"c{i}", kinds[found[api]]))
-    }
-    seen, retold = _survey(engine, table, raw, len(wanted), retold, repeated=repeated)
-    told = {i: (retold[i], kinds[found[wanted[i]]]) for i in retold}
-    _define_retold(engine, name, dict.fromkeys(told, raw), told)
-    _define(
-        engine,
-        name,
-        "cluster/cells",
-        keep=", ".join(keep),
-        cells=[
-            f"{_cell(i, _joined_text(i) if i in retold else None)} AS c{i}"
-            for i in range(len(wanted))
-        ],
-        rows=raw,
-        joins=_retold_joins(name, retold),
-        columns=[f"raw.c{i}" for i in range(len(wanted))],
-    )
-    return CellTable(relation=name, apis=tuple(wanted), seen=seen)
+    return found
 
 
 def define_values(
@@ -169,17 +178,67 @@ def define_values(
 
     Raises
     ------
-    UnknownNameError
-        The table has no such column.
-    InputError
-        No such table, a type that an API cannot have, or rows without a user.
+    UnknownNameError, InputError
+        No such column or table, a type that an API cannot have, or rows without a user.
     """
+    raw = f"{name}_raw"
+    keep, kinds = _define_raw(engine, table, apis, user=user, time=time, name=name)
+    few = _define_few(engine, name, raw, len(apis)) if isinstance(engine, LocalEngine) else {}
+    retold = {
+        i: text
+        for i, kind in enumerate(kinds)
+        # Numbers are told as DuckDB writes them.
+        if not (isinstance(engine, LocalEngine) and kind in _FLOATS)
+        and (text := _to_retell(f"c{i}", kind))
+    }
+    row = _survey_values(engine, raw, kinds, retold, few, has_user=user is not None)
+    _check_named(table, row)
+    retold = {i: text for i, text in retold.items() if row[f"n{i}"]}
+    joined, stored = _stored_texts(engine, name, retold, kinds)
+    # What no value needs is left out: DuckDB then hashes each entry of a dictionary once.
+    large = [i in retold or (row.get(f"b{i}") or 0) > LARGE_VALUE_BYTES for i in range(len(apis))]
+    cells = [
+        _cell(i, stored.get(i), is_large=large[i], is_cell=bool(row.get(f"t{i}")))
+        for i in range(len(apis))
+    ]
+    cells_of_few = {i: f"{values}_cells" for i, values in few.items()}
+    for i, relation in cells_of_few.items():
+        _select(engine, relation, [f"raw.c{i} AS text", f"{cells[i]} AS cell"], f"{few[i]} AS raw")
+    shown = [f"raw.c{i} AS c{i}" if i in few else f"{cell} AS c{i}" for i, cell in enumerate(cells)]
+    joins = f"{_retold_joins(name, joined)} WHERE {condition}"
+    _select(engine, name, [*keep, *shown], f"{raw} AS raw", joins)
+    return CellTable(
+        relation=name,
+        apis=tuple(apis),
+        seen=tuple(int(row[f"s{i}"]) for i in range(len(apis))),
+        few=cells_of_few,
+    )
+
+
+def _check_named(table: str, row: Mapping[str, Any]) -> None:
+    if row["named"] < row["records"]:
+        raise InputError(
+            f"{excerpt(table)}: {row['records'] - row['named']:,} of {row['records']:,} rows have "
+            "no user",
+            hint="omit them in the query",
+        )
+
+
+def _define_raw(
+    engine: Engine,
+    table: str,
+    apis: Sequence[str],
+    *,
+    user: str | None,
+    time: str | None,
+    name: str,
+) -> tuple[list[str], list[str]]:
+    """Let a view stand for the texts of columns; names of those that stay, types of the APIs."""
     kinds = engine.define_table(f"{name}_table", table)
     found = {".".join(path): path for path in kinds}
     for column in (*apis, *filter(None, (user, time))):
         if column not in found:
             raise UnknownNameError("column", column, found)
-    raw = f"{name}_raw"
     texts = [f"{_text(found[api], kinds[found[api]])} AS c{i}" for i, api in enumerate(apis)]
     keep = []
     if user is not None:
@@ -188,25 +247,49 @@ def define_values(
     if time is not None:
         texts.append(f"{'.'.join(map(quote_name, found[time]))} AS moment")
         keep.append("moment")
-    _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
-    is_local = isinstance(engine, LocalEngine)
-    few = _define_few(engine, name, raw, len(apis)) if is_local else {}
-    retold = {
-        i: text
-        for i, api in enumerate(apis)
-        # Numbers are told as DuckDB writes them.
-        if not (is_local and kinds[found[api]] in _FLOATS)
-        and (text := _to_retell(f"c{i}", kinds[found[api]]))
-    }
-    texts_of = [i for i, api in enumerate(apis) if not _PLAIN.fullmatch(kinds[found[api]])]
-    texts_of += [i for i, api in enumerate(apis) if kinds[found[api]] == "string"]
-    columns: dict[int, list[str]] = {i: [] for i in range(len(apis))}
+    _select(engine, f"{name}_raw", texts, f"{name}_table")
+    return keep, [kinds[found[api]] for api in apis]
+
+
+def _stored_texts(
+    engine: Engine, name: str, retold: Mapping[int, str], kinds: Sequence[str]
+) -> tuple[Iterable[int], dict[int, str]]:
+    """Columns whose texts are joined, and how the texts of `retold` are said as they are stored."""
+    if isinstance(engine, LocalEngine):
+        # Row by row, so that memory does not grow with the values.
+        return (), {i: engine.canonical(f"raw.c{i}", text) for i, text in retold.items()}
+    told = {i: (text, kinds[i]) for i, text in retold.items()}
+    _define_retold(engine, name, dict.fromkeys(told, f"{name}_raw"), told)
+    return retold, {i: _joined_text(i) for i in retold}
+
+
+def _select(
+    engine: Engine, name: str, columns: Sequence[str], relation: str, joins: str = ""
+) -> None:
+    _define(engine, name, "cluster/select", columns=columns, relation=relation, joins=joins)
+
+
+def _survey_values(
+    engine: Engine,
+    raw: str,
+    kinds: Sequence[str],
+    retold: Mapping[int, str],
+    few: Mapping[int, str],
+    *,
+    has_user: bool,
+) -> dict[str, Any]:
+    """Count records (`records`), those with a user (`named`), and of each API its values (`s`).
+
+    Also whether one is retold (`n`), the bytes of the largest (`b`), whether any is a cell (`t`).
+    """
+    columns: dict[int, list[str]] = {i: [] for i in range(len(kinds))}
     for i, text in retold.items():
         columns[i].append(f"max(CASE WHEN {text} THEN 1 ELSE 0 END) AS n{i}")
-    for i in texts_of:
-        columns[i].append(f"max(count_bytes(c{i})) AS b{i}")
-        columns[i].append(f"max({_IS_CELL.format(f'c{i}')}) AS t{i}")
-    named = "*" if user is None else "CASE WHEN \"user\" <> '' THEN 1 END"
+    for i, kind in enumerate(kinds):
+        if not _PLAIN.fullmatch(kind) or kind == "string":
+            columns[i].append(f"max(count_bytes(c{i})) AS b{i}")
+            columns[i].append(f"max({_IS_CELL.format(f'c{i}')}) AS t{i}")
+    named = "CASE WHEN \"user\" <> '' THEN 1 END" if has_user else "*"
     of_rows = ["count(*) AS records", f"count({named}) AS named"]
     of_rows += [f"count(c{i}) AS s{i}" for i in columns]
     of_rows += [column for i in columns if i not in few for column in columns[i]]
@@ -214,55 +297,7 @@ def define_values(
     for i in few.keys() & {i for i in columns if columns[i]}:
         counts = ", ".join(columns[i])
         row |= rows(engine, "cluster/count", counts=counts, relation=few[i]).row(0, named=True)
-    if row["named"] < row["records"]:
-        raise InputError(
-            f"{excerpt(table)}: {row['records'] - row['named']:,} of {row['records']:,} rows have "
-            "no user",
-            hint="omit them in the query",
-        )
-    retold = {i: text for i, text in retold.items() if row[f"n{i}"]}
-    joined: Iterable[int] = ()
-    if isinstance(engine, LocalEngine):
-        # Row by row, so that memory does not grow with the values.
-        stored = {i: engine.canonical(f"raw.c{i}", text) for i, text in retold.items()}
-    else:
-        told = {i: (text, kinds[found[apis[i]]]) for i, text in retold.items()}
-        _define_retold(engine, name, dict.fromkeys(told, raw), told)
-        joined, stored = retold, {i: _joined_text(i) for i in retold}
-    cells = [
-        _cell(
-            i,
-            stored.get(i),
-            # What no value needs is left out: DuckDB then hashes each entry of a dictionary once.
-            is_large=i in retold or (row.get(f"b{i}") or 0) > LARGE_VALUE_BYTES,
-            is_cell=bool(row.get(f"t{i}")),
-        )
-        for i in range(len(apis))
-    ]
-    for i, values in few.items():
-        _define(
-            engine,
-            f"{values}_cells",
-            "cluster/select",
-            columns=[f"raw.c{i} AS text", f"{cells[i]} AS cell"],
-            relation=f"{values} AS raw",
-            joins="",
-        )
-    shown = [f"raw.c{i} AS c{i}" if i in few else f"{cell} AS c{i}" for i, cell in enumerate(cells)]
-    _define(
-        engine,
-        name,
-        "cluster/select",
-        columns=[*keep, *shown],
-        relation=f"{raw} AS raw",
-        joins=f"{_retold_joins(name, joined)} WHERE {condition}",
-    )
-    return CellTable(
-        relation=name,
-        apis=tuple(apis),
-        seen=tuple(int(row[f"s{i}"]) for i in range(len(apis))),
-        few={i: f"{values}_cells" for i, values in few.items()},
-    )
+    return row
 
 
 def _define_few(engine: Engine, name: str, raw: str, apis: int) -> dict[int, str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
+_WHAT_ELSE = "`guarantee` in the file, and docs/certificate/sentences.md."
 
 
 def guarantee(decision: Decision | LevelDecision) -> str:
@@ -276,3 +277,53 @@ _CLAUSES = (
     *(_promise, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
     *(_absent, _assumed, _no_evidence, _coverage, _masked),
 )
+
+
+def in_short(decision: Decision | LevelDecision) -> tuple[str, ...]:
+    """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
+    policy, unit = decision.policy, decision.unit
+    budget = f"{100 * policy.budget:.6g} %"
+    others = " ".join(filter(None, (clause(decision) for clause in _CLAUSES[1:])))
+    users = f"the {decision.users:,} observed users"
+    if decision.setting == "sample" or policy.delta is None:
+        first = f"Counted: no allowed combination exposes more than {budget} of {users}."
+        second = "It says nothing of other users."
+    else:
+        average = "" if policy.realised else ", on average"
+        first = (
+            f"{100 * (1 - policy.delta):.6g} % sure: no allowed combination exposes more than "
+            f"{budget} of {policy.population:,} users like these{average}."
+        )
+        second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
+        second += f" {_chosen_before(decision)}"
+    said = (first, f"{second} What else: {_WHAT_ELSE}", others)
+    return tuple(spoken(text, unit) for text in said if text)
+
+
+def _departures(sample: SampleModel) -> str:
+    """Say in short how the sample may differ from the population."""
+    parts = []
+    if sample.strata is not None:
+        parts.append(f"within each of the strata of {sample.strata.by}")
+    if sample.cluster is not None:
+        parts.append(f"one of each {sample.cluster}")
+    if sample.bias != 1:
+        parts.append(f"with a bias up to {sample.bias:g}")
+    if sample.fake_share:
+        parts.append(f"up to {100 * sample.fake_share:.6g} % of whom may be no users")
+    if sample.rows_are_users:
+        parts.append("each row a user")
+    return "".join(f", {part}" for part in parts)
+
+
+def _chosen_before(decision: Decision | LevelDecision) -> str:
+    """Say in short what had to be chosen before looking, and whether one may look again."""
+    sample = decision.policy.sample
+    once = sample.looked_at_once or decision.design or decision.confirmation
+    looks = "It holds for one look." if once else "Rerun it as users arrive."
+    if decision.registered:
+        return f"The question was registered before the first user came. {looks}"
+    if decision.universe is None:
+        return f"The whole question was chosen before looking. {looks}"
+    free = "Filters" if decision.missing == "drop" else "APIs and filters"
+    return f"{free} may be chosen after looking; k, population and budget before. {looks}"

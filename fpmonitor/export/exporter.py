@@ -39,7 +39,7 @@ class ExportOptions:
     variant
         Name of one of the exporter's variants, or the empty string for the first.
     targets
-        Firefox: a version that fpmonitor knows, or a file that `fpmonitor targets` wrote.
+        Firefox: a version that fpmonitor knows, or a file that `fpmonitor lists targets` wrote.
     by_information
         Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     report_to

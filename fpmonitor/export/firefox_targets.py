@@ -55,7 +55,7 @@ def shipped_tables() -> dict[str, TargetTable]:
 
 
 def target_table(source: str | Path) -> TargetTable:
-    """Table of a version that fpmonitor brings, or from a file that `fpmonitor targets` wrote.
+    """Table of a version that fpmonitor brings, or of a file that `fpmonitor lists targets` made.
 
     Raises
     ------
@@ -74,7 +74,10 @@ def target_table(source: str | Path) -> TargetTable:
         raise UnknownNameError("Firefox version or file", version, shipped_tables())
     content = read_json(Path(source), "table of Firefox targets")
     return typed(
-        content, TargetTable, "a table of Firefox targets", hint="make one with `fpmonitor targets`"
+        content,
+        TargetTable,
+        "a table of Firefox targets",
+        hint="make one with `fpmonitor lists targets`",
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.population.kept_values import KeptValues
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra
@@ -21,29 +21,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.snapshot import SnapshotTable
 
 _WORD_BITS = 64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredValues:
-    """Users in a snapshot, of whose values some are kept: see `population.snapshot.ValueSource`.
-
-    Attributes
-    ----------
-    source
-        All users.
-    users
-        Those that are counted.
-    fragments
-        Of the query: which users these are, and what the hash of values is made of.
-    """
-
-    source: DuckDBSource
-    users: int
-    fragments: Mapping[str, str]
-
-    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
-        """Count spectra of the values kept, with probability `2^-level`; None where none is."""
-        return [self.source.kept_spectrum(apis, level, self.fragments) for apis in sets]
 
 
 class DuckDBSource:
@@ -113,7 +90,7 @@ class DuckDBSource:
         """Count spectra of the sets, in their order."""
         return [self.spectrum(apis) for apis in sets]
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, StoredValues]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, KeptValues]:
         """Divide the users: about so many to search among, and all others."""
         fragments = {
             "snapshot": self._snapshot.table,
@@ -129,10 +106,15 @@ class DuckDBSource:
             codes = [own_codes_of_absent(column) for column in codes]
         searched = MemorySource(self._apis, codes)
         secret = f"{seed_of('values', str(seed))}::UBIGINT"
-        rest = StoredValues(self, self.users - searched.users, fragments | {"secret": secret})
+        fragments["secret"] = secret
+
+        def kept_spectra(sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+            return [self._kept_spectrum(apis, level, fragments) for apis in sets]
+
+        rest = KeptValues(users=self.users - searched.users, kept_spectra=kept_spectra)
         return searched, rest
 
-    def kept_spectrum(
+    def _kept_spectrum(
         self, apis: Sequence[str], level: int, fragments: Mapping[str, str]
     ) -> CountSpectrum | None:
         """Count spectrum of the values kept, as `fragments` of the query have it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,25 +25,8 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.limits import Limits
     from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.population.memory import MemorySource
+    from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.question import Question
-
-
-class UserSource(Protocol):
-    """Spectra of some users."""
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
-
-    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
-        """Spectra of `apis` within each group of equal values of `given`."""
 
 
 class CertifiedSample:
@@ -73,7 +56,7 @@ class CertifiedSample:
     def __init__(
         self,
         question: Question,
-        source: UserSource,
+        source: HeldUsers | SpectrumQueries,
         *,
         digest: str,
         seal: str,
@@ -180,7 +163,7 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeldUsers:
-    """Users in memory: a `UserSource`.
+    """Users in memory.
 
     Attributes
     ----------

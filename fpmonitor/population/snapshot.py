@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
+    from fpmonitor.population.kept_values import KeptValues
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
     from fpmonitor.unit import Unit
@@ -78,21 +79,6 @@ class Returned:
 Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
-class ValueSource(Protocol):
-    """Users whose values are counted by few of them."""
-
-    @property
-    def users(self) -> int:
-        """Number of all users, `m`."""
-
-    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
-        """Count spectra of the values of each set that are kept, with probability `2^-level` each.
-
-        All users of a kept value are counted; None where no value is kept. Which values are kept
-        depends on nothing that sets were chosen by.
-        """
-
-
 class SpectrumQueries(Protocol):
     """Spectra by query, of rows that do not fit into memory.
 
@@ -128,7 +114,7 @@ class SpectrumQueries(Protocol):
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ValueSource]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, KeptValues]:
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.client import AnsweredRequests, reports_for, seal_answers
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison
     from fpmonitor.private.study import CollectionRequest, Sign, Study
-
-
-class Channel(Protocol):
-    """Carries answers from all participants to all, anonymously."""
-
-    def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
-        """Answer a request for every participant; return the counts that all of them see."""
 
 
 class SealedChannel:
@@ -168,7 +161,7 @@ class GroupRun:
 def run_group(
     study: Study,
     holders: Sequence[Mapping[str, str]],
-    channel: Channel,
+    channel: SealedChannel | OpenChannel,
     sign: Sign,
     *,
     setting: Setting = "fixed",

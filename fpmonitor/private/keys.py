@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.wire import (
@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise InputError(
         "private collection needs cryptography of version 50 or later",
-        hint="pip install 'fpmonitor[private]'",
+        hint=install("private"),
     ) from error
 
 if TYPE_CHECKING:

@@ -17,16 +17,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 from fpmonitor.private.keys import ENCAPSULATED_BYTES, SealError
 from fpmonitor.private.wire import SUITE_IDS, HpkeConfig
 
 try:
     from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair, PyHPKEError
 except ImportError as error:
-    raise InputError(
-        "Oblivious HTTP needs pyhpke", hint="pip install 'fpmonitor[private]'"
-    ) from error
+    raise InputError("Oblivious HTTP needs pyhpke", hint=install("private")) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

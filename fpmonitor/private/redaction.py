@@ -182,8 +182,7 @@ def plan_from_marginals(
     check_suspicion(suspicion)
     knowledge = Knowledge(study, counts, setting)
     price = [(weights or {}).get(api, 1.0) for api in apis]
-    before = knowledge.promise(apis).upper
-    if before <= study.budget:
+    if (before := knowledge.promise(apis).upper) <= study.budget:
         return _nothing_to_do(knowledge.counts, apis, before, "marginals")
     ranked = [_Ranked.of(knowledge.counts[api,], study.k) for api in apis]
     ways = _ways(ranked, price, knowledge.cell, study.budget, closed=setting == "fixed")
@@ -194,15 +193,7 @@ def plan_from_marginals(
         )
     slack = study.budget - knowledge.cell * ways.sizes
     most = slack if setting == "fixed" else np.zeros_like(slack)
-    # What the slack can save at most decides which ways are worth a closer look.
-    promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
-    kept, shown, _, size = min(
-        (
-            (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
-            for at in promising
-        ),
-        key=lambda one: (one[2], one[1]),
-    )
+    kept, shown, size = _best_way(ranked, price, ways, most)
     keep = {api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept, strict=True)}
     per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=setting == "fixed")
     after = knowledge.cell * size + shown
@@ -216,6 +207,22 @@ def plan_from_marginals(
         loss=_loss(per_api, price),
         within_budget=after <= study.budget,
     )
+
+
+def _best_way(
+    ranked: Sequence[_Ranked], price: Sequence[float], ways: _Ways, most: NDArray[np.float64]
+) -> tuple[Sequence[int], float, float]:
+    """How many tokens of each API to keep, the share shown beyond, and joint values."""
+    # What the slack can save at most decides which ways are worth a closer look.
+    promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
+    kept, shown, _, size = min(
+        (
+            (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
+            for at in promising
+        ),
+        key=lambda one: (one[2], one[1]),
+    )
+    return kept, shown, size
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fpmonitor.errors import FpmonitorError, InputError, StoreError
+from fpmonitor.errors import FpmonitorError, InputError, StoreError, install
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
 from fpmonitor.private.files import decode
@@ -44,9 +44,7 @@ try:
     from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
-    raise InputError(
-        f"the services need {error.name}", hint="pip install 'fpmonitor[private,serve]'"
-    ) from error
+    raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
 from fpmonitor.serve.requests import HEADERS, BodyBudget, RefusedRequestError, read_body, refused
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, install
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -10,7 +10,7 @@ try:
 except ImportError as error:
     raise InputError(
         "requests for the analyst are signed, which needs cryptography",
-        hint="pip install 'fpmonitor[private]'",
+        hint=install("private"),
     ) from error
 
 

@@ -6,6 +6,9 @@ import http.client
 import json
 import re
 import secrets
+import socket
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +21,7 @@ from fpmonitor.secret_files import check_owner_alone
 from fpmonitor.serve.config import is_loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BYTES_TYPE = "application/octet-stream"
@@ -112,15 +116,22 @@ class RoleClient(Closing):
         if self._password is not None:
             headers["Authorization"] = f"Bearer {self._password}"
         kept_alive = self._connection.sock is not None
+        late = threading.Event()
         try:
             self._connection.request(method, self._path + path, content, headers)
-            response = self._connection.getresponse()
-            body = response.read(MAX_ANSWER_BYTES + 1)
+            with _deadline(self._connection.sock, late):
+                response = self._connection.getresponse()
+                body = response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
+            if late.is_set():
+                raise self._late() from error
             if kept_alive:  # the service may have closed it meanwhile
                 return self._request(method, path, content, content_type)
             raise UnreachableError(f"{self.address}: no answer ({type(error).__name__})") from error
+        if late.is_set():
+            self._connection.close()
+            raise self._late()
         if len(body) > MAX_ANSWER_BYTES:
             self._connection.close()
             raise UnreachableError(f"{self.address}: the answer is too long")
@@ -131,6 +142,30 @@ class RoleClient(Closing):
                 retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
         return Reply(response.headers.get("content-type", ""), body)
+
+    def _late(self) -> UnreachableError:
+        return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
+
+
+@contextmanager
+def _deadline(connected: socket.socket, late: threading.Event) -> Iterator[None]:
+    """End a connection whose whole answer takes too long.
+
+    The time limit of a socket begins anew with each byte, and so do those of urllib3 and httpx.
+    """
+
+    def cut() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+    timer = threading.Timer(_TIMEOUT_SECONDS, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def seconds_of(text: str) -> int | None:

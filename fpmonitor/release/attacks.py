@@ -193,8 +193,6 @@ def attack_groups(
     ------
     InputError
         No group has a user.
-    PolicyError
-        A number is out of its range.
 
     Notes
     -----
@@ -203,23 +201,17 @@ def attack_groups(
     check_trials(trials)
     check_share("weight", weight)
     members = members_of_groups(groups, len(group_weights))
-    filled = [row for row, rows in enumerate(members) if len(rows)]
-    if not filled:
+    if not (filled := [row for row, rows in enumerate(members) if len(rows)]):
         raise InputError("no user belongs to a row of the release")
-    sizes = np.array([max(len(rows), 1) for rows in members])
-    shares = hash_shares(sizes, group_weights, weight=weight)
-    successes = 0
-    for row in rng.choice(filled, size=trials):
-        accepted = accepts(words[members[row]], share=shares[row], function=draw_hash(rng))
-        successes += int(accepted.sum() == 1)
-    return _result(
-        "hash predicate on a group of the release (Theorem 6.1)",
-        successes,
-        trials=trials,
-        users=len(groups),
-        weight=weight,
-        delta=delta,
+    shares = hash_shares(
+        np.array([max(len(rows), 1) for rows in members]), group_weights, weight=weight
     )
+    successes = sum(
+        int(accepts(words[members[row]], share=shares[row], function=draw_hash(rng)).sum() == 1)
+        for row in rng.choice(filled, size=trials)
+    )
+    name = "hash predicate on a group of the release (Theorem 6.1)"
+    return _result(*(name, successes), trials=trials, users=len(groups), weight=weight, delta=delta)
 
 
 def members_of_groups(groups: NDArray[np.int64], rows: int) -> list[NDArray[np.intp]]:

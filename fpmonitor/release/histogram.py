@@ -247,11 +247,6 @@ def make_release(
     drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
     present = with_absent(drawn)
     outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
-    if not len(outcome.table):
-        raise UndecidableError(
-            f"no value is shared by {k} users: the release would be empty",
-            hint="release fewer APIs, make values coarser by --what-if, or lower k",
-        )
     published = _published(outcome.table)
     manifest = Manifest(
         mechanism=mechanism,
@@ -261,17 +256,23 @@ def make_release(
         date=made.replace(microsecond=0),
         patterns=outcome.patterns,
         published=published,
-        suppressed=Suppressed(
-            users=publishable_count(len(values) - published.users, k, Audience.OTHERS),
-            cells_share=_lost_share(outcome, present, k),
-            cells_share_by_dropping_apis=(
-                None if dropping is None else _lost_share(dropping, present, k)
-            ),
-        ),
+        suppressed=_suppressed(outcome, dropping, present, len(values) - published.users, k),
         sampling=sampling,
         sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive),
     )
     return Release(outcome.table, manifest)
+
+
+def _suppressed(
+    outcome: Suppression, dropping: Suppression | None, present: pl.DataFrame, users: int, k: int
+) -> Suppressed:
+    return Suppressed(
+        users=publishable_count(users, k, Audience.OTHERS),
+        cells_share=_lost_share(outcome, present, k),
+        cells_share_by_dropping_apis=None
+        if dropping is None
+        else _lost_share(dropping, present, k),
+    )
 
 
 def _published(table: pl.DataFrame) -> Published:
@@ -423,10 +424,18 @@ def with_absent(users: pl.DataFrame, apis: Sequence[str] | None = None) -> pl.Da
 def _suppress(
     present: pl.DataFrame, apis: Sequence[str], k: int, *, mechanism: Mechanism, budget: float
 ) -> tuple[Suppression, Suppression | None]:
+    dropping = None
     if mechanism == "histogram":
-        return truncated_histogram(present, apis, k), None
-    cells = suppress_cells(present, apis, k, budget=budget)
-    return cells, drop_apis(present, apis, k, budget=budget)
+        outcome = truncated_histogram(present, apis, k)
+    else:
+        outcome = suppress_cells(present, apis, k, budget=budget)
+        dropping = drop_apis(present, apis, k, budget=budget)
+    if not len(outcome.table):
+        raise UndecidableError(
+            f"no value is shared by {k} users: the release would be empty",
+            hint="release fewer APIs, make values coarser by --what-if, or lower k",
+        )
+    return outcome, dropping
 
 
 def _lost_share(outcome: Suppression, present: pl.DataFrame, k: int) -> float:

@@ -356,19 +356,11 @@ def several_histograms(
     if not len(present):
         raise UndecidableError("no user has a value of these APIs")
     joint = present.group_by(wanted).len(name=_USERS_OF)
-    projected = [
-        joint.select(
-            pl.when(pl.any_horizontal(pl.col(apis).is_not_null()))
-            .then(pl.col(_USERS_OF).sum().over(list(apis)))
-            .otherwise(0)
-        ).to_series()
-        for apis in columns
-    ]
     users = len(values)
     together = several_guarantee(
         users,
         joint[_USERS_OF].to_numpy() / users,
-        np.array([rows.to_numpy() for rows in projected]) / users,
+        np.array([_projected(joint, apis).to_numpy() for apis in columns]) / users,
         ks=[k] * len(columns),
         epsilon=epsilon,
         known=known,
@@ -389,6 +381,15 @@ def several_histograms(
 
 
 _USERS_OF = "users of the joint value"
+
+
+def _projected(joint: pl.DataFrame, apis: Sequence[str]) -> pl.Series:
+    """Users who share the values of some APIs, for each joint value; 0 where all are absent."""
+    return joint.select(
+        pl.when(pl.any_horizontal(pl.col(apis).is_not_null()))
+        .then(pl.col(_USERS_OF).sum().over(list(apis)))
+        .otherwise(0)
+    ).to_series()
 
 
 @dataclass(frozen=True, slots=True)

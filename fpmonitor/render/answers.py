@@ -43,6 +43,7 @@ WORDS_OF_APIS = (
     "Coverage: share of the users who have a value. Changes between visits: share of those who "
     "came back whose value had changed."
 )
+_BAR = 24  # letters
 _ESTIMATES = (
     "`plug-in`: the observed shares taken for those of the population; `unbiased`: right on "
     "average, and only for populations up to the observed users; `bits`: entropy."
@@ -70,6 +71,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if len(details) == 1:
         lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]
     tables = [table for report in reports for table in _detail_tables(report)]
+    if reports[0].entropies:
+        tables.insert(0, _reading_table(reports))
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
     if reports[0].forecast is not None:
@@ -90,27 +93,49 @@ def masked_note(apis: Iterable[str]) -> str:
 
 
 def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
-    first = reports[0]
+    first, widest = reports[0], max(report.upper for report in reports)
     return Table(
         title=(
             f"Share of users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}"
         ),
         caption=(
-            f"{_limits_of(first)}{drawn_note(first.drawn)} "
-            f"`observed`: share of the observed users. {_ESTIMATES} "
-            f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
+            f"{in_short_limits(first)}{drawn_note(first.drawn)}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
+            *columns("share", "observed", "lower", "upper"),
+            Column(f"0 to {percent(widest, 2)}", "bar"),
+        ],
+        rows=[_exposure_row(report, widest) for report in reports],
+    )
+
+
+def _reading_table(reports: Sequence[ExposureReport]) -> Table:
+    """Estimates without a promise, and what entropy would have said."""
+    return Table(
+        title="Other estimates, and the entropy reading",
+        caption=f"{_ESTIMATES} `n/2^H`: group size by the entropy reading. {_OFF_BY}",
+        columns=[
+            *columns("text", "API set"),
             *columns("count", "values"),
-            *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
+            *columns("share", "plug-in", "unbiased"),
             *columns("decimal", "bits"),
             *columns("decimal", "n/2^H", digits=0),
             *columns("right", "off by", "worst 5 %", "worst 1 %"),
         ],
-        rows=list(map(_exposure_row, reports)),
+        rows=[
+            (
+                _called(report),
+                report.values,
+                *_estimates(report, "plug_in", "unbiased"),
+                report.entropy_bits,
+                report.naive_group_size,
+                *_factors(report),
+            )
+            for report in reports
+        ],
     )
 
 
@@ -127,13 +152,16 @@ def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
     return f"{said} {unobserved(sample)}".rstrip() + drawn_note(drawn)
 
 
-def _limits_of(report: ExposureReport) -> str:
-    return limits(
-        population=report.population,
-        users=report.users,
-        delta=report.delta,
-        sample=report.sample,
-    )
+def in_short_limits(report: ExposureReport) -> str:
+    """Say what limits of sets promise, for the screen; `docs/certificate/sentences.md` has all."""
+    sample = report.sample
+    looks = "It holds for one look." if sample.looked_at_once else "Rerun it as users arrive."
+    return (
+        f"Each limit is {100 * (1 - report.delta):.6g} % sure, for a set named before looking. "
+        f"{looks} It limits the average over populations of {report.population:,} users. "
+        f"Assumes the {report.users:,} observed users and theirs are {draws(sample)}. "
+        f"{unobserved(sample)}"
+    ).rstrip()
 
 
 def counts_exposure(found: CountsExposure) -> Output:
@@ -153,23 +181,34 @@ def counts_exposure(found: CountsExposure) -> Output:
     return Output(tables=[table], rows=found.rows())
 
 
-def _exposure_row(report: ExposureReport) -> tuple[Cell, ...]:
-    given = [f"given {', '.join(report.given)}"] if report.given else []
-    most = "≤ " if report.suppressed else ""
-    estimates = (
-        None if share is None else most + percent(share, 2)
-        for share in (report.empirical, report.plug_in, report.unbiased)
-    )
+def _exposure_row(report: ExposureReport, widest: float) -> tuple[Cell, ...]:
     return (
-        [*report.apis, *given],
-        report.values,
-        *estimates,
+        _called(report),
+        *_estimates(report, "empirical"),
         report.lower,
         report.upper,
-        report.entropy_bits,
-        report.naive_group_size,
-        *_factors(report),
+        bar(report.lower, report.empirical, report.upper, widest),
     )
+
+
+def _called(report: ExposureReport) -> list[str]:
+    return [*report.apis, *([f"given {', '.join(report.given)}"] if report.given else [])]
+
+
+def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
+    most = "≤ " if report.suppressed else ""
+    shares = (getattr(report, member) for member in members)
+    return [None if share is None else most + percent(share, 2) for share in shares]
+
+
+def bar(lower: float, found: float, upper: float, widest: float) -> str:
+    """Draw limits and the share between them on a line from 0 to the widest limit."""
+    at = [min(int(_BAR * share / (widest or 1)), _BAR - 1) for share in (lower, found, upper)]
+    line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (_BAR - 1 - at[2])
+    line[at[0]], line[at[2]] = "├", "┤"
+    if at[0] <= at[1] <= at[2]:
+        line[at[1]] = "●"
+    return "".join(line)
 
 
 def _factors(line: ExposureReport | RankedSet) -> tuple[Cell, ...]:

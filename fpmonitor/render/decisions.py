@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.account import summary_of
-from fpmonitor.decide.guarantee import who_was_drawn
+from fpmonitor.decide.guarantee import in_short, who_was_drawn
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
@@ -76,7 +76,7 @@ def decision(decided: Decision, data: str = "") -> Output:
                 (
                     answer(decided),
                     bounds(decided),
-                    decided.guarantee,
+                    *in_short(decided),
                     drawn(decided),
                     tolerance(decided),
                     data,

@@ -380,7 +380,7 @@ def _limits(findings: Findings) -> str:
         + ("they are left out." if decision.view.drop_automation else "they count like others."),
         (
             "Browsers change: a new release can move every number. `fpmonitor check` and "
-            "`fpmonitor trend` show whether one did."
+            "`fpmonitor exposure --by week` show whether one did."
         ),
         "Sets contain candidates only. A site that also reads another API learns more.",
     ]

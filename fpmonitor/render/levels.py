@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.decide.guarantee import in_short
 from fpmonitor.render.charts import scatter_chart
 from fpmonitor.render.decisions import border, drawn
 from fpmonitor.render.figures import Figure
@@ -27,7 +28,7 @@ def level_decision(decided: LevelDecision, data: str) -> Output:
         preface=tuple(
             filter(
                 None,
-                (answer(decided), decided.guarantee, _designed(decided), drawn(decided), data),
+                (answer(decided), *in_short(decided), _designed(decided), drawn(decided), data),
             )
         ),
         tables=[*_recommended(decided), _borders(decided)],

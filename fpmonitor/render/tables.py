@@ -40,6 +40,7 @@ Kind = Literal[
     "short share",
     "decimal",
     "significant",
+    "bar",
 ]
 # People read what is said of a set, of an API in a list and of an earlier list in words of its own.
 _WORDS: Mapping[str, Mapping[str, str]] = {
@@ -85,7 +86,7 @@ class Column:
     kind
         Text, a verdict in its words and colour (on a set, on an API in a list, of a check), text at
         the right, or how numbers are written: counts with commas, shares per cent, with fixed
-        decimals, or with significant digits.
+        decimals, or with significant digits. A bar is for terminals alone.
     digits
         Decimals, or significant digits.
     of
@@ -340,9 +341,12 @@ def _plain(text: str, style: str = "") -> Text:
 
 def html(table: Table) -> str:
     """Draw a table as HTML; a verdict is the class of its cell."""
-    head = "".join(f'<th scope="col">{escape(column.name)}</th>' for column in table.columns)
+    bars = {place for place, column in enumerate(table.columns) if column.kind == "bar"}
+    shown = [column for column in table.columns if column.kind != "bar"]
+    head = "".join(f'<th scope="col">{escape(column.name)}</th>' for column in shown)
     lines = []
-    for first, *others in table.marked():
+    for row in table.marked():
+        first, *others = (cell for place, cell in enumerate(row) if place not in bars)
         cells = "".join(map(_html_cell, others))
         lines.append(f'<tr><th scope="row">{_html_text(first.text)}</th>{cells}</tr>')
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from starlette.responses import RedirectResponse, Response
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fpmonitor.serve.asked import Flights
+    from fpmonitor.serve.service import Service
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -36,24 +37,10 @@ _FORM_TYPES = ("application/x-www-form-urlencoded", "")
 _SESSIONS = 1000
 
 
-class Readers(Protocol):
-    """Who has a read token."""
-
-    @property
-    def wants_read_token(self) -> bool:
-        """Whether a read token is configured."""
-
-    def reader_of(self, token: str) -> str | None:
-        """Name of whoever has a token; null for no such token."""
-
-    def is_reader(self, name: str) -> bool:
-        """Whether a name still has a token."""
-
-
 class Door:
     """Lets in who may read, and asks for them."""
 
-    def __init__(self, readers: Readers, flights: Flights) -> None:
+    def __init__(self, readers: Service, flights: Flights) -> None:
         self._readers, self._flights = readers, flights
         self._sessions: dict[str, tuple[float, str]] = {}
         self._room = BodyBudget()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.errors import BusyError, FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
@@ -20,24 +20,11 @@ from fpmonitor.serve.spool import Spool
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fpmonitor.serve.asking import Apart, Here
     from fpmonitor.serve.config import ServeConfig
-    from fpmonitor.serve.moving import Moved
 
 Status = Literal["ok", "waiting", "refused", "failing", "full"]
 _LATE_SECONDS = 60.0
-
-
-class Store(Protocol):
-    """What has the database open."""
-
-    async def move(self, segment: Path) -> list[Moved]:
-        """Store a segment of the spool."""
-
-    async def look(self) -> int:
-        """See what has changed; return how often other programs have changed the database."""
-
-    async def names(self) -> dict[str, set[str]]:
-        """Names of APIs that the database has by each key."""
 
 
 class Service:
@@ -48,7 +35,7 @@ class Service:
     config
         The settings.
     store
-        Puts records into the database.
+        Puts records into the database, and answers what concerns it.
     key_file
         Holds the key of an encrypted database.
 
@@ -61,7 +48,9 @@ class Service:
         spool.
     """
 
-    def __init__(self, config: ServeConfig, store: Store, *, key_file: Path | None = None) -> None:
+    def __init__(
+        self, config: ServeConfig, store: Here | Apart, *, key_file: Path | None = None
+    ) -> None:
         self.config, self.store = config, store
         self._keys = KeyFile(config.keys_file)
         keys = self._keys.ring
@@ -69,7 +58,7 @@ class Service:
             raise InputError(
                 f"host {config.host}: others could reach the service, and it has not both a write "
                 "key and a read token",
-                hint="make them with `fpmonitor keys add write NAME` and `... add read NAME`",
+                hint="make them with `fpmonitor collect keys add write NAME` and `... read NAME`",
             )
         names: dict[str, set[str]] | None = None
         # What is no database is said at once; for one that is in use records wait in the spool.

@@ -40,7 +40,7 @@ _ROWS_PER_BYTE = 8
 _KINDS = ["uint32", "uint64", "int64"]  # of the columns
 _PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 _HEX = re.compile(r"[0-9a-f]+")
-_HINT = "make it again with `fpmonitor sketch make`"
+_HINT = "make it again with `fpmonitor scale sketch make`"
 
 
 class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

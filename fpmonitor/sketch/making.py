@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.cluster.engine import Engine
+    from fpmonitor.cluster.table import CellTable
     from fpmonitor.population.population import Population
     from fpmonitor.sketch.file import Sketch, UserPart
     from fpmonitor.sketch.plan import SketchPlan
@@ -127,21 +128,12 @@ def sketch_table(
             "sketch: --time and --part need to know whose rows are whose",
             hint="name the column with --user",
         )
+    condition = "TRUE" if part is None else _in_part(part)
+    options = {"user": user, "time": time}
     cells = define_values(
-        engine,
-        table,
-        plan.apis,
-        user=user,
-        time=time,
-        condition="TRUE" if part is None else _in_part(part),
-        name="sketch_cells",
+        engine, table, plan.apis, **options, condition=condition, name="sketch_cells"
     )
-    words: LocalWords | WordStatements
-    if isinstance(engine, LocalEngine):
-        words = LocalWords.of(engine, plan, cells, has_time=time is not None)
-    else:
-        words = WordStatements(engine=engine, plan=plan, has_time=time is not None)
-        words.define_key()
+    words = _words_of(engine, plan, cells, has_time=time is not None)
     tallies = [Tally(apis, plan.entries) for apis in plan.sets]
     users = 0
     for relation, found in _parts(engine, cells.relation, user):
@@ -155,6 +147,16 @@ def sketch_table(
         if words.add_kept(relation, plan.level_of(users), tallies) != counted:
             raise changed_rows()
     return plan.sketch(tallies, users, view="", part=part)
+
+
+def _words_of(
+    engine: Engine, plan: SketchPlan, cells: CellTable, *, has_time: bool
+) -> LocalWords | WordStatements:
+    if isinstance(engine, LocalEngine):
+        return LocalWords.of(engine, plan, cells, has_time=has_time)
+    words = WordStatements(engine=engine, plan=plan, has_time=has_time)
+    words.define_key()
+    return words
 
 
 def _in_part(part: UserPart) -> str:

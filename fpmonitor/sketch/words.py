@@ -101,7 +101,8 @@ def read_sketch_key(path: Path) -> SketchKey:
     text = read_secret_file(path)
     if not _KEY.fullmatch(text):
         raise InputError(
-            f"{path} holds no key of sketches", hint="make one with `fpmonitor sketch key FILE`"
+            f"{path} holds no key of sketches",
+            hint="make one with `fpmonitor scale sketch key FILE`",
         )
     return SketchKey(bytes.fromhex(text))
 

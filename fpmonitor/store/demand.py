@@ -251,7 +251,7 @@ def read_scripts(
     if not rows:
         raise UndecidableError(
             f"no log of API calls{'' if crawl == '*' else f' like {crawl}'} is stored",
-            hint="store one with `fpmonitor demand LOG...`",
+            hint="store one with `fpmonitor lists demand LOG...`",
         )
     return [
         Reads(name, tuple(sites), dict(zip(apis, counts, strict=True)))

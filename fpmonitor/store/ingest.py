@@ -38,6 +38,7 @@ from fpmonitor.store.names import say_names
 from fpmonitor.store.observations import store_observations
 from fpmonitor.store.readings import (
     Marks,
+    StoredLog,
     beginning_of,
     check_names_of_rows,
     logs_that_begin,
@@ -182,30 +183,22 @@ def ingest_log(
             hashing = beside.submit(marks_of, log, reading, most, stored_before)
             if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 marks = hashing.result()
-                repeated = repeated_batch(database, log, marks[-1].digest, started)
-                if repeated:
+                if repeated := repeated_batch(database, log, marks[-1].digest, started):
                     return repeated
-                earlier = with_nulls_as_values(log, column_map)
-                read_so = reading_of(log, collector, earlier) if earlier else None
-                if continued := stored_beginning(log, marks, stored_before, read_so):
-                    log = replace(log, stored_as=continued.origin)
-                    if earlier and read_so and continued.digest not in {m.digest for m in marks}:
-                        column_map, reading = earlier, read_so
-                        hashing = beside.submit(marks_of, log, reading, most)
+                log, earlier = _continued(log, collector, column_map, marks, stored_before)
+                if earlier is not None:
+                    column_map, reading = earlier
+                    hashing = beside.submit(marks_of, log, reading, most)
             scan = _scan(log, collector, column_map)
             stage_all(database, scan)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
         _check_same_file(log, before)
-        repeated = repeated_batch(database, log, mark.digest, started)
-        if repeated:
+        if repeated := repeated_batch(database, log, mark.digest, started):
             return repeated
         with database.transaction():
             report = _store(
-                database,
-                log,
-                collector,
-                scan,
+                *(database, log, collector, scan),
                 column_map=column_map,
                 mark=mark,
                 started=started,
@@ -219,6 +212,26 @@ def ingest_log(
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
+
+
+def _continued(
+    log: LogFile,
+    collector: Collector,
+    column_map: ColumnMap,
+    marks: Sequence[Marks],
+    stored_before: Sequence[StoredLog],
+) -> tuple[LogFile, tuple[ColumnMap, bytes] | None]:
+    """Return the log as that whose beginning is stored, and how it was read if otherwise."""
+    earlier = with_nulls_as_values(log, column_map)
+    read_so = reading_of(log, collector, earlier) if earlier else None
+    found = stored_beginning(log, marks, stored_before, read_so)
+    if found is None:
+        return log, None
+    is_other = earlier and read_so and found.digest not in {mark.digest for mark in marks}
+    return (
+        replace(log, stored_as=found.origin),
+        (earlier, read_so) if is_other and earlier and read_so else None,
+    )
 
 
 def _scan(log: LogFile, collector: Collector, column_map: ColumnMap) -> Scan:

@@ -255,7 +255,7 @@ class _Addresses:
         return _download((await self._apis()).text("csv").encode(), "apis.csv", "text/csv")
 
     async def _apis(self) -> Output:
-        """Return what `fpmonitor apis` prints: cells that a spreadsheet would run are quoted."""
+        """Return what `fpmonitor db apis` prints: cells that a spreadsheet would run are quoted."""
         stored = await run_in_threadpool(self._desk.stored, DEFAULT_K)
         return overview(() if stored is None else stored.apis, DEFAULT_K)
 

@@ -169,7 +169,7 @@ def test_demand_joins_the_population_and_shows_the_worst_first(
     assert run(["ingest", str(users), "--db", path]) == 0
     capsys.readouterr()
     log = sqlite_crawl(tmp_path / "crawl.sqlite")
-    assert run(["demand", str(log), "--k", "5", "--db", path, "--format", "json"]) == 0
+    assert run(["lists", "demand", str(log), "--k", "5", "--db", path, "--format", "json"]) == 0
     captured = capsys.readouterr()
     worst, best = json.loads(captured.out)
     assert worst["apis"] == ["HTMLCanvasElement.toDataURL", "Navigator.userAgent"]
@@ -179,7 +179,7 @@ def test_demand_joins_the_population_and_shows_the_worst_first(
     ]
     assert (worst["empirical"], best["empirical"]) == (1.0, 0.0)
     assert "1 rejected" in captured.err
-    assert run(["demand", "--k", "5", "--db", path, "--format", "table"]) == 0
+    assert run(["lists", "demand", "--k", "5", "--db", path, "--format", "table"]) == 0
     assert "100.00 %" in capsys.readouterr().out
 
 

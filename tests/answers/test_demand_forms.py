@@ -65,7 +65,7 @@ def test_the_folder_of_a_crawl_is_one_log(
 ) -> None:
     crawl = parquet_crawl(tmp_path / "crawl") / named
     database = str(tmp_path / "x.duckdb")
-    assert run(["demand", str(crawl), "--db", database]) == 0
+    assert run(["lists", "demand", str(crawl), "--db", database]) == 0
     assert "4 of 6 records of calls stored, 2 rejected" in capsys.readouterr().err
     assert run(["db", "rejects", "--db", database, "--format", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)

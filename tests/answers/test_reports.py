@@ -94,9 +94,9 @@ def test_the_entropy_reading_is_held_against_the_groups_of_the_worst_users(
         assert line[f"misleading_factor{member}"] == pytest.approx(factor)
     assert report.misleading_factor < 1
     assert report.misleading_factor_worst_1 > 100
-    for command in ("exposure", "rank"):
+    for command in (["exposure", "--entropies"], ["exposure", "--rank"]):
         shown = printed(
-            capsys, command, "--apis=rare", "--k=10", "--db", str(path), "--format=table"
+            capsys, *command, "--apis=rare", "--k=10", "--db", str(path), "--format=table"
         )
         assert f"{report.misleading_factor_worst_1:,.0f}×" in shown
 
@@ -341,13 +341,13 @@ def test_rank_reads_sets_from_a_file(
 ) -> None:
     sets = tmp_path / "sets.txt"
     sets.write_text("# two sets\nrare,colour\n\ndepth\n", encoding="utf-8")
-    arguments = ("rank", "--sets", str(sets), "--db", str(path))
+    arguments = ("exposure", "--rank", "--sets", str(sets), "--db", str(path))
     content: dict[str, Any] = json.loads(printed(capsys, *arguments))
     assert [line["apis"] for line in content["sets"]] == [["colour", "rare"], ["depth"]]
     assert content["pairs"] >= content["disagreeing_pairs"] == 0
     sets.write_text("# none\n", encoding="utf-8")
     assert run(list(arguments)) == 2
-    assert run(["rank", "--sets", str(tmp_path / "no"), "--db", str(path)]) == 2
+    assert run(["exposure", "--rank", "--sets", str(tmp_path / "no"), "--db", str(path)]) == 2
 
 
 @pytest.mark.parametrize("output_format", ["table", "csv", "json"])
@@ -355,8 +355,8 @@ def test_curve_and_rank_print_every_format(
     path: Path, output_format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ("--db", str(path), "--format", output_format)
-    assert "rare" in printed(capsys, "rank", "--size", "2", *common)
-    assert "upper" in printed(capsys, "curve", "--apis", "rare", *common)
+    assert "rare" in printed(capsys, "exposure", "--rank", "--size", "2", *common)
+    assert "upper" in printed(capsys, "exposure", "--curve", "--apis", "rare", *common)
 
 
 @pytest.mark.parametrize("users", [2, 3, 6])

@@ -51,7 +51,7 @@ PEOPLE = {
 
 def signs(folder: Path, agents: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     db = stored(folder, ({"userAgent": agent, "a": i % 2} for i, agent in enumerate(agents)))
-    asked = ["automation", "--db", db, "--format", "json", "--unsafe-counts"]
+    asked = ["db", "automation", "--db", db, "--format", "json", "--unsafe-counts"]
     capsys.readouterr()
     assert run(asked) == 0
     report = json.loads(capsys.readouterr().out)
@@ -96,7 +96,7 @@ def test_a_visitor_of_an_access_log_is_no_robot_of_the_list(
     agents = [*PEOPLE.values(), *ROBOTS.values(), DRIVEN, "collectd/5.5"]
     lines = [line.format(i, user, agent) for i, agent in enumerate(agents) for user in range(20)]
     (tmp_path / "access.log").write_text("".join(lines))
-    asked = ["shares", str(tmp_path / "access.log"), "--by", "family", "-o"]
+    asked = ["collect", "shares", str(tmp_path / "access.log"), "--by", "family", "-o"]
     assert run([*asked, str(tmp_path / "shares.toml")]) == 0
     said = capsys.readouterr().err
     assert f"{20 * len(PEOPLE):,} visitors" in said

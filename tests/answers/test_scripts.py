@@ -79,7 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = ["--k", "3", "-n", "200", "--budget", "0.3", "-o", str(folder / "decision.json")]
     assert run(["decide", "--assume", "Screen.colorDepth", *asked, *db]) == 0
     logs = [crawl(folder / "new.sqlite", NEWER), crawl(folder / "old.sqlite", OLDER)]
-    assert run(["demand", *logs, *db, "-o", str(folder / "sets.json")]) == 0
+    assert run(["lists", "demand", *logs, *db, "-o", str(folder / "sets.json")]) == 0
     listed = {
         "categories": {
             "FingerprintingInvasive": [{"T": {"https://t.example/": ["t.example"], "dnt": "eff"}}],
@@ -94,7 +94,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scripts(place: Path, *options: str, crawl: str = "*new*") -> str:
     out = place / "out"
     common = ["--crawl", crawl, "--db", str(place / "x.duckdb"), "-o", str(out)]
-    assert run(["scripts", str(place / "decision.json"), *common, *options]) == 0
+    assert run(["lists", "scripts", str(place / "decision.json"), *common, *options]) == 0
     return out.read_text()
 
 
@@ -181,8 +181,8 @@ def test_a_script_that_browsers_of_users_reported_is_for_the_owner_alone(
     db = tmp_path / "x.duckdb"
     shutil.copy(place / "x.duckdb", db)
     decision, out = str(place / "decision.json"), tmp_path / "out.csv"
-    assert run(["demand", str(tmp_path / "reports.json"), "--db", str(db), "-q"]) == 0
-    for_owner = ["scripts", decision, "--db", str(db), "-o", str(out)]
+    assert run(["lists", "demand", str(tmp_path / "reports.json"), "--db", str(db), "-q"]) == 0
+    for_owner = ["lists", "scripts", decision, "--db", str(db), "-o", str(out)]
     assert run(for_owner) == 0
     assert "secretextension" in out.read_text()
     assert run(["--for-others", *for_owner]) == 0

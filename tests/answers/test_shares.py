@@ -1,4 +1,4 @@
-"""`fpmonitor shares`: from an access log, or another survey, to strata that `--strata` reads."""
+"""`fpmonitor collect shares`: from an access log or a survey to strata for `--strata`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_example_of_the_documentation_leads_from_an_access_log_to_a_decision
 ) -> None:
     monkeypatch.chdir(folder)
     examples = commands((ROOT / "docs" / "sample.md").read_text(encoding="utf-8"))
-    assert [command.split()[1] for command, _ in examples] == ["shares", "decide"]
+    assert [command.split()[1] for command, _ in examples] == ["collect", "decide"]
     for command, shown in examples:
         assert printed_by(command) == shown, command
     strata = read_strata(folder / "shares.toml")
@@ -105,7 +105,7 @@ def test_a_visitor_is_an_address_with_a_user_agent_on_a_day_and_a_robot_is_none(
     hostile += line("10.0.3.1", "Mozilla/5.0 \0").replace("2026", "2099").encode()
     hostile += line("10.0.3.2", "Mozilla/5.0 \xe4\x9b").encode("latin-1")
     (tmp_path / "access.log").write_bytes(hostile)
-    asked = ["shares", str(tmp_path / "access.log"), "--by", "family,os", "-o"]
+    asked = ["collect", "shares", str(tmp_path / "access.log"), "--by", "family,os", "-o"]
     assert run([*asked, str(tmp_path / "shares.toml")]) == 0
     said = capsys.readouterr().err
     assert "104 visitors" in said
@@ -123,7 +123,7 @@ def test_a_visitor_is_an_address_with_a_user_agent_on_a_day_and_a_robot_is_none(
     proxy = [line("127.0.0.1", f"{phone}{i} {'Mobile' * (i % 2)}") for i in range(50)]
     proxy += [line("127.0.0.1", f"{desk}{i}") for i in range(50)]
     (tmp_path / "proxy.log").write_text("".join(proxy))
-    assert run(["shares", str(tmp_path / "proxy.log"), "-q"]) == 0
+    assert run(["collect", "shares", str(tmp_path / "proxy.log"), "-q"]) == 0
     assert "one address" not in capsys.readouterr().err
     assert run(["shares", str(tmp_path / "proxy.log")]) == 0
     assert "100 % of the visitors come from one address" in capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_what_tells_no_shares_is_refused_by_name(
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "common.log").write_text(line("10.0.0.1", "").replace(' "-" ""', ""))
-    assert run(["shares", *([] if log is None else [log]), *options]) in {2, 3}
+    assert run(["collect", "shares", *([] if log is None else [log]), *options]) in {2, 3}
     assert said in capsys.readouterr().err
 
 
@@ -182,15 +182,28 @@ def test_a_second_survey_names_strata_as_the_log_that_is_drawn_from_calls_them(
     counted = ["--delta", "0", "-q"]
     for by in ("country", "family,os", "os,country"):
         for k in ("2", "10"):
-            assert run(["shares", "--db", db, "--by", by, "--k", k, "-o", shares, *counted]) == 0
-            asked = ["curve", "--apis", "Screen.width", "--db", db, "--k", "2", "--format"]
+            assert (
+                run(["collect", "shares", "--db", db, "--by", by, "--k", k, "-o", shares, *counted])
+                == 0
+            )
+            asked = [
+                "exposure",
+                "--curve",
+                "--apis",
+                "Screen.width",
+                "--db",
+                db,
+                "--k",
+                "2",
+                "--format",
+            ]
             assert run([*asked, "json", "--strata", shares]) == 0
             found = json.loads(capsys.readouterr().out)
             assert found["users"] > 700, "shares fit the users"
             strata = read_strata(tmp_path / "shares.toml")
             assert ("brave, Windows" in strata.shares) == (by == "family,os" and k == "2")
             assert min(low for low, _ in strata.limits.values()) * 900 >= int(k) - 1e-6
-    assert run(["shares", "--db", db, "--by", "os", "-o", shares]) == 0
+    assert run(["collect", "shares", "--db", db, "--by", "os", "-o", shares]) == 0
     assert "Limits that all hold with probability 0.99." in capsys.readouterr().err
     limits = read_strata(tmp_path / "shares.toml").limits["Linux"]
     assert 0.28 < limits[0] < 1 / 3 < limits[1] < 0.39

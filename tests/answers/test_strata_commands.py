@@ -63,14 +63,14 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     for command in (
         ["exposure", *sets, "--format", "table"],
         ["exposure", *sets, "--format", "table", "--given", "Screen.orientation"],
-        ["curve", *sets, "--format", "table"],
-        ["rank", "-n", "10000", "--format", "table"],
-        ["plot", "curve", *sets, "-o", "drawn.svg"],
-        ["plot", "exposure", "-o", "drawn.svg"],
-        ["plot", "entropy", "-o", "drawn.svg"],
+        ["exposure", "--curve", *sets, "--format", "table"],
+        ["exposure", "--rank", "-n", "10000", "--format", "table"],
+        ["exposure", "--plot", "curve", *sets, "-o", "drawn.svg"],
+        ["exposure", "--plot", "exposure", "-o", "drawn.svg"],
+        ["exposure", "--plot", "entropy", "-o", "drawn.svg"],
     ):
         assert DRAWN in told(capsys, *command, "--strata", "shares.toml"), command
-    for command in (["exposure"], ["curve"]):
+    for command in (["exposure"], ["exposure", "--curve"]):
         asked = [*command, *sets, "--strata", "shares.toml", "--format", "json"]
         found = json.loads(told(capsys, *asked))
         found = found[0] if isinstance(found, list) else found
@@ -79,19 +79,35 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     share = next(p["empirical"] for p in found["points"] if p["threshold"] == 10)
     assert abs(share - 0.9 * RARE) < 0.03, "of those observed it is a quarter of that"
     (folder / "fpmonitor.toml").write_text('strata = "shares.toml"\n')
-    assert DRAWN in told(capsys, "rank", "-n", "10000", "--format", "table")
-    told(capsys, "trend", "--apis", "Screen.orientation", code=2)
+    assert DRAWN in told(capsys, "exposure", "--rank", "-n", "10000", "--format", "table")
+    told(capsys, "exposure", "--by", "week", "--apis", "Screen.orientation", code=2)
     (folder / "fpmonitor.toml").unlink()
-    asked = ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--fake-share", "1%"]
+    asked = [
+        "check",
+        "--compare",
+        "fpmonitor.duckdb",
+        "fpmonitor.duckdb",
+        *sets,
+        "--fake-share",
+        "1%",
+    ]
     assert "up to 1 % of those observed may be no users" in told(
         capsys, *asked, "--format", "table"
     )
-    asked = ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--strata", "shares.toml"]
+    asked = [
+        "check",
+        "--compare",
+        "fpmonitor.duckdb",
+        "fpmonitor.duckdb",
+        *sets,
+        "--strata",
+        "shares.toml",
+    ]
     [line] = json.loads(told(capsys, *asked, "--format", "json"))
     assert (line["observed_before"], line["binding_stratum_after"]) == (USERS, "phone")
-    drawn = told(capsys, "plot", "exposure", "--bias", "1.5", "-o", "drawn.svg")
+    drawn = told(capsys, "exposure", "--plot", "exposure", "--bias", "1.5", "-o", "drawn.svg")
     assert "no kind of user is more than 1.5 times as frequent" in drawn
-    biased = told(capsys, "rank", "--bias", "1.5", "--format", "json")
+    biased = told(capsys, "exposure", "--rank", "--bias", "1.5", "--format", "json")
     assert json.loads(biased)["basis"] == "upper", "an estimate knows nothing of a bias"
 
 
@@ -111,10 +127,10 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     assert decision.policy.sample.strata is not None
     assert decision.policy.sample.strata.shares == read_strata(folder / "shares.toml").shares
     assert decision.allow == (("Screen.orientation",),)
-    told(capsys, "report", "--strata", "shares.toml")
+    told(capsys, "export", "--report", "--strata", "shares.toml")
     page = " ".join((folder / "report.html").read_text().split())
     assert page.count(DRAWN) >= 2, "the guarantee, and the curves"
-    refused = told(capsys, "report", "decision.json", "--strata", "shares.toml", code=2)
+    refused = told(capsys, "export", "--report", "decision.json", "--strata", "shares.toml", code=2)
     assert "decision says itself" in refused
     checked = told(capsys, "check", "decision.json", "-o", "check.json")
     assert DRAWN in checked
@@ -137,19 +153,39 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     ("arguments", "said"),
     [
         (
-            ["curve", "--apis", "Screen.orientation", "--strata", "limits.toml"],
+            ["exposure", "--curve", "--apis", "Screen.orientation", "--strata", "limits.toml"],
             "curve: has no limits",
         ),
         (
-            ["plot", "curve", "--apis", "Screen.orientation", "--bias", "2", "-o", "x.svg"],
+            [
+                "exposure",
+                "--plot",
+                "curve",
+                "--apis",
+                "Screen.orientation",
+                "--bias",
+                "2",
+                "-o",
+                "x.svg",
+            ],
             "no limits",
         ),
         (
-            ["plot", "trust", "--apis", "Screen.orientation", "--bias", "2", "-o", "x.svg"],
+            [
+                "exposure",
+                "--plot",
+                "trust",
+                "--apis",
+                "Screen.orientation",
+                "--bias",
+                "2",
+                "-o",
+                "x.svg",
+            ],
             "no limits",
         ),
-        (["trend", "--strata", "shares.toml"], "--strata"),
-        (["report", "--strata", "none.toml"], "none.toml"),
+        (["exposure", "--by", "week", "--strata", "shares.toml"], "--strata"),
+        (["export", "--report", "--strata", "none.toml"], "none.toml"),
         (
             ["exposure", "--apis", "Screen.orientation", "--strata", "os.toml"],
             "of no user is known",

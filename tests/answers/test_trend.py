@@ -206,7 +206,7 @@ def test_batches_and_sources_are_windows_like_others(
     ]
     with Monitor(tmp_path / "db", create=True) as monitor:
         monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
-    asked = ["trend", "--db", str(tmp_path / "db"), "--by", "source", "--svg"]
+    asked = ["exposure", "--db", str(tmp_path / "db"), "--by", "source", "--svg"]
     assert run([*asked, str(tmp_path / "drawn.svg"), "--format", "table"]) == 0
     printed = capsys.readouterr().out.replace("\n", " ")
     assert printed.startswith(
@@ -279,7 +279,15 @@ def test_questions_that_cannot_be_asked_are_refused(database: Path, tmp_path: Pa
 def test_trend_command_prints_and_draws(
     database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["trend", "--db", str(database), "--apis", "Navigator.userAgent,Screen.height"]
+    arguments = [
+        "exposure",
+        "--by",
+        "week",
+        "--db",
+        str(database),
+        "--apis",
+        "Navigator.userAgent,Screen.height",
+    ]
     picture = tmp_path / "trend.svg"
     assert run([*arguments, "--by", "day", "--svg", str(picture)]) in {0, 1}
     document = json.loads(capsys.readouterr().out)
@@ -313,7 +321,7 @@ def test_a_change_that_lasts_is_told_once_and_an_api_appears_or_vanishes(
     db = str(tmp_path / "db")
     assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
     days = [(START + timedelta(weeks=day)).date().isoformat() for day in range(6)]
-    asked = ["trend", "--db", db, "--by", "day", "--against", "first", "--format", "table"]
+    asked = ["exposure", "--db", db, "--by", "day", "--against", "first", "--format", "table"]
     capsys.readouterr()
     assert run(asked) == 1
     printed = " ".join(capsys.readouterr().out.split())

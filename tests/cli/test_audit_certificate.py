@@ -462,4 +462,4 @@ def test_without_its_extra_the_command_names_it(folder: Path) -> None:
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "pip install 'fpmonitor[audit]'" in done.stderr
+    assert "pip install '.[audit]'" in done.stderr

@@ -71,12 +71,12 @@ def test_ingest_reports_every_record_of_the_fixture_logs(database: str) -> None:
 def test_ingesting_the_same_files_again_stores_nothing(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = output_of(capsys, "apis", "--db", database)
+    before = output_of(capsys, "db", "apis", "--db", database)
     answer = output_of(capsys, "ingest", LOGS, "--db", database)
     assert isinstance(answer, dict)
     assert [batch["stored"] for batch in answer["batches"]] == [0, 0, 0]
     assert all(batch["duplicates"] == batch["read"] for batch in answer["batches"])
-    assert output_of(capsys, "apis", "--db", database) == before
+    assert output_of(capsys, "db", "apis", "--db", database) == before
 
 
 def test_batches_lists_what_ingest_reported(
@@ -89,7 +89,7 @@ def test_batches_lists_what_ingest_reported(
 def test_apis_has_the_members_of_the_contract(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    apis = output_of(capsys, "apis", "--db", database)
+    apis = output_of(capsys, "db", "apis", "--db", database)
     assert isinstance(apis, list)
     members = [
         "api",
@@ -114,10 +114,12 @@ def test_apis_hides_counts_of_fewer_than_k_users(
     log.write_text("user,common,Screen.height\n" + rows)
     path = str(tmp_path / "x.duckdb")
     assert run(["ingest", str(log), "--db", path]) == 0
-    hidden = {line["api"]: line for line in output_of(capsys, "apis", "--k", "10", "--db", path)}  # type: ignore[attr-defined]
+    hidden = {
+        line["api"]: line for line in output_of(capsys, "db", "apis", "--k", "10", "--db", path)
+    }  # type: ignore[attr-defined]
     assert hidden["Screen.height"]["users"] is None
     assert hidden["Screen.height"]["coverage"] is None
-    shown = output_of(capsys, "apis", "--k", "10", "--unsafe-counts", "--db", path)
+    shown = output_of(capsys, "db", "apis", "--k", "10", "--unsafe-counts", "--db", path)
     assert {line["api"]: line["users"] for line in shown}["Screen.height"] == 3  # type: ignore[attr-defined]
 
 
@@ -239,15 +241,15 @@ def test_csv_and_table_are_printed_on_demand(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert run(["apis", "--db", database, "--format", "csv"]) == 0
+    assert run(["db", "apis", "--db", database, "--format", "csv"]) == 0
     assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) == 22
-    assert run(["apis", "--db", database, "--format", "table"]) == 0
+    assert run(["db", "apis", "--db", database, "--format", "table"]) == 0
     assert "Navigator.userAgent" in capsys.readouterr().out
 
 
 def test_output_file_is_written_whole(database: str, tmp_path: Path) -> None:
     target = tmp_path / "apis.csv"
-    assert run(["apis", "--db", database, "-o", str(target)]) == 0
+    assert run(["db", "apis", "--db", database, "-o", str(target)]) == 0
     assert target.read_text().startswith("api,users,")
     assert list(tmp_path.iterdir()) == [target], "no scratch file stays"
 
@@ -269,7 +271,7 @@ def test_environment_names_the_database(
     database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FPMONITOR_DB", database)
-    assert len(output_of(capsys, "apis")) == 22  # type: ignore[arg-type]
+    assert len(output_of(capsys, "db", "apis")) == 22  # type: ignore[arg-type]
 
 
 def test_sample_setting_counts_the_observed_users_exactly(
@@ -332,7 +334,7 @@ def test_bad_numbers_and_names_of_exposure_are_named(
 
 
 def test_a_missing_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = error_of(capsys, "apis", "--db", str(tmp_path / "none.duckdb"))
+    message = error_of(capsys, "db", "apis", "--db", str(tmp_path / "none.duckdb"))
     assert "none.duckdb" in message
     assert "--db" in message
 
@@ -342,7 +344,7 @@ def test_a_file_that_is_no_database_is_left_alone(
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database " * 1000)
-    assert "notes.txt" in error_of(capsys, "apis", "--db", str(path))
+    assert "notes.txt" in error_of(capsys, "db", "apis", "--db", str(path))
     assert path.read_text() == "not a database " * 1000
 
 
@@ -366,7 +368,7 @@ def test_a_database_of_a_newer_schema_is_refused(
     assert run(["ingest", str(log), "--db", str(path)]) == 0
     with duckdb.connect(path) as connection:
         connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema_version'")
-    message = error_of(capsys, "apis", "--db", str(path))
+    message = error_of(capsys, "db", "apis", "--db", str(path))
     assert "999" in message
     assert "upgrade" in message
 
@@ -398,7 +400,7 @@ def test_a_database_in_use_is_an_error_in_one_line(
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert "in use" in error_of(capsys, "--wait", "0", "apis", "--db", str(path))
+        assert "in use" in error_of(capsys, "--wait", "0", "db", "apis", "--db", str(path))
         holder.communicate()
 
 
@@ -441,7 +443,7 @@ def test_unknown_exporter_and_collector_list_the_known(
 
 
 def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--colour" in error_of(capsys, "apis", "--colour")
+    assert "--colour" in error_of(capsys, "db", "apis", "--colour")
 
 
 def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
@@ -450,7 +452,7 @@ def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
     received: list[str] = []
     reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
     reader.start()
-    assert run(["schema", "-o", str(pipe)]) == 0
+    assert run(["lists", "schema", "-o", str(pipe)]) == 0
     assert pipe.is_fifo()
     reader.join(10)
     assert json.loads(received[0])["$schema"]
@@ -460,7 +462,7 @@ def test_output_to_a_missing_folder_is_named(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "none" / "apis.json"
-    assert str(target) in error_of(capsys, "apis", "--db", database, "-o", str(target))
+    assert str(target) in error_of(capsys, "db", "apis", "--db", database, "-o", str(target))
 
 
 def test_a_bug_never_exits_1(
@@ -470,7 +472,7 @@ def test_a_bug_never_exits_1(
         raise RuntimeError("boom")
 
     monkeypatch.setattr("fpmonitor.cli.data.list_apis", fail)
-    assert run(["apis", "--db", database]) == 70
+    assert run(["db", "apis", "--db", database]) == 70
     assert "bug" in capsys.readouterr().err
 
 
@@ -481,7 +483,7 @@ def test_an_interrupt_exits_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fpmonitor.cli.data.list_apis", interrupt)
-    assert run(["apis", "--db", database]) == 130
+    assert run(["db", "apis", "--db", database]) == 130
     assert capsys.readouterr().err == "fpmonitor: interrupted\n"
 
 
@@ -511,7 +513,16 @@ main()
 @pytest.mark.long
 @pytest.mark.parametrize("where", ["in_the_database", "beside_it"])
 def test_an_interrupt_ends_a_query_on_all_its_threads(database: str, where: str) -> None:
-    command = [sys.executable, "-P", "-c", WITH_LONG_QUERY.format(where), "apis", "--db", database]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        WITH_LONG_QUERY.format(where),
+        "db",
+        "apis",
+        "--db",
+        database,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (130, "fpmonitor: interrupted\n")
 

@@ -162,7 +162,7 @@ def test_decide_takes_one_source_and_check_the_same(tmp_path: Path) -> None:
         assert monitor.check(replace(decision, source=None)).verdicts == {("A.a",): "block"}
 
 
-@pytest.mark.parametrize("command", ["rank", "curve"])
+@pytest.mark.parametrize("command", ["--rank", "--curve"])
 def test_rank_and_curve_take_a_view(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +173,7 @@ def test_rank_and_curve_take_a_view(
     path = tmp_path / "bots.duckdb"
     with Monitor(path, create=True) as monitor:
         monitor.ingest([str(write_users(tmp_path / "bots.jsonl", [*people, *bots]))])
-    arguments = [command, "--apis", "A.a", "--db", str(path), "--format", "json"]
+    arguments = ["exposure", command, "--apis", "A.a", "--db", str(path), "--format", "json"]
     users = []
     for extra in ([], ["--drop-automation"]):
         capsys.readouterr()

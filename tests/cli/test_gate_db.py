@@ -117,7 +117,7 @@ def test_a_cut_list_does_not_say_that_the_search_was_stopped(
     assert (found.cut.allow, found.cut.undecided) == (len(whole.allow), len(whole.undecided))
     words = f"The lists hold 1 of {len(whole.allow)} allowed sets and 1 of "
     report = tmp_path / "report.html"
-    assert run(["report", str(cut), "--db", db, "-o", str(report)]) == 0
+    assert run(["export", "--report", str(cut), "--db", db, "-o", str(report)]) == 0
     told = (decisions.decision(found).text("table", to_file=True), report.read_text())
     for text in (" ".join(text.split()) for text in told):
         assert words in text

@@ -15,7 +15,7 @@ from fpmonitor.cli import run
 from fpmonitor.decide import confirming, deciding
 from fpmonitor.decide import search as searching
 from fpmonitor.decide.files import read_decision
-from fpmonitor.population.held_values import HeldValues
+from fpmonitor.population import kept_values
 from fpmonitor.population.population import Population
 from fpmonitor.render import decisions
 from tests.running import COMMAND
@@ -98,7 +98,7 @@ def test_an_end_after_the_search_loses_nothing_of_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "moment", [(deciding, "_tests"), (searching, "_run"), (HeldValues, "kept_spectra")]
+    "moment", [(deciding, "_tests"), (searching, "_run"), (kept_values, "kept_spectrum")]
 )
 def test_an_end_before_the_sets_are_confirmed_says_why_nothing_is_written(
     db: str,
@@ -166,9 +166,9 @@ def test_a_reader_that_is_gone_after_a_line_keeps_no_file_from_being_written(
     """`decide -o FILE 2>&1 | head -1`: notes are told on the way, the file is written last."""
     for command in (
         ["decide", "--db", db, "--budget", "20%", "--k", "5", "-o", "file"],
-        ["report", "decision.json", "--db", db, "-o", "file"],
+        ["export", "--report", "decision.json", "--db", db, "-o", "file"],
         ["export", "decision.json", "--to", "json", "-o", "file", "--partial"],
-        ["plot", "exposure", "--db", db, "--apis", "a,b", "-o", "file.svg"],
+        ["exposure", "--plot", "exposure", "--db", db, "--apis", "a,b", "-o", "file.svg"],
     ):
         reads, writes = os.pipe()
         os.close(reads)  # what is written there fails, as behind a reader that has ended

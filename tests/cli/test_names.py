@@ -179,8 +179,8 @@ def test_ingest_asks_where_a_name_is_not_clear(capsys: pytest.CaptureFixture[str
     foreign.write_lines(Path("a.jsonl"), [{"user": 1, "timezone": "UTC", "ua": "x"}])
     told = said(capsys, "ingest a.jsonl")
     assert "timezone may be Intl.DateTimeFormat.resolvedOptions#timeZone or Date" in told
-    assert "apis --set" in told
-    [row] = [row for row in shown(capsys, "apis") if row["api"] == "timezone"]
+    assert "db apis --set" in told
+    [row] = [row for row in shown(capsys, "db apis") if row["api"] == "timezone"]
     assert row["means"] is None
 
 
@@ -196,28 +196,28 @@ def test_the_user_says_what_a_name_is_in_four_ways(capsys: pytest.CaptureFixture
     foreign.write_lines(Path("a.jsonl"), rows)
     Path("map.toml").write_text('[apis]\ntz = "Intl.DateTimeFormat.resolvedOptions#timeZone"\n')
     fpmonitor("ingest a.jsonl --columns map.toml --as w=screen.width -o b.json")
-    means = {row["api"]: row["means"] for row in shown(capsys, "apis")}
+    means = {row["api"]: row["means"] for row in shown(capsys, "db apis")}
     assert means == {"tz": "Intl.DateTimeFormat.resolvedOptions#timeZone", "w": "Screen.width"}
-    assert shown(capsys, "apis --set w=innerHeight") == [
+    assert shown(capsys, "db apis --set w=innerHeight") == [
         {"name": "w", "means": "Window.innerHeight"}
     ]
-    fpmonitor("apis --set w= -o s.json")
-    assert {row["api"]: row["means"] for row in shown(capsys, "apis")}["w"] is None
-    assert {row["api"]: row["means"] for row in shown(capsys, "apis")}["tz"] == means["tz"]
+    fpmonitor("db apis --set w= -o s.json")
+    assert {row["api"]: row["means"] for row in shown(capsys, "db apis")}["w"] is None
+    assert {row["api"]: row["means"] for row in shown(capsys, "db apis")}["tz"] == means["tz"]
 
 
 def test_a_converted_log_is_read_as_was_said(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": i, "tz": "UTC", "ua": "x", "device": {"w": i % 2}} for i in range(20)]
     foreign.write_lines(Path("a.jsonl"), rows)
     options = "--user row --ignore id --ignore ua --as device.w=screen.width -q"
-    assert "--rows-are-users" in said(capsys, f"convert a.jsonl {options} -o part.parquet", 2)
+    assert "--rows-are-users" in said(capsys, f"scale convert a.jsonl {options} -o part.parquet", 2)
     options += " --rows-are-users"
     zone = "Intl.DateTimeFormat.resolvedOptions#timeZone"
-    fpmonitor(f"convert a.jsonl {options} --as tz={zone} -o part.parquet")
+    fpmonitor(f"scale convert a.jsonl {options} --as tz={zone} -o part.parquet")
     assert set(pl.read_parquet("part.parquet").columns[5:]) == {"Screen.width", zone}
     fpmonitor("ingest part.parquet --ignore batch --ignore visit -q -o b.json")
-    assert {row["means"] for row in shown(capsys, "apis")} == {"Screen.width", zone}
-    told = said(capsys, f"convert a.jsonl {options} --as tz=Screen.width -o b.parquet", 2)
+    assert {row["means"] for row in shown(capsys, "db apis")} == {"Screen.width", zone}
+    told = said(capsys, f"scale convert a.jsonl {options} --as tz=Screen.width -o b.parquet", 2)
     assert "'tz' would be called 'Screen.width', and so is another column" in told
 
 
@@ -236,15 +236,15 @@ def test_what_cannot_be_said_is_refused(
 ) -> None:
     foreign.write_lines(Path("a.jsonl"), [{"user": 1, "ua": "x", "Screen.height": 1}])
     fpmonitor("ingest a.jsonl -q -o b.json")
-    assert re.search(message, said(capsys, f"apis --set {assignment}", 2))
+    assert re.search(message, said(capsys, f"db apis --set {assignment}", 2))
 
 
 def test_what_was_said_is_in_the_settings_of_a_copy(capsys: pytest.CaptureFixture[str]) -> None:
     db = user_agents()
-    fpmonitor(f"apis {db} --set deviceCategory=NavigatorUAData.mobile -o s.json")
+    fpmonitor(f"db apis {db} --set deviceCategory=NavigatorUAData.mobile -o s.json")
     fpmonitor(f"db copy-out copy {db} -o m.json")
     fpmonitor("db copy-in copy --db b.duckdb -o i.json")
-    means = {row["api"]: row["means"] for row in shown(capsys, "apis --db b.duckdb")}
+    means = {row["api"]: row["means"] for row in shown(capsys, "db apis --db b.duckdb")}
     assert means["deviceCategory"] == "NavigatorUAData.mobile"
 
 
@@ -256,9 +256,9 @@ def test_every_command_takes_either_name(capsys: pytest.CaptureFixture[str]) -> 
     both = [
         f"exposure {db} --apis NAME --k 10",
         f"exposure {db} --apis screenWidth,NAME --given NAME --k 10",
-        f"rank {db} --candidates NAME,platform",
-        f"curve {db} --apis NAME",
-        f"automation {db} --apis NAME",
+        f"exposure --rank {db} --candidates NAME,platform",
+        f"exposure --curve {db} --apis NAME",
+        f"db automation {db} --apis NAME",
         f"exposure {db} --apis platform,NAME --what-if less.toml",
         f"ldp plan {db} --candidates NAME --accuracy 0.5",
     ]
@@ -310,10 +310,10 @@ def test_a_decision_is_not_checked_on_a_column_of_the_same_name_that_is_somethin
 ) -> None:
     db = user_agents()
     fpmonitor(f"decide {db} --budget 40% --setting sample --candidates screenWidth -q -o d.json")
-    fpmonitor(f"apis {db} --set screenWidth=window.innerWidth -o s.json")
+    fpmonitor(f"db apis {db} --set screenWidth=window.innerWidth -o s.json")
     told = said(capsys, f"check d.json {db}", 2)
     assert "screenWidth is Screen.width in the decision, and Window.innerWidth in the log" in told
-    fpmonitor(f"apis {db} --set screenWidth= -o s.json")
+    fpmonitor(f"db apis {db} --set screenWidth= -o s.json")
     fpmonitor(f"check d.json {db} -q -o c.json")
 
 
@@ -323,8 +323,8 @@ def test_misspelt_names_get_the_nearest_of_the_log(capsys: pytest.CaptureFixture
         f"exposure {db} --apis usrAgent",
         f"decide {db} --budget 0.1 --candidates usrAgent",
         f"decide {db} --budget 0.1 --must usrAgent",
-        f"rank {db} --candidates usrAgent",
-        f"curve {db} --apis usrAgent",
+        f"exposure --rank {db} --candidates usrAgent",
+        f"exposure --curve {db} --apis usrAgent",
         f"release {db} --apis usrAgent --k 10 -o r.parquet",
         f"ldp plan {db} --candidates usrAgent --accuracy 0.5",
     ):
@@ -362,8 +362,8 @@ def test_demand_is_joined_by_what_the_columns_are(capsys: pytest.CaptureFixture[
         "data": {"apis": {"callStats": {"https://t.example/x.js": calls}, "savedCalls": []}},
     }
     Path("crawl.json").write_text(json.dumps(crawl))
-    fpmonitor(f"demand crawl.json {db} -q -o stored.json")
-    [line] = shown(capsys, f"demand {db}")
+    fpmonitor(f"lists demand crawl.json {db} -q -o stored.json")
+    [line] = shown(capsys, f"lists demand {db}")
     assert line["observed"] == ["screenWidth", "userAgent"]
     assert line["unobserved"] == []
 
@@ -387,7 +387,7 @@ def test_a_list_of_names_that_nobody_knows_is_refused_and_the_format_not_blamed(
     unknown_table()
     told = said(capsys, f"export d.json --partial --to {product} -o list.txt", 2)
     assert "agnt (name not known to fpmonitor" in told
-    assert "apis --set NAME=API" in told
+    assert "db apis --set NAME=API" in told
     assert "format" not in told
     assert not Path("list.txt").exists()
 
@@ -404,7 +404,7 @@ def test_an_unknown_name_is_a_verdict_of_its_own_beside_known_ones(
     assert "Names not known to fpmonitor" in Path("list.txt").read_text()
     capsys.readouterr()
     assert run(["export", "d.json", "--to", "ublock", "--strict"]) == 1
-    fpmonitor("report d.json -o report.html -q")
+    fpmonitor("export --report d.json -o report.html -q")
     page = Path("report.html").read_text()
     assert "Names not known to fpmonitor (?): agnt" in page
     assert "userAgent (Navigator.userAgent)" in page.replace("<wbr/>", "")
@@ -428,7 +428,7 @@ def test_lists_for_programs_hold_both_names(capsys: pytest.CaptureFixture[str]) 
     listed = shown(capsys, "export d.json --partial --to json -q")
     assert "userAgent" in listed["block"]
     assert listed["names"]["userAgent"] == AGENT
-    snippet = shown(capsys, "snippet d.json --address https://example.com --format json")
+    snippet = shown(capsys, "collect snippet d.json --address https://example.com --format json")
     assert AGENT in snippet["apis"]
 
 
@@ -438,7 +438,7 @@ def test_automation_is_seen_in_columns_that_are_called_otherwise(
     rows = [{"user": i, "ua": "HeadlessChrome/1" if i < 12 else "x"} for i in range(40)]
     foreign.write_lines(Path("a.jsonl"), rows)
     fpmonitor("ingest a.jsonl -q -o b.json")
-    assert shown(capsys, "automation --apis ua")["signs"]["headless"] == 12
+    assert shown(capsys, "db automation --apis ua")["signs"]["headless"] == 12
 
 
 # ---- A name never lowers an exposure ------------------------------------------------------------
@@ -468,7 +468,9 @@ def test_what_the_user_says_is_masked_and_named(capsys: pytest.CaptureFixture[st
     assert exposure_of_canvas(capsys, "drawing", said_so) == 0.0
     [report] = shown(capsys, "exposure --db drawing.duckdb --apis drawing --k 10")
     assert report["masked"] == ["drawing"]
-    fpmonitor("apis --db drawing.duckdb --set drawing=HTMLCanvasElement.toDataURL#mine -o s.json")
+    fpmonitor(
+        "db apis --db drawing.duckdb --set drawing=HTMLCanvasElement.toDataURL#mine -o s.json"
+    )
     [report] = shown(capsys, "exposure --db drawing.duckdb --apis drawing --k 10")
     assert report["empirical"] == 1.0
 

@@ -78,9 +78,9 @@ def test_a_reader_gets_so_many_different_counts_and_no_more(
 @pytest.mark.parametrize(
     "command",
     [
-        ["apis"],
-        ["rank", "--size", "1"],
-        ["curve", "--apis", "Screen.height"],
+        ["db", "apis"],
+        ["exposure", "--rank", "--size", "1"],
+        ["exposure", "--curve", "--apis", "Screen.height"],
         ["release", "--apis", "Screen.height", "--k", "50", "-o", "table.parquet"],
     ],
 )
@@ -96,14 +96,14 @@ def test_commands_that_answer_many_counts_at_once_are_refused(
 UNCOUNTED = [
     ["decide", "--budget", "0.05"],
     ["check", "decision.json"],
-    ["trend"],
-    ["compare", "{db}", "{db}", "--split", "2026-01-12"],
-    ["preview", "decision.json", "--to", "firefox-policies"],
-    ["report", "-o", "report.html"],
-    ["plot", "exposure", "-o", "plot.svg"],
+    ["exposure", "--by", "week"],
+    ["check", "--compare", "{db}", "{db}", "--split", "2026-01-12"],
+    ["export", "--preview", "decision.json", "--to", "firefox-policies"],
+    ["export", "--report", "-o", "report.html"],
+    ["exposure", "--plot", "exposure", "-o", "plot.svg"],
     ["audit", "histogram", "--apis", "Screen.height", "--k", "10", "--epsilon", "1"],
     ["audit", "several", "--apis", "Screen.height", "--k", "10", "--epsilon", "1"],
-    ["shares", "--apis", "Screen.height"],
+    ["collect", "shares", "--apis", "Screen.height"],
     ["ldp", "plan", "--epsilon", "1"],
 ]
 

@@ -37,7 +37,10 @@ GOOD = {
     "policy": ['k = 10\npopulation = 1000\nbudget = 0.05\ncandidates = ["A.a"]\nbias = 1.2'],
     "shares": ['by = "country"\n[shares]\nFR = 0.2\nother = [0.7, 0.8]'],
     "transforms": ['["Screen.width"]\nround = 100\n["Navigator.userAgent"]\nmajor = true'],
-    "settings": ['k = 20\ndb = "x.duckdb"\n[decide]\nbudget = 0.1', '[db.verify]\nformat = "json"'],
+    "settings": [
+        'k = 20\ndb = "x.duckdb"\n[decide]\nbudget = 0.1',
+        '[exposure.rank]\nsize = 2\n[db.verify]\nformat = "json"',
+    ],
 }
 BAD = {
     "columns": [
@@ -56,7 +59,7 @@ BAD = {
 
 def schema_of(name: str, tmp_path: Path) -> Any:
     path = tmp_path / f"{name}.schema.json"
-    assert run(["schema", name, "-o", str(path)]) == 0
+    assert run(["lists", "schema", name, "-o", str(path)]) == 0
     found = json.loads(path.read_text())
     jsonschema.Draft202012Validator.check_schema(found)
     return jsonschema.Draft202012Validator(found)
@@ -79,7 +82,7 @@ def test_a_schema_takes_and_refuses_what_the_reader_does(
             assert validator.is_valid(tomllib.loads(text)) == is_good, text
             if name == "settings":
                 # A command without a database reads the settings, too.
-                command = ["decide"] if "[decide]" in text else ["questions"]
+                command = ["decide"] if "[decide]" in text else ["exposure"]
                 assert (run([*command, "--help"]) == 0) or not is_good
             elif is_good:
                 READERS[name](path)

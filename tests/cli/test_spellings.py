@@ -35,8 +35,8 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("apis -k 5", "apis --k 5"),
-        ("apis --json", "apis --format json"),
+        ("db apis -k 5", "db apis --k 5"),
+        ("db apis --json", "db apis --format json"),
         ("exposure userAgent", "exposure --apis userAgent"),
         (
             "exposure userAgent,screenWidth rare",
@@ -49,7 +49,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
         ("export d.json --to Firefox --partial", "export d.json --to firefox-policies --partial"),
         ("export d.json chrome --partial", "export d.json --to chromium-policies --partial"),
         ("check d.json --list l.csv --from CSV", "check d.json --list l.csv --from csv"),
-        ("apis --for-others", "--for-others apis"),
+        ("db apis --for-others", "--for-others db apis"),
         ("exposure rare --for-others", "--for-others exposure --apis rare"),
         ("version", "--version"),
         ("-V", "--version"),
@@ -83,3 +83,27 @@ def test_two_formats_are_refused(db: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_word_behind_two_dashes_is_no_option(tmp_path: Path) -> None:
     assert run(["ingest", "--db", str(tmp_path / "x.duckdb"), "--", "--json"]) == 2
+
+
+def test_a_file_alone_is_answered_on_one_screen_where_no_browser_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer first, then the account and the next three commands; nothing stays."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    rows = "".join(f"u{i},a{i % 40},{i % 30},{i}\n" for i in range(3000))
+    (tmp_path / "my log.csv").write_text("user,userAgent,screenWidth,note\n" + rows)
+    shown = printed(capsys, "my log.csv")
+    lines = shown.splitlines()
+    assert lines[0] == "A site may read 2 of 2 APIs together: screenWidth, userAgent."
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    assert "from 4 columns" in shown
+    assert [line.split()[1] for line in lines[-3:]] == ["ingest", "decide", "export"]
+    assert "ingest 'my log.csv'" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["my log.csv"]
+    rows = "".join(f"u{i},a{i % 4},{i % 3}\n" for i in range(3000))
+    (tmp_path / "few.csv").write_text("user,userAgent,screenWidth\n" + rows)
+    assert "no evidence about any of them" in printed(capsys, "few.csv").splitlines()[0]
+    printed(capsys, "--for-others", "my log.csv", code=2)

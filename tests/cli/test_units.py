@@ -50,12 +50,12 @@ SET = ["--apis", "lang"]
 CERTIFIED = {
     "exposure": ["exposure", *SET],
     "decide": ["decide", "--budget", "5%", "-o", "{out}/d.json"],
-    "rank": ["rank"],
-    "curve": ["curve", *SET],
-    "plot": ["plot", "exposure", "-o", "{out}/a.svg"],
-    "plot of a curve": ["plot", "curve", *SET, "-o", "{out}/b.svg"],
-    "report": ["report", "-o", "{out}/r.html"],
-    "audit": ["trend", *SET, "--by", "batch"],
+    "rank": ["exposure", "--rank"],
+    "curve": ["exposure", "--curve", *SET],
+    "plot": ["exposure", "--plot", "exposure", "-o", "{out}/a.svg"],
+    "plot of a curve": ["exposure", "--plot", "curve", *SET, "-o", "{out}/b.svg"],
+    "report": ["export", "--report", "-o", "{out}/r.html"],
+    "audit": ["exposure", *SET, "--by", "batch"],
 }
 
 
@@ -96,7 +96,7 @@ def test_a_decision_of_rows_says_what_each_is_taken_for(
     ):
         printed = told(capsys, *command)
         assert not USERS.search(printed.replace("taken for a user", ""))
-    told(capsys, "report", str(file), "--db", rows, "-o", str(tmp_path / "r.html"))
+    told(capsys, "export", "--report", str(file), "--db", rows, "-o", str(tmp_path / "r.html"))
     page = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", (tmp_path / "r.html").read_text())
     assert "each row is taken for a user" in page
     assert not USERS.search(page.replace("taken for a user", "").replace("user agent", ""))
@@ -125,18 +125,18 @@ def test_a_decision_of_users_promises_nothing_of_rows(
     told(capsys, "decide", "--db", users, "--budget", "5%", "-o", file)
     assert "unit" not in json.loads(Path(file).read_text())["data"]
     assert "--rows-are-users" in told(capsys, "check", file, "--db", rows, code=2)
-    assert "--rows-are-users" in told(capsys, "report", file, "--db", rows, code=2)
+    assert "--rows-are-users" in told(capsys, "export", "--report", file, "--db", rows, code=2)
 
 
 def test_lists_of_rows_call_them_so_and_json_says_what_they_are(
     rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = json.loads(told(capsys, "apis", "--db", rows, "--format", "json"))
+    listed = json.loads(told(capsys, "db", "apis", "--db", rows, "--format", "json"))
     assert {line["unit"] for line in listed} == {"row"}
-    header = told(capsys, "apis", "--db", rows, "--format", "csv").split("\n", 1)[0]
+    header = told(capsys, "db", "apis", "--db", rows, "--format", "csv").split("\n", 1)[0]
     assert "rows" in header.split(",")
     assert "users" not in header.split(",")
-    assert not USERS.search(told(capsys, "apis", "--db", rows, "--format", "table"))
+    assert not USERS.search(told(capsys, "db", "apis", "--db", rows, "--format", "table"))
 
 
 def test_what_is_mixed_counts_as_rows_and_users_alone_may_be_asked(
@@ -147,7 +147,7 @@ def test_what_is_mixed_counts_as_rows_and_users_alone_may_be_asked(
     unnamed = write_table(tmp_path / "t.csv", time="2026-02-01T00:00:00Z")
     told(capsys, "ingest", str(named), "--db", database)
     told(capsys, "ingest", str(unnamed), "--user", "row", "--db", database)
-    said = told(capsys, "apis", "--db", database, "--format", "table")
+    said = told(capsys, "db", "apis", "--db", database, "--format", "table")
     assert "the logs hold rows and users: all count as rows" in said
     refused = told(capsys, "exposure", *SET, "--db", database, code=2)
     assert "beside users" in refused
@@ -168,7 +168,7 @@ def test_visitors_are_called_so_and_the_rule_is_in_the_guarantee(
         )
     )
     told(capsys, "ingest", str(log), "--visitor", "--db", database)
-    said = told(capsys, "apis", "--db", database, "--format", "table")
+    said = told(capsys, "db", "apis", "--db", database, "--format", "table")
     assert "visitors" in said
     assert not USERS.search(said.replace("user-agent", "").replace("user agent", ""))
     file = tmp_path / "d.json"

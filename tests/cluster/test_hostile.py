@@ -19,10 +19,10 @@ USERS = 300
 NAME = "x\n::error::h\x1b[2J"
 QUESTIONS = (
     ["exposure", "--apis", "A.a,A.b", "--k", "3"],
-    ["apis"],
-    ["rank", "--size", "1"],
+    ["db", "apis"],
+    ["exposure", "--rank", "--size", "1"],
     ["decide", "--budget", "5%", "-n", "1000", "--quiet"],
-    ["sample", "--users", "10", "-o", "sample.parquet"],
+    ["scale", "sample", "--users", "10", "-o", "sample.parquet"],
 )
 CHANGES: dict[str, dict[str, Any]] = {
     "users": {"users": -1},
@@ -60,7 +60,7 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
 
 
 def write(folder: Path, manifest: dict[str, Any], column: tuple[str, list[Any]] | None) -> None:
-    """Write what `fpmonitor snapshot` would, but for some members or a column."""
+    """Write what `fpmonitor scale snapshot` would, but for some members or a column."""
     shutil.rmtree(folder, ignore_errors=True)
     content = {
         "version": VERSION,

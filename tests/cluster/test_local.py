@@ -28,10 +28,21 @@ if TYPE_CHECKING:
     ids=["statement", "rows"],
 )
 def test_ctrl_c_ends_what_an_engine_does(query: str, tmp_path: Path) -> None:
-    assert run(["sketch", "key", str(tmp_path / "key")]) == 0
+    assert run(["scale", "sketch", "key", str(tmp_path / "key")]) == 0
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "fpmonitor", "sketch", "make", "--apis", "A", "--from", query),
+            *(
+                sys.executable,
+                "-m",
+                "fpmonitor",
+                "scale",
+                "sketch",
+                "make",
+                "--apis",
+                "A",
+                "--from",
+                query,
+            ),
             *("--key-file", str(tmp_path / "key"), "-o", str(tmp_path / "sketch")),
         ],
         stderr=subprocess.PIPE,

@@ -359,7 +359,16 @@ def test_what_a_column_is_can_be_said_of_a_snapshot(
     table, decision = tmp_path / "users.parquet", tmp_path / "decision.json"
     frame = pl.DataFrame({"user": range(300), "brw": [f"b{i % 3}" for i in range(300)]})
     frame.write_parquet(table)
-    made = ["snapshot", "--engine", sail, "--from", str(table), "--to", str(tmp_path / "taken")]
+    made = [
+        "scale",
+        "snapshot",
+        "--engine",
+        sail,
+        "--from",
+        str(table),
+        "--to",
+        str(tmp_path / "taken"),
+    ]
     assert run([*made, "--as", "brv=ua"]) == 2
     assert "brw" in capsys.readouterr().err
     assert run([*made, "--as", "brw=ua"]) == 0
@@ -377,7 +386,16 @@ def test_a_snapshot_knows_what_its_rows_are(
     table = tmp_path / "t.parquet"
     frame = pl.DataFrame({"user": range(300), "brw": [f"b{i % 3}" for i in range(300)]})
     frame.write_parquet(table)
-    made = ["snapshot", "--engine", sail, "--from", str(table), "--to", str(tmp_path / "taken")]
+    made = [
+        "scale",
+        "snapshot",
+        "--engine",
+        sail,
+        "--from",
+        str(table),
+        "--to",
+        str(tmp_path / "taken"),
+    ]
     folders = []
     for options in ([], ["--unit", unit], ["--unit", "user"]):
         assert run([*made, *options, "--format", "json", "-q"]) == 0

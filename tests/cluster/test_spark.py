@@ -139,12 +139,12 @@ def test_commands_answer_as_on_the_database_file(
     commands = [
         ["exposure", "--apis", "Screen.height,Navigator.userAgent", "--given", CANDIDATES[0]],
         ["exposure", "--apis", f"Screen.height,{encodings}", "--bounds", "--trust", "joint"],
-        ["rank", "--size", "2", "--candidates", names],
-        ["curve", "--apis", "Screen.height", "--volatile", "raw"],
-        ["apis"],
-        ["automation", "--apis", "Screen.height"],
+        ["exposure", "--rank", "--size", "2", "--candidates", names],
+        ["exposure", "--curve", "--apis", "Screen.height", "--volatile", "raw"],
+        ["db", "apis"],
+        ["db", "automation", "--apis", "Screen.height"],
         ["check", str(decision)],
-        ["preview", str(decision), "--to", "ublock"],
+        ["export", "--preview", str(decision), "--to", "ublock"],
     ]
     for command in commands:
         told = {}
@@ -153,8 +153,11 @@ def test_commands_answer_as_on_the_database_file(
             told[name] = json.loads(capsys.readouterr().out)
         assert told["here"] == told["file"], command
         assert told["engine"] == told["file"], command
-    for command in (["report", str(decision)], ["plot", "entropy", "--apis", "Screen.height"]):
-        output = tmp_path / ("page.html" if command[0] == "report" else "plot.svg")
+    for command in (
+        ["export", "--report", str(decision)],
+        ["exposure", "--plot", "entropy", "--apis", "Screen.height"],
+    ):
+        output = tmp_path / ("page.html" if "--report" in command else "plot.svg")
         assert run([*command, *there, "-o", str(output)]) == 0
         assert output.stat().st_size > 1000
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -229,7 +232,7 @@ def test_closed_port_answers_in_seconds(
 ) -> None:
     port = servers["free_port"]()
     started = time.monotonic()
-    assert run(["apis", "--snapshot", folder, "--engine", f"sc://127.0.0.1:{port}"]) == 2
+    assert run(["db", "apis", "--snapshot", folder, "--engine", f"sc://127.0.0.1:{port}"]) == 2
     assert time.monotonic() - started < 5
     assert f"sc://127.0.0.1:{port}" in capsys.readouterr().err
 
@@ -274,8 +277,8 @@ def test_what_a_snapshot_cannot_answer_is_told_in_one_line(
     decide = ["decide", "--budget", "0.05", "--candidates", names, "-q"]
     assert run([*decide, *there, "-o", str(decision)]) == 0
     for arguments in (
-        ["trend", *there],
-        ["demand", *there],
+        ["exposure", "--by", "week", *there],
+        ["lists", "demand", *there],
         ["db", "rejects", *there],
         ["check", str(decision), "--by", "week", *there],
         [*decide, "--weights", "demand", *there],
@@ -283,8 +286,8 @@ def test_what_a_snapshot_cannot_answer_is_told_in_one_line(
         [*decide, "--source", "x", *there],
         [*decide, "--engine", "sc://127.0.0.1:1"],
         [*decide, *there, "--engine", "sc://127.0.0.1:1/;token=x"],
-        ["apis", *there, "--engine", "duckdb"],
-        ["apis", "--snapshot", str(tmp_path)],
+        ["db", "apis", *there, "--engine", "duckdb"],
+        ["db", "apis", "--snapshot", str(tmp_path)],
     ):
         capsys.readouterr()
         assert run(arguments) == 2, arguments
@@ -325,7 +328,7 @@ sys.exit(run(["snapshot", "--engine", "{sail}", "--from", "t", "--to", "x"]))
 """
     done = run_program(script, tmp_path)
     assert done.returncode == 2
-    assert "fpmonitor[spark]" in done.stderr
+    assert ".[spark]" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -624,13 +624,13 @@ def test_the_command_line_says_when_rows_are_counted(
 def test_log_lines_and_names_are_told_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["log-line", "nginx"]) == 0
+    assert run(["collect", "log-line", "nginx"]) == 0
     assert capsys.readouterr().out == log_line("nginx")
-    assert run(["apis", "--resolve", "canvas.text", "--format", "json"]) == 0
+    assert run(["db", "apis", "--resolve", "canvas.text", "--format", "json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["api"] == "HTMLCanvasElement.toDataURL#fingerprintjs.text"
     assert found["volatile"] == ["brave", "firefox"]
-    assert run(["apis", "--resolve", "nobody.knows.this"]) == 2
+    assert run(["db", "apis", "--resolve", "nobody.knows.this"]) == 2
 
 
 JSON_VALUES = st.recursive(

@@ -109,7 +109,7 @@ def cells(folder: Path, log: Path, *options: str) -> dict[str, int]:
     [batch] = json.loads(batches.read_text())["batches"]
     assert (batch["read"], batch["stored"]) == (USERS, USERS), batch
     shown = ["--format", "json", "-o", str(told)]
-    assert run(["apis", "--db", str(database), "--k", "2", *shown]) == 0
+    assert run(["db", "apis", "--db", str(database), "--k", "2", *shown]) == 0
     return {line["api"]: (line["users"], line["values"]) for line in json.loads(told.read_text())}
 
 

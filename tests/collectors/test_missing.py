@@ -195,7 +195,9 @@ def test_results_of_libraries_take_a_named_text_for_absent(tmp_path: Path) -> No
     log.write_text("\n".join(map(json.dumps, records)))
     database = str(tmp_path / "a.duckdb")
     assert run(["ingest", str(log), "--db", database, "--null", "N/A", "-q"]) == 0
-    assert run(["apis", "--db", database, "--k", "5", "--format", "json", "-o", str(told)]) == 0
+    assert (
+        run(["db", "apis", "--db", database, "--k", "5", "--format", "json", "-o", str(told)]) == 0
+    )
     coverage = {line["users"] for line in json.loads(told.read_text())}
     assert coverage == {20, 40}
 
@@ -206,7 +208,9 @@ def test_a_null_is_a_value_where_the_column_map_says_so(tmp_path: Path) -> None:
     column_map.write_text('null = "value"\n')
     database = str(tmp_path / "a.duckdb")
     assert run(["ingest", str(log), "--db", database, "--columns", str(column_map), "-q"]) == 0
-    assert run(["apis", "--db", database, "--k", "5", "--format", "json", "-o", str(told)]) == 0
+    assert (
+        run(["db", "apis", "--db", database, "--k", "5", "--format", "json", "-o", str(told)]) == 0
+    )
     [line] = json.loads(told.read_text())
     assert line["users"] == USERS
 

@@ -287,7 +287,10 @@ def test_shares_reads_what_ingest_reads(
     text, ending = log_of(name)
     log = tmp_path / f"access.{ending}.gz"
     log.write_bytes(gzip.compress(text.encode()))
-    assert run(["shares", str(log), "--by", "family", "-o", str(tmp_path / "shares.toml")]) == 0
+    assert (
+        run(["collect", "shares", str(log), "--by", "family", "-o", str(tmp_path / "shares.toml")])
+        == 0
+    )
     assert f"{VISITORS} visitors" in capsys.readouterr().err
     shares = (tmp_path / "shares.toml").read_text()
     assert '"chromium" = 0.5' in shares
@@ -465,7 +468,7 @@ def test_the_common_format_is_refused_as_it_lacks_the_user_agent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "access.log").write_text(clf("")(1, "") + "\n")
-    for command in (["ingest", "--visitor"], ["shares"]):
+    for command in (["ingest", "--visitor"], ["collect", "shares"]):
         assert run([command[0], str(tmp_path / "access.log"), *command[1:]]) == 2
         assert "lacks the user agent" in capsys.readouterr().err
 
@@ -520,7 +523,7 @@ def test_headers_below_any_prefix_are_known_in_every_log(
     db = ["--db", str(tmp_path / "db")]
     assert run(["ingest", str(tmp_path / "a.jsonl"), *db, "-q"]) == 0
     capsys.readouterr()
-    assert run(["apis", *db, "--format", "json"]) == 0
+    assert run(["db", "apis", *db, "--format", "json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["api"], row["means"] or "") == (name, api)
 

@@ -18,7 +18,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
-from fpmonitor.population.held_values import HeldValues
+from fpmonitor.population.kept_values import kept_in_memory
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
@@ -206,7 +206,7 @@ def test_chains_stop_at_the_first_set_that_does_not_pass() -> None:
 def test_values_are_kept_whole_and_as_many_as_the_level_says(level: int) -> None:
     rng = np.random.default_rng(3)
     source = MemorySource(["a", "b"], [rng.integers(0, 300, 50_000), rng.integers(0, 90, 50_000)])
-    [kept] = HeldValues(source=source, secret="x").kept_spectra([("a", "b")], level)
+    [kept] = kept_in_memory(source, "x").kept_spectra([("a", "b")], level)
     whole = source.spectrum(("a", "b"))
     assert kept is not None
     expected = whole.support / 2**level

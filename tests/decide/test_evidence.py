@@ -119,7 +119,7 @@ def test_every_list_withholds_it_and_says_why(
     for rule in json.loads(exported("brave")):
         assert not {"user-agent", "audio"}.intersection(rule["exceptions"])
     page = tmp_path / "report.html"
-    assert run(["report", file, "--db", db, "-o", str(page), "-q"]) == 0
+    assert run(["export", "--report", file, "--db", db, "-o", str(page), "-q"]) == 0
     assert "no evidence: it has a single value" in page.read_text()
 
 

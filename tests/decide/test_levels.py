@@ -274,7 +274,10 @@ def test_a_report_draws_what_levels_cost_and_hides_groups_below_k(
         stored(others, (user(0 if i < hidden else 1 + 3 * (i % 2)) for i in range(600)))
         db = str(others / "d.duckdb")
         today = ["--practice", "screen=3,agent=1"]
-        assert run(["report", str(decision), "--db", db, "-o", str(report), "-q", *today]) == 0
+        assert (
+            run(["export", "--report", str(decision), "--db", db, "-o", str(report), "-q", *today])
+            == 0
+        )
         text = report.read_text()
         assert "screen 3, agent 1 (today&#x27;s practice)" in text
         assert "What finer levels cost" in text

@@ -265,7 +265,7 @@ def test_a_column_that_is_said_to_be_an_api_after_a_look_was_not_registered(
     assert run(["ingest", log, "--register", str(policy), "--db", str(db), "-q"]) == 0
     columns = {"A.a": "", "B.b": "Navigator.userAgent"}
     said = [word for column, api in columns.items() for word in ("--set", f"{column}={api}")]
-    assert run(["apis", *said, "--db", str(db), "--format", "json"]) == 0
+    assert run(["db", "apis", *said, "--db", str(db), "--format", "json"]) == 0
     ask = ["decide", "--db", str(db), "--population", "2000", "--budget", "0.05", "-q"]
     assert run([*ask, "--candidates", "Navigator.userAgent", "-o", str(made)]) == 0
     decision = read_decision(made)
@@ -419,13 +419,13 @@ def test_every_question_that_is_decided_is_listed(
     for more in ([], ["--setting", "sample"], ["--drop-automation", "--since", "2026-03-01"]):
         assert run([*ask, *more]) == 0
     capsys.readouterr()
-    assert run(["questions", "--db", str(database)]) == 0
+    assert run(["db", "questions", "--db", str(database)]) == 0
     listed = json.loads(capsys.readouterr().out)["questions"]
     assert [entry["kind"] for entry in listed] == ["asked"] * 3
     assert [entry["answer"]["level"] for entry in listed][:2] == [DELTA / 2, None]
     assert listed[2]["window"]["since"] == "2026-03-01T00:00:00"
     assert listed[2]["view"]["drop_automation"]
     assert listed[2]["answer"] | {"allow": 1, "users": USERS} == listed[2]["answer"]
-    assert run(["questions", "--db", str(database), "--format", "table"]) == 0
+    assert run(["db", "questions", "--db", str(database), "--format", "table"]) == 0
     assert "without automation" in capsys.readouterr().out
-    assert run(["--for-others", "questions", "--db", str(database)]) == 2
+    assert run(["--for-others", "db", "questions", "--db", str(database)]) == 2

@@ -70,7 +70,10 @@ def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_sh
     assert run(["check", str(drawn), "--db", str(folder / "d.duckdb"), "--horizon", "3"]) == 2
     assert "looked at once" in capsys.readouterr().err
     report = folder / "report.html"
-    assert run(["report", str(drawn), "--db", str(folder / "d.duckdb"), "-o", str(report)]) == 0
+    assert (
+        run(["export", "--report", str(drawn), "--db", str(folder / "d.duckdb"), "-o", str(report)])
+        == 0
+    )
     assert "users could be drawn by the shares of the strata" in report.read_text()
 
 

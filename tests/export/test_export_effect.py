@@ -227,7 +227,9 @@ def test_preview_shows_before_after_and_the_best_of_the_format(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decision, db = str(folder / "decision.json"), str(folder / "db.duckdb")
-    rows = answer_of(capsys, "preview", decision, "--to", "firefox-policies", "--db", db)
+    rows = answer_of(
+        capsys, "export", "--preview", decision, "--to", "firefox-policies", "--db", db
+    )
     before, after, best = rows
     assert [row["state"] for row in rows] == ["before", "after", "best"]
     assert before["left"] == list(APIS)
@@ -254,7 +256,7 @@ def test_preview_counts_what_stays_readable_by_another_name(
     assert run(["ingest", str(log), "--db", db, "-q"]) == 0
     names = ["Window.devicePixelRatio", "Navigator.maxTouchPoints"]
     path.write_text(json.dumps(decision_of([["Navigator.maxTouchPoints"]], names).to_json()))
-    arguments = ["preview", str(path), "--to", "firefox-policies", "--db", db]
+    arguments = ["export", "--preview", str(path), "--to", "firefox-policies", "--db", db]
     before, plain, _ = answer_of(capsys, *arguments)
     assert plain["left"] == sorted(names), "css:resolution tells the ratio"
     assert plain["upper"] == before["upper"]
@@ -273,9 +275,13 @@ def test_preview_of_hiding_everything_exposes_nobody(
     path = tmp_path / "d.json"
     path.write_text(json.dumps(decision.to_json()))
     db = str(folder / "db.duckdb")
-    best = answer_of(capsys, "preview", str(path), "--to", "firefox-policies", "--db", db)[2]
+    best = answer_of(
+        capsys, "export", "--preview", str(path), "--to", "firefox-policies", "--db", db
+    )[2]
     assert (best["left"], best["plug_in"], best["verdict"]) == ([], 0, "allow")
-    before, after, best = answer_of(capsys, "preview", str(path), "--to", "ublock", "--db", db)
+    before, after, best = answer_of(
+        capsys, "export", "--preview", str(path), "--to", "ublock", "--db", db
+    )
     assert before["plug_in"] == after["plug_in"] == best["plug_in"] > 0, "scripts get round it"
 
 
@@ -283,7 +289,9 @@ def test_plan_prints_controls_and_writes_the_list(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     decision, target = str(folder / "decision.json"), tmp_path / "list.txt"
-    found = answer_of(capsys, "plan", decision, "--to", "firefox-policies", "--write", str(target))
+    found = answer_of(
+        capsys, "lists", "plan", decision, "--to", "firefox-policies", "--write", str(target)
+    )
     assert found["verdict"] == "allow"
     assert all(f"+{name}" in target.read_text() for name in found["controls"])
     assert len(found["controls"]) == 2
@@ -293,10 +301,10 @@ def test_plan_that_cannot_be_exits_with_the_verdict(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decision = str(folder / "decision.json")
-    found = answer_of(capsys, "plan", decision, "--to", "chromium-policies", code=3)
+    found = answer_of(capsys, "lists", "plan", decision, "--to", "chromium-policies", code=3)
     assert found["verdict"] == "undecided"
     capsys.readouterr()
-    assert run(["plan", decision, "--to", "csv"]) == 2
+    assert run(["lists", "plan", decision, "--to", "csv"]) == 2
     assert "ublock" in capsys.readouterr().err
 
 
@@ -311,7 +319,16 @@ def test_import_says_what_a_list_in_use_leaves_exposed(
         "*##+js(set, NavigatorUAData.prototype.getHighEntropyValues, Nonsense)\n"
     )
     found = answer_of(
-        capsys, "import", str(filters), "--from", "ublock", "--decision", decision, "--db", db
+        capsys,
+        "lists",
+        "import",
+        str(filters),
+        "--from",
+        "ublock",
+        "--decision",
+        decision,
+        "--db",
+        db,
     )
     assert found["left"] == list(APIS)
     assert found["verdict"] == "undecided"
@@ -324,7 +341,16 @@ def test_import_says_what_a_list_in_use_leaves_exposed(
         'user_pref("privacy.fingerprintingProtection.overrides", "-AllTargets,+JSDateTimeUTC");\n'
     )
     found = answer_of(
-        capsys, "import", str(prefs), "--from", "firefox-userjs", "--decision", decision, "--db", db
+        capsys,
+        "lists",
+        "import",
+        str(prefs),
+        "--from",
+        "firefox-userjs",
+        "--decision",
+        decision,
+        "--db",
+        db,
     )
     assert "Date.getTimezoneOffset" not in found["left"]
     exposure = {row["state"]: row["plug_in"] for row in found["exposure"]}
@@ -394,7 +420,7 @@ def test_targets_of_a_folder_without_firefox_are_refused(
 ) -> None:
     with pytest.raises(InputError, match="no targets of Firefox"):
         installed_targets(tmp_path)
-    assert run(["targets", "--from", str(tmp_path)]) == 2
+    assert run(["lists", "targets", "--from", str(tmp_path)]) == 2
     assert "/usr/lib/firefox" in capsys.readouterr().err
 
 
@@ -409,7 +435,7 @@ def test_targets_of_an_omni_ja_can_be_exported_for(tmp_path: Path) -> None:
     found = installed_targets(tmp_path)
     assert (found.version, found.targets, found.baseline) == ("160.0", ("Gamepad",), ("Gamepad",))
     table, decision = tmp_path / "targets.json", tmp_path / "decision.json"
-    assert run(["targets", "--from", str(tmp_path), "-o", str(table)]) == 0
+    assert run(["lists", "targets", "--from", str(tmp_path), "-o", str(table)]) == 0
     decision.write_text(json.dumps(decision_of([[APIS[0]]]).to_json()))
     arguments = ["export", str(decision), "--to", "firefox-policies", "--targets", str(table)]
     assert run([*arguments, "-q", "--partial"]) == 0
@@ -421,7 +447,7 @@ def test_targets_of_an_omni_ja_can_be_exported_for(tmp_path: Path) -> None:
 @pytest.fixture
 def schema(capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
-    assert run(["schema"]) == 0
+    assert run(["lists", "schema"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -464,7 +490,13 @@ def test_csv_of_a_preview_has_one_line_a_state(
 ) -> None:
     capsys.readouterr()
     decision, db = str(folder / "decision.json"), str(folder / "db.duckdb")
-    assert run(["preview", decision, "--to", "jshelter", "--db", db, "--format", "csv"]) == 0
+    assert (
+        run(["export", "--preview", decision, "--to", "jshelter", "--db", db, "--format", "csv"])
+        == 0
+    )
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["state"] for row in rows] == ["before", "after", "best"]
-    assert run(["preview", decision, "--to", "jshelter", "--db", db, "--format", "table"]) == 0
+    assert (
+        run(["export", "--preview", decision, "--to", "jshelter", "--db", db, "--format", "table"])
+        == 0
+    )

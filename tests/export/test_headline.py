@@ -111,7 +111,7 @@ def test_a_database_gives_the_limits_of_what_stays_readable(
     assert run(["decide", "--k", "10", "--budget", "5%", "--db", db, "-q", "-o", file]) == 0
     capsys.readouterr()
     assert run(["export", file, "--to", "chromium-policies", "--db", db]) in {1, 2}
-    asked = ["preview", file, "--to", "ublock", "--db", db, "--format", "json"]
+    asked = ["export", "--preview", file, "--to", "ublock", "--db", db, "--format", "json"]
     assert run(asked) == 0
     after = json.loads(capsys.readouterr().out)[1]
     assert run(["export", file, "--to", "ublock", "--db", db, "--partial"]) in {0, 2}

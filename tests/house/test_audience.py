@@ -40,13 +40,13 @@ COMMANDS = {
     "exposure of a small population": f"exposure --apis {WIDTH} -n 50",
     "exposure table": f"exposure --apis {WIDTH} --format table",
     "cohorts": f"exposure --apis {WIDTH} --given {LANGUAGE}",
-    "rank": "rank --size 2",
-    "rank of a large population": "rank --size 2 -n 1000000",
-    "curve": f"curve --apis {WIDTH}",
-    "apis": "apis",
-    "trend": f"trend --apis {WIDTH} --apis {WIDTH},{LANGUAGE} --by week --svg drawn.svg",
-    "automation": f"automation --apis {WIDTH}",
-    "preview": "preview decision.json --to permissions-policy",
+    "rank": "exposure --rank --size 2",
+    "rank of a large population": "exposure --rank --size 2 -n 1000000",
+    "curve": f"exposure --curve --apis {WIDTH}",
+    "apis": "db apis",
+    "trend": f"exposure --apis {WIDTH} --apis {WIDTH},{LANGUAGE} --by week --svg drawn.svg",
+    "automation": f"db automation --apis {WIDTH}",
+    "preview": "export --preview decision.json --to permissions-policy",
     "check": "check decision.json",
 }
 PLOTS = {
@@ -134,7 +134,7 @@ def test_a_comparison_for_others(
     told = []
     for folder in folders:
         monkeypatch.chdir(folder)
-        command = ["compare", "x.duckdb", "x.duckdb", "--split", "2026-01-10"]
+        command = ["check", "--compare", "x.duckdb", "x.duckdb", "--split", "2026-01-10"]
         assert run(["--for-others", *command]) == 0
         captured = capsys.readouterr()
         told.append(captured.out + captured.err)
@@ -152,7 +152,21 @@ def test_plots(
     told = []
     for folder in folders:
         monkeypatch.chdir(folder)
-        assert run(["plot", kind, *PLOTS[kind].split(), "--db", "x.duckdb", "-o", "x.svg"]) == 0
+        assert (
+            run(
+                [
+                    "exposure",
+                    "--plot",
+                    kind,
+                    *PLOTS[kind].split(),
+                    "--db",
+                    "x.duckdb",
+                    "-o",
+                    "x.svg",
+                ]
+            )
+            == 0
+        )
         told.append((folder / "x.svg").read_text(encoding="utf-8") + capsys.readouterr().err)
     same(told)
 
@@ -166,7 +180,10 @@ def test_the_report_from_python_and_from_the_command(
         decision = read_decision(folder / "decision.json")
         with Monitor(folder / "x.duckdb") as monitor:
             written[0].append(write_html(monitor.findings(decision, coverage=COVERAGE)))
-        assert run(["report", "decision.json", "--db", "x.duckdb", "-o", "r.html", "-q"]) == 0
+        assert (
+            run(["export", "--report", "decision.json", "--db", "x.duckdb", "-o", "r.html", "-q"])
+            == 0
+        )
         written[1].append((folder / "r.html").read_text(encoding="utf-8"))
     for texts in written:
         same(texts)
@@ -247,11 +264,11 @@ def test_others_are_not_told_the_day_of_a_few_users(
     assert f"40 users, 2025-03-01 to 2026-09-09, {columns}." in capsys.readouterr().out
     assert run(["--for-others", *asked]) == 0
     assert "40 users, 2026-01-05 to 2026-01-06." in capsys.readouterr().out
-    assert run(["report", "-o", "r.html", "-q"]) == 0
+    assert run(["export", "--report", "-o", "r.html", "-q"]) == 0
     assert "40 users, 2026-01-05 to 2026-01-06." in Path("r.html").read_text(encoding="utf-8")
     assert run([*asked[:-3], "-o", "decision.json", "-q"]) == 0
     Path("more.jsonl").write_text('{"user": "late", "ua": 1}', encoding="utf-8")
     assert run(["ingest", "more.jsonl", "-q"]) == 0
-    assert run(["report", "decision.json", "-o", "r.html", "-q"]) == 0
+    assert run(["export", "--report", "decision.json", "-o", "r.html", "-q"]) == 0
     said = "41 users, 2026-01-05 to 2026-01-06. The decision was made on other data, of 40 users."
     assert said in Path("r.html").read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ def words(command: str | list[str]) -> list[str]:
 
 def test_command_lines_are_checked_by_the_parser() -> None:
     with pytest.raises(typer.TyperException):
-        accepted(["serve", "--hosts", "0.0.0.0"])
+        accepted(["collect", "serve", "--hosts", "0.0.0.0"])
     with pytest.raises(typer.TyperException):
         accepted(["private", "serve", "--role", "shuffler"])
 

@@ -347,10 +347,10 @@ def test_the_owner_is_told_shares_and_names_as_they_are(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["--k", "10", "--db", str(database)]
-    overview = {line["api"]: line for line in json_of(capsys, "apis", *common)}
+    overview = {line["api"]: line for line in json_of(capsys, "db", "apis", *common)}
     assert overview["rare"]["exposure"] == 4 / 400
     assert overview["own name"]["users"] is None, "a count of three users stays withheld"
-    ranked = json_of(capsys, "rank", "--apis", "rare", *common)
+    ranked = json_of(capsys, "exposure", "--rank", "--apis", "rare", *common)
     assert ranked["sets"][0]["exposure"] == 4 / 400
     with Monitor(database) as monitor:
         assert monitor.index(["rare"], k=K).explore(["rare"]).empirical == 4 / 400
@@ -360,13 +360,17 @@ def test_every_answer_on_the_same_set_agrees(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["--k", "10", "--db", str(database)]
-    overview = {line["api"]: line for line in json_of(capsys, "--for-others", "apis", *common)}
+    overview = {
+        line["api"]: line for line in json_of(capsys, "--for-others", "db", "apis", *common)
+    }
     assert "own name" not in overview, "three users have it"
     assert overview["rare"]["exposure"] == 9 / 400
     assert overview["rare"]["users"] == 400
-    ranked = json_of(capsys, "--for-others", "rank", "--apis", "rare", "--apis", "even", *common)
+    ranked = json_of(
+        capsys, "--for-others", "exposure", "--rank", "--apis", "rare", "--apis", "even", *common
+    )
     assert {line["exposure"] for line in ranked["sets"]} == {9 / 400}
-    curve = json_of(capsys, "--for-others", "curve", "--apis", "rare", *common)
+    curve = json_of(capsys, "--for-others", "exposure", "--curve", "--apis", "rare", *common)
     assert curve["points"][0]["empirical"] == 9 / 400
     with Monitor(database, audience=OTHERS) as monitor:
         explored = monitor.index(["rare", "even"], k=K).explore(["rare"])

@@ -142,7 +142,7 @@ class DuckEngine(Closing):
         Path(folder).mkdir(parents=True, exist_ok=True)
         self._connection.execute(f"COPY ({text}) TO '{folder}/{files}.parquet'")
 """
-# The line of a command, as it stands in `PANELS` of fpmonitor/cli/commands.py.
+# The line of a command, as it stands in fpmonitor/cli/table.py.
 ENTRY = 'Entry("groups", "toy_groups:groups")'
 DECISION = {
     "policy": {
@@ -222,7 +222,7 @@ def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
 
     ingested, told = toys.run(
         ("ingest", "visits.log", "--format", "json"),
-        ("apis", "--unsafe-counts", "--format", "json"),
+        ("db", "apis", "--unsafe-counts", "--format", "json"),
     )
     [batch] = json.loads(ingested)["batches"]
     assert (batch["collector"], batch["stored"], batch["users"], batch["apis"]) == ("keys", 2, 2, 2)
@@ -243,7 +243,7 @@ def test_an_engine_is_one_file_and_one_line(toys: Toys) -> None:
     _, plain, _ = toys.run(
         ["ingest", "log.csv"],
         question,
-        ["snapshot", *there, "--from", "'log.csv'", "--to", "taken"],
+        ["scale", "snapshot", *there, "--from", "'log.csv'", "--to", "taken"],
         before=line,
     )
     [taken] = (toys.folder / "taken").iterdir()
@@ -257,7 +257,8 @@ def test_a_question_is_one_file_and_one_line(toys: Toys) -> None:
     (toys.folder / "log.csv").write_text("\n".join(["user,a", *rows]), encoding="utf-8")
     line = (
         "from fpmonitor.cli import command_tree\n"
-        "from fpmonitor.cli.commands import Entry, LazyCommand\n"
+        "from fpmonitor.cli.commands import LazyCommand\n"
+        "from fpmonitor.cli.table import Entry\n"
         f"command_tree().add_command(LazyCommand({ENTRY}, panel='Measure'))"
     )
     _, found, told = toys.run(

@@ -634,7 +634,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_names_are_data_and_never_sql(named: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(answer(capsys, "apis", "--db", str(named), "--format", "json"))
+    rows = json.loads(answer(capsys, "db", "apis", "--db", str(named), "--format", "json"))
     assert {row["api"] for row in rows} == set(NAMES)
     assert all(row["users"] == 60 and row["values"] == 2 for row in rows)
     wanted = [name for name in NAMES if '"' not in name and name.strip() == name and name]
@@ -644,11 +644,11 @@ def test_names_are_data_and_never_sql(named: Path, capsys: pytest.CaptureFixture
 
 
 TABLES = (
-    ("apis",),
+    ("db", "apis"),
     ("db", "batches"),
     ("db", "rejects"),
     ("exposure", "--apis", NAMES[0].replace('"', "")),
-    ("rank", "--size", "1"),
+    ("exposure", "--rank", "--size", "1"),
 )
 
 
@@ -696,7 +696,7 @@ def test_an_error_line_is_one_line_and_harmless(
 def test_csv_output_runs_no_formula_and_keeps_every_name(
     named: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = answer(capsys, "apis", "--db", str(named), "--format", "csv")
+    text = answer(capsys, "db", "apis", "--db", str(named), "--format", "csv")
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     cells = [cell for row in [header, *rows] for cell in row]
     assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
@@ -717,12 +717,12 @@ def test_no_line_of_an_answer_or_a_note_is_a_command_of_a_job(
     log = tmp_path / "::error::x.jsonl"
     log.write_bytes(RECORD)
     commands = [
-        ["apis", "--db", str(named), "--format", form],
+        ["db", "apis", "--db", str(named), "--format", form],
         ["db", "batches", "--db", str(named), "--format", form],
         ["ingest", log.name, "--db", str(tmp_path / "y.duckdb"), "--format", form],
         ["exposure", "--apis", "::error file=a,line=1::b", "--db", str(named), "--format", form],
         ["exposure", "--apis", "\n::error::no such name", "--db", str(named), "--format", form],
-        ["apis", "--db", "\n::error::no such file", "--format", form],
+        ["db", "apis", "--db", "\n::error::no such file", "--format", form],
     ]
     with chdir(tmp_path):
         for command in commands:
@@ -788,7 +788,7 @@ def test_a_file_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
 def test_a_database_whose_name_is_no_text_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["apis", "--db", str(tmp_path / "\udcff.duckdb")]) == 2
+    assert run(["db", "apis", "--db", str(tmp_path / "\udcff.duckdb")]) == 2
     assert "cannot name a database" in capsys.readouterr().err
 
 
@@ -812,16 +812,16 @@ READING = (
     "check FILE",
     "export FILE",
     "gate FILE --want A.a",
-    "compare FILE FILE",
+    "check --compare FILE FILE",
     "audit certificate FILE",
     "audit singling-out --release FILE",
-    "serve --config FILE",
+    "collect serve --config FILE",
     "ldp metrics --mechanism FILE",
-    "sketch info FILE",
-    "snippet FILE",
+    "scale sketch info FILE",
+    "collect snippet FILE",
     "private study FILE",
     "db copy-in FOLDER",
-    "apis",  # with the settings of its folder
+    "db apis",  # with the settings of its folder
 )
 
 
@@ -837,7 +837,7 @@ def test_no_file_that_is_refused_commands_a_terminal_or_a_job(
     Path("log.jsonl").write_bytes(RECORD)
     assert run(["ingest", "log.jsonl", "-q"]) == 0
     Path("folder").mkdir()
-    hostile = {"db copy-in FOLDER": "folder/manifest.json", "apis": "fpmonitor.toml"}
+    hostile = {"db copy-in FOLDER": "folder/manifest.json", "db apis": "fpmonitor.toml"}
     file = Path(hostile.get(command, "file"))
     file.symlink_to(tmp_path / "meant")
     given = command.replace("FILE", "file").replace("FOLDER", "folder").split()
@@ -857,7 +857,7 @@ def test_a_settings_file_of_any_depth_is_an_error_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fpmonitor.toml").write_bytes(b"a = " + b"[" * 5_000)
-    assert run(["apis"]) == 2
+    assert run(["db", "apis"]) == 2
     assert "settings" in capsys.readouterr().err
 
 

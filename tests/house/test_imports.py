@@ -8,6 +8,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import fpmonitor
 
 PACKAGE = Path(__file__).parents[2] / "fpmonitor"
@@ -103,6 +105,23 @@ def test_rooms_import_from_floors_below_only() -> None:
         and FLOOR_OF[room_of(imported)] >= FLOOR_OF[room_of(module)]
     }
     assert set(upward) == OPEN_IMPORTS, upward
+
+
+@pytest.mark.parametrize(
+    ("wing", "rooms"),
+    [("private", {"private"}), ("ldp", {"ldp"}), ("cluster", {"cluster", "sketch"})],
+)
+def test_a_wing_is_entered_by_the_doors_that_its_readme_names(wing: str, rooms: set[str]) -> None:
+    doors = (PACKAGE / wing / "README.md").read_text(encoding="utf-8")
+    doors = doors[doors.index("**The door") : doors.index("| to understand")]
+    entered = {
+        imported.rpartition(".")[2]
+        for module, path in MODULES.items()
+        if room_of(module) not in rooms
+        for imported in imported_modules(path)
+        if room_of(imported) in rooms and imported.count(".") > 1
+    }
+    assert {name for name in entered if f"`{name}.py`" not in doors} == set()
 
 
 def test_no_circle_of_modules() -> None:

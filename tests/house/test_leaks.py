@@ -259,7 +259,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "db batches": [["--format", form] for form in TEXTS],
     "db rejects": [["--format", form] for form in TEXTS],
-    "apis": [*(["--format", form] for form in TEXTS), ["--volatile", "raw"], ["--drop-automation"]],
+    "db apis": [
+        *(["--format", form] for form in TEXTS),
+        ["--volatile", "raw"],
+        ["--drop-automation"],
+    ],
     "exposure": [
         *([*SET, "--format", form] for form in TEXTS),
         [*TOLD_BY_NAME, "--bounds", "--trust", "joint", "--entropies"],
@@ -270,13 +274,13 @@ COMMANDS: dict[str, list[list[str]]] = {
         [*SET, "--support", "1"],
         ["--apis", "x.user"],
     ],
-    "demand": [["{demand}"], ["--by", "site", "--format", "table"]],
-    "automation": [[*SET, "--format", form] for form in TEXTS],
-    "log-line": [["nginx"], ["apache"]],
-    "rank": [["--size", "2", "--format", form] for form in TEXTS],
-    "curve": [[*SET, "--format", "table"], TOLD_BY_NAME],
-    "shares": [["--by", "Screen.width,os"], ["--by", "Canvas.hash"], ["{logs}/access.log"]],
-    "questions": [["--format", form] for form in TEXTS],
+    "lists demand": [["{demand}"], ["--by", "site", "--format", "table"]],
+    "db automation": [[*SET, "--format", form] for form in TEXTS],
+    "collect log-line": [["nginx"], ["apache"]],
+    "exposure --rank": [["--size", "2", "--format", form] for form in TEXTS],
+    "exposure --curve": [[*SET, "--format", "table"], TOLD_BY_NAME],
+    "collect shares": [["--by", "Screen.width,os"], ["--by", "Canvas.hash"], ["{logs}/access.log"]],
+    "db questions": [["--format", form] for form in TEXTS],
     "decide": [
         ["--budget", "0.1", *CANDIDATES, "-o", "{out}/decision.json"],
         ["--budget", "0.1", "--format", "table"],
@@ -284,37 +288,41 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "gate": [["{decision}", "--want", "Screen.width"], ["{decision}", "--want", "x.other"]],
     "check": [["{decision}", "--format", form] for form in ("json", "junit", "sarif", "github")],
-    "trend": [
-        ["--format", "table"],
-        [*SET, "--format", "json", "--svg", "{out}/trend.svg"],
-        ["--format", "csv", "--false-alarms", "0.9"],
+    "exposure --by": [
+        ["week", "--format", "table"],
+        ["week", *SET, "--format", "json", "--svg", "{out}/trend.svg"],
+        ["week", "--format", "csv", "--false-alarms", "0.9"],
     ],
     "watch": [
         ["{logs}", "--decision", "{decision}", "--once", "--settle", "0", "--db", "{scratch}"]
     ],
-    "report": [["{decision}", "-o", "{out}/report.html"]],
-    "plot": [
+    "export --report": [["{decision}", "-o", "{out}/report.html"]],
+    "exposure --plot": [
         ["exposure", "-o", "{out}/exposure.svg"],
         ["exposure", "-o", "{out}/exposure.png"],
         ["entropy", "-o", "{out}/entropy.svg"],
         ["curve", *TOLD_BY_NAME, "-o", "{out}/curve.svg"],
         ["trust", *SET, "-o", "{out}/trust.png"],
     ],
-    "compare": [["{db}", "{db}", "--split", "2026-01-12", "--format", form] for form in TEXTS]
+    "check --compare": [
+        ["{db}", "{db}", "--split", "2026-01-12", "--format", form] for form in TEXTS
+    ]
     + [["{decision}", "{decision}"]],
     "export": [
         ["{decision}", "--coverage", "--format", "json"],
         *(["{decision}", "--to", name] for name in plugin_names(EXPORTERS)),
         ["{decision}", "--to", "visitor-page", "--db", "{db}"],
     ],
-    "preview": [["{decision}", "--to", "firefox-policies", "--format", form] for form in TEXTS],
-    "plan": [["{decision}", "--to", "firefox-policies", "--format", "table"]],
-    "import": [["{list}", "--from", "ublock", "--decision", "{decision}", "--db", "{db}"]],
-    "targets": [[]],
-    "scripts": [["{decision}", "--format", form] for form in TEXTS]
+    "export --preview": [
+        ["{decision}", "--to", "firefox-policies", "--format", form] for form in TEXTS
+    ],
+    "lists plan": [["{decision}", "--to", "firefox-policies", "--format", "table"]],
+    "lists import": [["{list}", "--from", "ublock", "--decision", "{decision}", "--db", "{db}"]],
+    "lists targets": [[]],
+    "lists scripts": [["{decision}", "--format", form] for form in TEXTS]
     + [["{decision}", "--to", form] for form in get_args(ScriptForm)],
-    "schema": [[]],
-    "snippet": [["{decision}"]],
+    "lists schema": [[]],
+    "collect snippet": [["{decision}"]],
     "release": [
         [*SET, "--k", "10", "-o", "{out}/release.parquet"],
         [*SET, "--k", "10", "-o", "{out}/cells.parquet", "--mechanism", "cells"],
@@ -351,9 +359,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     "audit examples": [["--trials", "2"]],
     "audit several": [[*SET, "--k", "10", "--epsilon", "1"]],
     "audit sensitive": [["--release", "{out}/release.parquet", "--api", "Screen.width"]],
-    "keys add": [["read", "somebody"]],
-    "keys remove": [["read", "somebody"], ["read", "nobody"]],
-    "keys list": [["--format", form] for form in TEXTS],
+    "collect keys add": [["read", "somebody"]],
+    "collect keys remove": [["read", "somebody"], ["read", "nobody"]],
+    "collect keys list": [["--format", form] for form in TEXTS],
     "ldp metrics": [["--mechanism", "grr", "--values", "3", "--epsilon", "1"]],
     "ldp compare": [["--values", "3", "--users", "10"]],
     "ldp optimal": [["--values", "3", "--epsilon", "1"]],
@@ -366,15 +374,20 @@ COMMANDS: dict[str, list[list[str]]] = {
 # Commands that are looked at elsewhere, or have no users to tell of.
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
-    "serve": "test_no_answer_of_the_service_holds_a_plant",
+    "collect serve": "test_no_answer_of_the_service_holds_a_plant",
+    "look": "it shows the owner what the owner has, and is refused for others",
     "mcp": "test_no_count_below_k_and_no_value_is_told in tests/house/test_assistant.py",
     "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
-        ("convert", "snapshot", "sample", "sketch key", "sketch make", "sketch merge"),
+        (
+            *("scale convert", "scale snapshot", "scale sample"),
+            *("scale sketch key", "scale sketch make", "scale sketch merge"),
+        ),
         "what it writes is as secret as the log or table that it reads; it tells numbers of users",
     ),
     **dict.fromkeys(
-        ("sketch exposure", "sketch info"), "a sketch holds keyed words of values, and no value"
+        ("scale sketch exposure", "scale sketch info"),
+        "a sketch holds keyed words of values, and no value",
     ),
     **dict.fromkeys(
         (
@@ -391,6 +404,8 @@ ELSEWHERE = {
 
 def names_of_commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[str]:
     command = command_tree() if command is None else command
+    for mode in command.modes() if isinstance(command, LazyCommand) else ():
+        yield " ".join((*path, mode.entry.name))
     command = command.load() if isinstance(command, LazyCommand) else command
     if hasattr(command, "commands"):
         for name, below in command.commands.items():
@@ -565,7 +580,7 @@ NO_USERS = {
     *("lower", "upper", "width"),  # limits, and of theorems: both are wider than any count
 }
 ASKED = {
-    "apis": [],
+    "db apis": [],
     "exposure": [
         *(
             "--apis",
@@ -578,10 +593,10 @@ ASKED = {
         *("--apis", "Screen.width,Navigator.language", "--bounds", "--trust", "joint"),
     ],
     "exposure given": ["--apis", "Screen.width", "--given", "Navigator.userAgent"],
-    "automation": ["--apis", "Screen.width", "--apis", "Navigator.platform"],
-    "rank": ["--size", "2", "--candidates", ",".join(COMMON)],
-    "curve": ["--apis", "Screen.width"],
-    "trend": ["--apis", "Screen.width", "--apis", "Navigator.platform"],
+    "db automation": ["--apis", "Screen.width", "--apis", "Navigator.platform"],
+    "exposure --rank": ["--size", "2", "--candidates", ",".join(COMMON)],
+    "exposure --curve": ["--apis", "Screen.width"],
+    "exposure --by week": ["--apis", "Screen.width", "--apis", "Navigator.platform"],
     "release": ["--apis", "Screen.width", "--k", "10", "-o", "counts.parquet"],
     "decide": ["--budget", "0.1", "--candidates", ",".join(COMMON), "--setting", "sample"],
 }
@@ -629,12 +644,19 @@ def test_no_number_is_a_count_of_fewer_than_k_users(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = [question.partition(" ")[0], *ASKED[question], "--db", place.db, "--format", "json"]
+    command = [
+        *question.removesuffix(" given").split(),
+        *ASKED[question],
+        "--db",
+        place.db,
+        "--format",
+        "json",
+    ]
     assert run(command) == 0
     content = json.loads(capsys.readouterr().out)
     numbers = list(numbers_of(content))
     totals = {int(number) for name, number in numbers if name == "users"}
-    assert totals or question in {"rank", "release"}
+    assert totals or question in {"exposure --rank", "release"}
     for name, number in numbers:
         if name not in NO_USERS:
             assert not few_users(number, totals | {USERS + 41}), (name, number)
@@ -681,14 +703,14 @@ def test_digests_answer_as_values_do_and_refuse_the_rest(
     capsys.readouterr()
     answers = []
     for db in (database, clear):
-        assert run(["apis", "--volatile", "raw", "--format", "json", "--db", db]) == 0
+        assert run(["db", "apis", "--volatile", "raw", "--format", "json", "--db", db]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]
     assert run(["ingest", log, "--digest-values", "--db", clear]) == 2
     assert "holds values in the clear" in capsys.readouterr().err
     (tmp_path / "less.toml").write_text('["Screen.width"]\nround = 100\n', encoding="utf-8")
     for question in (
-        ["automation"],
+        ["db", "automation"],
         ["exposure", *SET, "--drop-automation"],
         ["exposure", *SET, "--what-if", str(tmp_path / "less.toml")],
         ["release", *SET, "--k", "10", "-o", str(tmp_path / "x.parquet")],

@@ -16,8 +16,8 @@ import duckdb
 import pytest
 
 import fpmonitor
-from fpmonitor.cli import command_tree, run
-from fpmonitor.cli.commands import DATABASE
+from fpmonitor.cli import run
+from fpmonitor.cli.table import FIRST, GROUPS
 
 ROOT = Path(__file__).parents[2]
 DRAWN = (
@@ -115,7 +115,7 @@ def test_the_views_answer_as_fpmonitor_does() -> None:
 def test_the_picture_shows_what_quickstart_stored() -> None:
     arguments = [word for apis in DRAWN for word in ("--apis", apis)]
     options = ["--db", "quickstart/fpmonitor.duckdb", "--budget", "5%", "-o", "drawn.svg"]
-    assert run(["plot", "exposure", *arguments, *options]) == 0
+    assert run(["exposure", "--plot", "exposure", *arguments, *options]) == 0
     drawn = ROOT / "docs" / "exposure.svg"
     assert Path("drawn.svg").read_bytes() == drawn.read_bytes(), f"copy it to {drawn}"
 
@@ -132,10 +132,13 @@ def test_readme_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_command_is_described_in_the_readme_or_docs() -> None:
     pages = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
-    for command in command_tree().commands:
-        assert f"fpmonitor {command}" in pages, command
-    for entry in DATABASE:
-        assert re.search(rf"fpmonitor db ([a-z|-]+\|)?{entry.name}\b", pages), entry.name
+    for entry in (*FIRST, *GROUPS):
+        assert f"fpmonitor {entry.name}" in pages, entry.name
+        for below in entry.below:
+            call = rf"fpmonitor {entry.name} ([a-z|-]+\|)?{below.name}\b"
+            assert re.search(call, pages), (entry.name, below.name)
+        for mode in entry.modes:
+            assert re.search(rf"fpmonitor {entry.name}\b.*{mode.name}\b", pages), mode.name
 
 
 def test_the_first_command_is_the_one_that_ci_runs() -> None:

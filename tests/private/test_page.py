@@ -869,7 +869,7 @@ def test_a_randomised_report_is_drawn_once_and_serves_all_asks(tmp_path: Path) -
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["snippet", "--script", "collector-sealed.js", *arguments]) == 0
+    assert main(["collect", "snippet", "--script", "collector-sealed.js", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -929,7 +929,7 @@ def test_the_command_refuses_what_makes_no_sealing_page(
     monkeypatch.chdir(tmp_path)
     options = {"--script": "collector-sealed.js"} | written(tmp_path, parties_of(["m1"]))
     changed = {key: one for key, one in (options | {option: value}).items() if one is not None}
-    assert main(["snippet", *listed(changed)]) == 2
+    assert main(["collect", "snippet", *listed(changed)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) <= 2

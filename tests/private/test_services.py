@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -336,6 +337,39 @@ def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
         pytest.raises(UnreachableError, match="no answer"),
     ):
         nobody.get("/")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Header: ",
+        b"HTTP/1.1 200 OK\r\n\r\n",  # its end is that of the connection
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+    ],
+)
+def test_an_answer_that_comes_byte_by_byte_holds_no_role_up(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.private.transport._TIMEOUT_SECONDS", 0.4)
+    stop = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+            while not stop.wait(0.02):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with (
+            RoleClient(f"http://127.0.0.1:{listening.getsockname()[1]}") as service,
+            pytest.raises(UnreachableError, match="no answer within"),
+        ):
+            service.get("/keys")
+        stop.set()
+        thread.join()
 
 
 def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str) -> None:

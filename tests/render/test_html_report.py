@@ -67,7 +67,10 @@ def folder(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     content = json.loads(Path(decision).read_text())
     content["bias_tolerated"] = [1.25, *[1.5] * len(content["allow"])][: len(content["allow"])]
     Path(decision).write_text(json.dumps(content))  # as --tolerance would, which takes long
-    assert run(["report", decision, "--db", db, "-o", str(folder / "r.html"), "--quiet"]) == 0
+    assert (
+        run(["export", "--report", decision, "--db", db, "-o", str(folder / "r.html"), "--quiet"])
+        == 0
+    )
     return folder
 
 
@@ -163,7 +166,9 @@ def test_a_report_needs_no_decision_file(tmp_path: Path) -> None:
     db = str(tmp_path / "s.duckdb")
     assert run(["ingest", str(small), "--db", db, "--quiet"]) == 0
     out = tmp_path / "r.html"
-    assert run(["report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    assert (
+        run(["export", "--report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    )
     assert "300 observed users" in out.read_text()
 
 
@@ -178,7 +183,9 @@ def test_several_weeks_are_shown_over_time(tmp_path: Path) -> None:
     db = str(tmp_path / "w.duckdb")
     assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
     out = tmp_path / "r.html"
-    assert run(["report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    assert (
+        run(["export", "--report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    )
     page = out.read_text()
     assert "Over time" in parsed(page).headings
     assert "2026-03-16" in page
@@ -214,14 +221,17 @@ def test_plot_writes_svg(kind: str, sets: int, folder: Path, tmp_path: Path) -> 
     names = ["Screen.height", "Navigator.maxTouchPoints"][:sets]
     arguments = [word for name in names for word in ("--apis", name)]
     db = ["--db", str(folder / "logs.duckdb"), "--quiet"]
-    assert run(["plot", kind, *arguments, *db, "-o", str(out)]) == 0
+    assert run(["exposure", "--plot", kind, *arguments, *db, "-o", str(out)]) == 0
     assert ElementTree.parse(out).getroot().get("role") == "img"
 
 
 def test_plot_writes_png(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("resvg_py")
     out = tmp_path / "plot.png"
-    assert run(["plot", "exposure", "--db", str(folder / "logs.duckdb"), "-o", str(out)]) == 0
+    assert (
+        run(["exposure", "--plot", "exposure", "--db", str(folder / "logs.duckdb"), "-o", str(out)])
+        == 0
+    )
     assert out.read_bytes().startswith(b"\x89PNG")
     assert len(out.read_bytes()) > 50_000, "with its text"
 
@@ -230,10 +240,10 @@ def test_plot_says_what_it_cannot_do(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     db = ["--db", str(folder / "logs.duckdb")]
-    assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
+    assert run(["exposure", "--plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
     assert "not an .svg or .png file" in capsys.readouterr().err
-    assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
-    drawn = ["plot", "exposure", *db, "-o", str(tmp_path / "a.svg"), "--budget"]
+    assert run(["exposure", "--plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
+    drawn = ["exposure", "--plot", "exposure", *db, "-o", str(tmp_path / "a.svg"), "--budget"]
     capsys.readouterr()
     assert run([*drawn, "5"]) == 2
     assert "budget: must lie strictly between 0 and 1" in capsys.readouterr().err
@@ -258,22 +268,22 @@ def test_compare_tells_what_changed_for_sure(
 
     before, after = database("before", 0), database("after", 1500)
     capsys.readouterr()
-    assert run(["compare", before, after, "--format", "json"]) == 0
+    assert run(["check", "--compare", before, after, "--format", "json"]) == 0
     lines = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}
     assert lines["A.a"]["change"] == "more"
     assert 0 < lines["A.a"]["difference_lower"] <= 0.5 <= lines["A.a"]["difference_upper"]
     assert lines["B.b"]["change"] == "cannot tell"
-    assert run(["compare", after, before, "--format", "json"]) == 0
+    assert run(["check", "--compare", after, before, "--format", "json"]) == 0
     lines = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}
     assert lines["A.a"]["change"] == "less"
     # A population above the users of one side has no unbiased estimate there.
     few = database("few", 100, users=700)
     capsys.readouterr()
-    assert run(["compare", after, few, "--format", "json"]) == 0
+    assert run(["check", "--compare", after, few, "--format", "json"]) == 0
     line = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}["A.a"]
     assert (line["estimator"], line["unbiased_after"]) == ("plug-in", None)
     assert line["estimate_after"] - line["estimate_before"] == line["difference"]
-    assert run(["compare", after, few, "--format", "table"]) == 0
+    assert run(["check", "--compare", after, few, "--format", "table"]) == 0
     [shown] = [line for line in capsys.readouterr().out.splitlines() if "A.a" in line]
     first, second, difference, *_ = re.findall(r"([+-]?[0-9.]+) %", shown)
     assert Decimal(second) - Decimal(first) == Decimal(difference)
@@ -295,14 +305,14 @@ def test_two_policies_are_compared_set_by_set(
     assert run(["decide", *db, "--budget", "0.005", "-o", strict]) == 0
     assert run(["decide", *db, "--budget", "0.2", "-o", loose]) == 0
     capsys.readouterr()
-    assert run(["compare", strict, loose, "--format", "json"]) == 0
+    assert run(["check", "--compare", strict, loose, "--format", "json"]) == 0
     lines = json.loads(capsys.readouterr().out)
     assert lines[0]["before"] != lines[0]["after"]
     assert {(line["before"], line["after"]) for line in lines} >= {("block", "allow")}
     assert not [line for line in lines if (line["before"], line["after"]) == ("allow", "block")]
-    assert run(["compare", strict, strict, "--format", "json"]) == 0
+    assert run(["check", "--compare", strict, strict, "--format", "json"]) == 0
     assert all(line["before"] == line["after"] for line in json.loads(capsys.readouterr().out))
-    assert run(["compare", strict, loose, "--format", "table"]) == 0
+    assert run(["check", "--compare", strict, loose, "--format", "table"]) == 0
 
 
 @pytest.mark.browser

@@ -231,7 +231,7 @@ def test_screens_are_as_they_were_looked_at(
     shown = [
         ["exposure", "--k", "10", "--apis", "userAgent,screen.angle", "--apis", "Navigator.vendor"],
         ["check", "decision.json"],
-        ["trend", "--by", "batch", "--apis", "screen.angle"],
+        ["exposure", "--by", "batch", "--apis", "screen.angle"],
         ["gate", "decision.json", "--want", "Navigator.vendor,userAgent", "--exit-zero"],
     ]
     for command in shown:

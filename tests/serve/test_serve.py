@@ -427,7 +427,7 @@ def test_an_address_in_use_is_an_error_that_names_it(
         settings.write_text(f'db = "{db}"\norigins = ["https://shop.example"]\n{source}\n')
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            assert run(["serve", "--config", str(settings), "--port", str(port)]) == 2
+            assert run(["collect", "serve", "--config", str(settings), "--port", str(port)]) == 2
         said = capsys.readouterr().err
         assert f"127.0.0.1:{port}: cannot listen there" in said
         assert ("make up users" in said) == is_noted
@@ -446,13 +446,13 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_beginning(
         sockets[0].close()
 
     monkeypatch.setattr("uvicorn.Server.run", serve)
-    assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 0
+    assert run(["collect", "serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 0
     assert waits == [False]
 
 
 @pytest.mark.long
 def test_a_free_port_is_told(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "fpmonitor", "serve", "--port", "0"]
+    command = [sys.executable, "-P", "-m", "fpmonitor", "collect", "serve", "--port", "0"]
     command += ["--db", str(tmp_path / "s.duckdb")]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None
@@ -464,9 +464,9 @@ def test_a_free_port_is_told(tmp_path: Path) -> None:
 
 
 def test_other_machines_need_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["serve", "--host", "0.0.0.0", "--db", str(tmp_path / "s.duckdb")]
+    arguments = ["collect", "serve", "--host", "0.0.0.0", "--db", str(tmp_path / "s.duckdb")]
     assert run(arguments) == 2
-    assert "fpmonitor keys add" in capsys.readouterr().err
+    assert "fpmonitor collect keys add" in capsys.readouterr().err
     with client_of(config_of(tmp_path)) as client:
         answer = client.get("/v1/decision", headers={"host": "rebound.example"})
         assert answer.status_code == 421
@@ -476,15 +476,15 @@ def test_keys_are_made_listed_and_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     db = ["--db", str(tmp_path / "k.duckdb")]
-    assert run(["keys", "add", "write", "shop", *db]) == 0
+    assert run(["collect", "keys", "add", "write", "shop", *db]) == 0
     secret = capsys.readouterr().out.strip()
     assert len(secret) > 40
-    assert run(["keys", "list", *db]) == 0
+    assert run(["collect", "keys", "list", *db]) == 0
     listed = capsys.readouterr().out
     assert json.loads(listed) == [{"kind": "write", "name": "shop"}]
     assert secret not in listed
-    assert run(["keys", "remove", "write", "shop", *db]) == 0
-    assert run(["keys", "remove", "write", "shop", *db]) == 2
+    assert run(["collect", "keys", "remove", "write", "shop", *db]) == 0
+    assert run(["collect", "keys", "remove", "write", "shop", *db]) == 2
 
 
 # ---- Answers ------------------------------------------------------------------------------------
@@ -1235,7 +1235,7 @@ def test_two_services_cannot_share_a_spool(
         for number in range(20):
             body = {"user": f"u{number}", "api": "A.a", "value": str(number)}
             assert httpx.post(f"{address}/v1/observations", json=body).status_code == 202
-        assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 2
+        assert run(["collect", "serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 2
         assert "in use by another service" in capsys.readouterr().err
         for number in range(20, 40):
             body = {"user": f"u{number}", "api": "A.a", "value": str(number)}

@@ -1,4 +1,4 @@
-"""The command `fpmonitor serve` where strangers send half and wait, and where its disk is full."""
+"""`fpmonitor collect serve` where strangers send half and wait, and where its disk is full."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HALF_BODY += b"Content-Length: 999999\r\n\r\n" + b"x" * 990_000
 
 
 class Running:
-    """The command `fpmonitor serve` on a folder of its own."""
+    """The command `fpmonitor collect serve` on a folder of its own."""
 
     def __init__(self, folder: Path, script: str, settings: str, *before: str) -> None:
         self.log = folder / "log"
@@ -49,7 +49,7 @@ class Running:
         config = folder / "serve.toml"
         config.write_text(f'db = "disk/s.duckdb"\n{settings}')
         (folder / "disk").mkdir()
-        command = [*before, sys.executable, "-P", "-c", script, "serve", "--port", "0"]
+        command = [*before, sys.executable, "-P", "-c", script, "collect", "serve", "--port", "0"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--config", str(config)], cwd=folder, stderr=log

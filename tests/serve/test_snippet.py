@@ -129,7 +129,7 @@ def test_the_snippet_is_small_and_needs_nothing() -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["snippet", *arguments]) == 0
+    assert main(["collect", "snippet", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -167,7 +167,7 @@ def test_lines_for_randomised_values_send_nothing_before_somebody_wrote_the_valu
 def test_the_command_names_what_the_snippet_never_reads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["snippet", "--apis", "Screen.width,FontFaceSet.check,http:dnt"]) == 0
+    assert main(["collect", "snippet", "--apis", "Screen.width,FontFaceSet.check,http:dnt"]) == 0
     assert "cannot read FontFaceSet.check, http:dnt\n" in capsys.readouterr().err
     apis = [
         api
@@ -205,7 +205,7 @@ def test_the_command_takes_the_candidates_of_a_decision(
 def test_the_command_refuses_what_makes_no_page(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["snippet", *arguments]) == 2
+    assert main(["collect", "snippet", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1

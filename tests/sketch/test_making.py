@@ -197,29 +197,29 @@ def test_commands_make_merge_and_ask(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key, name = str(tmp_path / "key"), str(tmp_path / "{}.sketch")
-    assert run(["sketch", "key", key]) == 0
-    made = ["sketch", "make", "--apis", "C,A", "--share", "1/4", "--key-file", key]
+    assert run(["scale", "sketch", "key", key]) == 0
+    made = ["scale", "sketch", "make", "--apis", "C,A", "--share", "1/4", "--key-file", key]
     for part in ("1", "2"):
         of_part = ["--from", str(table), "--user", "user", "--part", f"{part}/2"]
         assert run([*made, *of_part, "-o", name.format(part)]) == 0
     assert run([*made, "--from", str(table), "-o", name.format("whole")]) == 0
     merged = [name.format("2"), name.format("1"), "-o", name.format("all")]
-    assert run(["sketch", "merge", *merged]) == 0
+    assert run(["scale", "sketch", "merge", *merged]) == 0
     capsys.readouterr()
-    assert run(["sketch", "exposure", name.format("all"), "--k", "10"]) == 0
+    assert run(["scale", "sketch", "exposure", name.format("all"), "--k", "10"]) == 0
     answer = capsys.readouterr().out
     assert '"share": "1/4"' in answer
     assert '"from": "values"' in answer
     infos = []
     for sketch in ("all", "whole"):
-        assert run(["sketch", "info", name.format(sketch)]) == 0
+        assert run(["scale", "sketch", "info", name.format(sketch)]) == 0
         infos.append(json.loads(capsys.readouterr().out))
     assert infos[0]["sets"] == infos[1]["sets"]
     assert [part["users"] for part in infos[1]["parts"]] == [None]
-    assert run(["--for-others", "sketch", "info", name.format("all")]) == 2
+    assert run(["--for-others", "scale", "sketch", "info", name.format("all")]) == 2
     others = name.format("others")
     none = ["--entries", "0", "--from", str(table), "-o", others]
-    assert run(["sketch", "make", "--apis", "A", "--key-file", key, *none]) == 2
+    assert run(["scale", "sketch", "make", "--apis", "A", "--key-file", key, *none]) == 2
     assert "entries: must be 1 to" in capsys.readouterr().err
     assert run(["--for-others", *made, "--from", str(table), "-o", others]) == 2
     capsys.readouterr()
@@ -233,8 +233,8 @@ def test_quiet_says_nothing_of_who_is_left_out(
     bots = ({"Navigator.webdriver": True, "Screen.width": i} for i in range(30))
     db = stored(tmp_path, [*bots, *({"Screen.width": i % 7} for i in range(60))])
     key, made = str(tmp_path / "key"), str(tmp_path / "sketch")
-    assert run(["sketch", "key", key]) == 0
-    asked = ["sketch", "make", "--db", db, "--drop-automation", "--apis", "Screen.width"]
+    assert run(["scale", "sketch", "key", key]) == 0
+    asked = ["scale", "sketch", "make", "--db", db, "--drop-automation", "--apis", "Screen.width"]
     asked += ["--share", "1", "--key-file", key, "-o", made]
     capsys.readouterr()
     assert run(asked) == 0
@@ -273,7 +273,7 @@ def test_no_answer_of_a_sketch_for_others_tells_few_users_from_nobody(
 ) -> None:
     """As many users, of whom 0 to k - 1 have a rare value together or one each; one key for all."""
     key, sketch = str(tmp_path / "key"), str(tmp_path / "sketch")
-    assert run(["sketch", "key", key]) == 0
+    assert run(["scale", "sketch", "key", key]) == 0
     answers = set()
     for planted in (0, 1, 5, 9):
         for rare in ("x", "x{}"):
@@ -281,10 +281,10 @@ def test_no_answer_of_a_sketch_for_others_tells_few_users_from_nobody(
             texts = [rare.format(i) if i < planted else str(v) for i, v in enumerate(values)]
             pl.DataFrame({"A": texts}).write_parquet(tmp_path / "t.parquet")
             made = ["--from", str(tmp_path / "t.parquet"), "--share", "1", "--key-file", key]
-            assert run(["sketch", "make", "--apis", "A", *made, "-o", sketch, "-q"]) == 0
+            assert run(["scale", "sketch", "make", "--apis", "A", *made, "-o", sketch, "-q"]) == 0
             capsys.readouterr()
             for form in ("json", "csv", "table"):
-                asked = ["sketch", "exposure", sketch, "--rows-are-users", "--k", "10"]
+                asked = ["scale", "sketch", "exposure", sketch, "--rows-are-users", "--k", "10"]
                 assert run(["--for-others", *asked, "--format", form]) == 0
                 answers.add((form, *capsys.readouterr()))
             (tmp_path / "sketch").unlink()

@@ -60,7 +60,7 @@ def test_a_plan_stores_nothing_and_its_map_is_taken_by_the_next_ingest(
     assert run(["ingest", str(log), "--columns", "map.toml"]) == 0
     assert run(["ingest", str(log), "--columns", "map.toml", "--strict"]) == 1
     capsys.readouterr()
-    assert run(["apis", "--format", "json", "--k", "2"]) == 0
+    assert run(["db", "apis", "--format", "json", "--k", "2"]) == 0
     assert [api["api"] for api in json.loads(capsys.readouterr().out)] == ["userAgent"]
 
 
@@ -162,7 +162,7 @@ def test_decision_report_and_screen_say_what_the_columns_were(
     assert run(asked) == 0
     told = json.loads(Path("d.json").read_text(encoding="utf-8"))["data"]["account"]
     assert told == {"API": 1, "user": 1, "identifier": 1, "constant": 1}
-    assert run(["report", "d.json", "-o", "r.html"]) == 0
+    assert run(["export", "--report", "d.json", "-o", "r.html"]) == 0
     assert "from 4 columns: 1 API, 1 user" in Path("r.html").read_text(encoding="utf-8")
 
 

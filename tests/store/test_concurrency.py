@@ -83,7 +83,7 @@ def test_a_command_waits_for_the_holder_and_says_so_once(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with held(db, 0.5) as holder:
-        assert run(["--wait", "60", "apis", "--db", str(db)]) == 0
+        assert run(["--wait", "60", "db", "apis", "--db", str(db)]) == 0
     printed = capsys.readouterr()
     assert printed.err == f"waiting for {db}, in use by process {holder}\n"
     assert len(json.loads(printed.out)) == 2
@@ -95,7 +95,11 @@ def test_after_the_wait_the_error_names_the_holder(
 ) -> None:
     monkeypatch.setenv("FPMONITOR_WAIT", "0.2")
     with held(db, 60) as holder:
-        for command in (["apis"], ["db", "compact"], ["ingest", str(db.with_name("0.jsonl"))]):
+        for command in (
+            ["db", "apis"],
+            ["db", "compact"],
+            ["ingest", str(db.with_name("0.jsonl"))],
+        ):
             began = time.monotonic()
             assert run([*command, "--db", str(db)]) == 2
             assert time.monotonic() - began > 0.2
@@ -113,7 +117,7 @@ def test_patience_may_stand_in_the_settings_and_is_not_that_of_the_next_command(
     monkeypatch.chdir(db.parent)
     Path("fpmonitor.toml").write_text("wait = 0.1\n")
     with held(db, 60):
-        assert run(["apis", "--db", str(db)]) == 2
+        assert run(["db", "apis", "--db", str(db)]) == 2
         assert "waiting for" in capsys.readouterr().err
         with pytest.raises(BusyError):
             Database(db)
@@ -122,7 +126,7 @@ def test_patience_may_stand_in_the_settings_and_is_not_that_of_the_next_command(
 def test_two_ingests_and_a_reader_at_once_lose_and_double_nothing(db: Path, tmp_path: Path) -> None:
     logs = [log_of(tmp_path / f"{i}.jsonl", range(100 * i, 100 * i + 100)) for i in (1, 2)]
     commands = [fpmonitor("ingest", log, "--db", db) for log in logs]
-    commands.append(fpmonitor("apis", "--db", db))
+    commands.append(fpmonitor("db", "apis", "--db", db))
     outcomes = [(command.communicate(), command.returncode) for command in commands]
     for (out, err), code in outcomes:
         assert code == 0, err
@@ -216,7 +220,7 @@ def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    service = fpmonitor("serve", "--db", db, "--port", port)
+    service = fpmonitor("collect", "serve", "--db", db, "--port", port)
     try:
         address = f"http://127.0.0.1:{port}/v1/exposure?apis=A.a&k=2"
         deadline = time.monotonic() + patience(60)

@@ -38,7 +38,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 
 def told(capsys: pytest.CaptureFixture[str], db: Path) -> list[Any]:
     """What is said of all APIs, how often they change with it, and of the exposure."""
-    found = json.loads(said(capsys, "apis", "--k", "3", "--format", "json", "--db", str(db))[0])
+    found = json.loads(
+        said(capsys, "db", "apis", "--k", "3", "--format", "json", "--db", str(db))[0]
+    )
     question = ("--apis", "A.rare", "--k", "10", "-n", "1000", "--format", "json")
     return [*found, *json.loads(said(capsys, "exposure", *question, "--db", str(db))[0])]
 

@@ -146,7 +146,7 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = db.read_bytes()
-    assert run(["apis", "--db", str(db)]) == 2
+    assert run(["db", "apis", "--db", str(db)]) == 2
     assert "is encrypted; name its key" in capsys.readouterr().err
     assert run(["db", "compact", "--db", str(db)]) == 2
     assert db.read_bytes() == before
@@ -157,7 +157,7 @@ def test_another_key_is_an_error_and_changes_nothing(
 ) -> None:
     make_database_key(tmp_path / "other")
     before = db.read_bytes()
-    for command in (["apis"], ["db", "verify"], ["db", "compact"]):
+    for command in (["db", "apis"], ["db", "verify"], ["db", "compact"]):
         assert with_key(tmp_path / "other", *command, "--db", str(db)) == 2
         told = capsys.readouterr().err
         assert "another key" in told
@@ -200,7 +200,7 @@ def test_the_log_of_changes_of_another_database_is_not_taken_in(
     assert beside
     for content in (beside, beside[: len(beside) // 2], bytes(range(256)), b""):
         db.with_name(f"{db.name}.wal").write_bytes(content)
-        assert with_key(key, "apis", "--db", str(db)) in {0, 2}
+        assert with_key(key, "db", "apis", "--db", str(db)) in {0, 2}
         assert len(capsys.readouterr().err.splitlines()) <= 1
         db.with_name(f"{db.name}.wal").unlink(missing_ok=True)
         with (
@@ -216,16 +216,16 @@ def test_a_clear_database_is_not_taken_for_an_encrypted_one(
     del cipher
     clear = tmp_path / "clear.duckdb"
     assert run(["ingest", str(log), "--db", str(clear), "-q"]) == 0
-    assert with_key(key, "apis", "--db", str(clear)) == 2
+    assert with_key(key, "db", "apis", "--db", str(clear)) == 2
     assert "is not encrypted" in capsys.readouterr().err
-    assert run(["apis", "--db", str(clear)]) == 0
+    assert run(["db", "apis", "--db", str(clear)]) == 0
 
 
 def test_compact_keeps_it_encrypted(db: Path, key: Path) -> None:
     assert with_key(key, "db", "forget", "--before", "2000-01-01", "--db", str(db)) == 0
     assert with_key(key, "db", "compact", "--db", str(db)) == 0
     assert PLANTED.encode() not in db.read_bytes()
-    assert run(["apis", "--db", str(db)]) == 2
+    assert run(["db", "apis", "--db", str(db)]) == 2
     assert with_key(key, "db", "verify", "--db", str(db)) == 0
 
 
@@ -250,7 +250,7 @@ def test_two_of_one_process_share_it_and_another_process_waits(db: Path, key: Pa
             first._execute("INSERT INTO meta VALUES ('mark', '1')")
         assert second.meta("mark") == "1"
         command = [sys.executable, "-P", "-m", "fpmonitor", "--wait", "0"]
-        command += ["--key-file", str(key), "apis", "--db", str(db)]
+        command += ["--key-file", str(key), "db", "apis", "--db", str(db)]
         other = subprocess.run(command, capture_output=True, text=True, cwd=db.parent, check=False)
         assert other.returncode == 2
         if HAS_CIPHER:
@@ -270,7 +270,7 @@ def test_without_secure_ciphers_nothing_is_written(
 ) -> None:
     path = tmp_path / "none.duckdb"
     assert with_key(key, "ingest", str(log), "--db", str(path), "-q") == 2
-    assert "fpmonitor[encryption]" in capsys.readouterr().err
+    assert ".[encryption]" in capsys.readouterr().err
     assert not path.exists()
 
 

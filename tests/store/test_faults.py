@@ -193,7 +193,7 @@ def test_a_folder_that_may_not_be_looked_into_is_an_error_in_one_line(
         patched.setattr(Path, "stat", forbidden)
         with pytest.raises(StoreError, match="Permission denied"):
             Database(tmp_path / "d.duckdb")
-    assert run(["apis", "--db", str(tmp_path / "none" / "d.duckdb")]) == 2
+    assert run(["db", "apis", "--db", str(tmp_path / "none" / "d.duckdb")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -71,7 +71,7 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
     with duckdb.connect(db) as connection:
         tamper(connection, f"SELECT content FROM read_text({quote_text(str(secret))})")
     capsys.readouterr()
-    for command in (["db", "batches"], ["apis"], ["ingest", str(more)], ["db", "compact"]):
+    for command in (["db", "batches"], ["db", "apis"], ["ingest", str(more)], ["db", "compact"]):
         assert run([*command, "--db", str(db)]) == 2, command
         shown = capsys.readouterr()
         assert "tampered with" in shown.err
@@ -86,13 +86,13 @@ def test_what_the_log_of_a_file_adds_is_looked_at_by_whichever_name_it_is_opened
     db, asked = stored_record(tmp_path), tmp_path / "other" / name
     asked.parent.mkdir()
     asked.symlink_to(db)
-    assert run(["apis", "--db", str(asked)]) == 0
+    assert run(["db", "apis", "--db", str(asked)]) == 0
     with duckdb.connect(db) as connection:
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         connection.execute("CREATE VIEW harmless AS SELECT 1")
     assert db.with_name(f"{db.name}.wal").exists()
     capsys.readouterr()
-    assert run(["apis", "--db", str(asked)]) == 2
+    assert run(["db", "apis", "--db", str(asked)]) == 2
     assert "tampered with" in capsys.readouterr().err
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_lost_a_column_is_an_error_in_one_line(
         connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
     capsys.readouterr()
     failed = 0
-    for command in (["db", "batches"], ["apis"], ["db", "verify"]):
+    for command in (["db", "batches"], ["db", "apis"], ["db", "verify"]):
         code = run([*command, "--db", str(db)])
         told = capsys.readouterr().err
         assert code in {0, 2, 3}, told
@@ -125,7 +125,7 @@ def test_a_schema_that_is_no_number_is_an_error_in_one_line(
             "UPDATE meta SET value = $version WHERE name = 'schema_version'", {"version": version}
         )
     capsys.readouterr()
-    assert run(["apis", "--db", str(db)]) == 2
+    assert run(["db", "apis", "--db", str(db)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -161,9 +161,9 @@ def test_what_lies_in_place_of_an_undo_file_is_not_written_through_and_hangs_not
     assert other.read_bytes() == b"mine"
     capsys.readouterr()
     os.mkfifo(undo)
-    assert run(["apis", "--db", str(path)]) == 2
+    assert run(["db", "apis", "--db", str(path)]) == 2
     undo.unlink()
     undo.write_bytes(hashlib.sha256(b"x").digest() + b"x")
-    assert run(["apis", "--db", str(path)]) == 2
+    assert run(["db", "apis", "--db", str(path)]) == 2
     told = capsys.readouterr().err.splitlines()
     assert ["named pipe" in told[0], "tampered" in told[1], len(told)] == [True, True, 2]

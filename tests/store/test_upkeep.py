@@ -214,7 +214,7 @@ def test_a_file_of_another_duckdb_is_named_with_the_way_out(
         )
 
     monkeypatch.setattr(Database, "_connect", refuse)
-    assert run(["apis", "--db", str(tmp_path / "d.duckdb")]) == 2
+    assert run(["db", "apis", "--db", str(tmp_path / "d.duckdb")]) == 2
     assert "another version of DuckDB" in capsys.readouterr().err
 
 

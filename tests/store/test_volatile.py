@@ -81,7 +81,7 @@ def test_users_who_come_back_with_a_new_release_do_not_hide_unique_user_agents(
     assert [AGENT] in decision["block"]
     assert decision["view"]["masked"] == []
     assert "randomise" not in decision["guarantee"]
-    assert run(["apis", "--db", str(path), "--format", "json"]) == 0
+    assert run(["db", "apis", "--db", str(path), "--format", "json"]) == 0
     lines = {line["api"]: line for line in json.loads(capsys.readouterr().out)}
     assert (lines[AGENT]["volatile"], lines[AGENT]["changes"]) == (False, 1.0)
     assert lines[AGENT]["exposure"] == 1.0
@@ -311,13 +311,13 @@ def test_every_answer_names_what_it_masked(
     )
     for command in (
         ["exposure", "--apis", CANVAS],
-        ["rank"],
-        ["curve", "--apis", CANVAS],
-        ["trend"],
-        ["automation", "--apis", CANVAS],
-        ["compare", path, path],
+        ["exposure", "--rank"],
+        ["exposure", "--curve", "--apis", CANVAS],
+        ["exposure", "--by", "week"],
+        ["db", "automation", "--apis", CANVAS],
+        ["check", "--compare", path, path],
     ):
-        where = [] if command[0] == "compare" else ["--db", path]
+        where = [] if "--compare" in command else ["--db", path]
         for form in ("json", "table"):
             assert run([*command, *where, "--format", form]) == 0, command
             out = capsys.readouterr().out
@@ -336,7 +336,7 @@ def test_figures_name_what_they_masked(
     path = str(database(tmp_path, crowd(60, agent=FIREFOX.format(153), canvas="f{}")))
     sets = ["--apis", f"{CANVAS},{AGENT}"] if kind in {"curve", "trust"} else []
     out = tmp_path / "figure.svg"
-    assert run(["plot", kind, *sets, "--db", path, "-o", str(out)]) == 0
+    assert run(["exposure", "--plot", kind, *sets, "--db", path, "-o", str(out)]) == 0
     assert f"by design: {CANVAS}." in " ".join(capsys.readouterr().err.split())
     assert f"by design: {CANVAS}.</desc>" in out.read_text(encoding="utf-8")
 
@@ -347,7 +347,9 @@ def test_what_is_handed_on_names_what_it_masked(tmp_path: Path) -> None:
     decided(path)
     report = tmp_path / "report.html"
     decision = str(tmp_path / "decision.json")
-    assert run(["report", decision, "--db", str(path), "-o", str(report), "--quiet"]) == 0
+    assert (
+        run(["export", "--report", decision, "--db", str(path), "-o", str(report), "--quiet"]) == 0
+    )
     text = report.read_text(encoding="utf-8")
     assert f"Values that browsers randomise by design ({CANVAS}) count as one" in text
     assert f"Values that browsers randomise by design ({CANVAS}) count as one for each" in text

@@ -279,7 +279,7 @@ def test_the_decision_is_that_of_the_command_and_listed(
     assert run([*command, "--population", "600", "--db", db, "-q", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["allow"], told["block"]) == (made["allow"], made["block"])
-    assert run(["questions", "--db", db]) == 0
+    assert run(["db", "questions", "--db", db]) == 0
 
 
 def test_each_list_says_what_it_hides_and_is_the_file_of_export(
@@ -368,7 +368,7 @@ def test_a_spreadsheet_runs_no_name_of_a_column(
     )
     store(client)
     told = client.get("/apis.csv").text
-    assert run(["apis", "--db", str(tmp_path / "fp.duckdb"), "--format", "csv"]) == 0
+    assert run(["db", "apis", "--db", str(tmp_path / "fp.duckdb"), "--format", "csv"]) == 0
     assert told == capsys.readouterr().out
     assert "\n=1+1" not in told
 

@@ -67,37 +67,21 @@ ROWS = [
     for number in range(400)
 ]
 WALKS = {
-    "vendor": Walk(
-        "telemetry.parquet",
-        "client_id",
-        "/list/firefox-policies",
-        "firefox-policies.txt",
-        "policies",
-    ),
+    "vendor": Walk("telemetry.parquet", "client_id", "list/firefox-policies", ".txt", "policies"),
     "site": Walk(
-        "visits.jsonl",
-        "visitor",
-        "/list/permissions-policy",
-        "permissions-policy.txt",
-        "Permissions-Policy",
+        "visits.jsonl", "visitor", "list/permissions-policy", ".txt", "Permissions-Policy"
     ),
-    "researcher": Walk("study.csv", "id", "/apis.csv", "apis.csv", "userAgent"),
-    "extension author": Walk("users.jsonl", "uid", "/list/webextension", "webextension.zip", "PK"),
-    "student": Walk(
-        "homework.csv", "client", "/list/visitor-page", "visitor-page.html", "Am I one of them?"
-    ),
+    "researcher": Walk("study.csv", "id", "apis.csv", "", "userAgent"),
+    "extension author": Walk("users.jsonl", "uid", "list/webextension", ".zip", "PK"),
+    "student": Walk("homework.csv", "client", "list/visitor-page", ".html", "Am I one of them?"),
 }
 
 
 def write_log(walk: Walk, folder: Path) -> Path:
     path = folder / walk.log
     frame = pl.DataFrame([{walk.user: f"c{number}"} | row for number, row in enumerate(ROWS)])
-    writers = {
-        ".csv": frame.write_csv,
-        ".jsonl": frame.write_ndjson,
-        ".parquet": frame.write_parquet,
-    }
-    writers[path.suffix](path)
+    kinds = {".csv": "csv", ".jsonl": "ndjson", ".parquet": "parquet"}
+    getattr(frame, f"write_{kinds[path.suffix]}")(path)
     return path
 
 

@@ -55,10 +55,10 @@ def test_words_name_what_there_is() -> None:
 
 
 def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["apis", "--search", "time-zone", "--format", "json"]) == 0
+    assert run(["db", "apis", "--search", "time-zone", "--format", "json"]) == 0
     rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["Date.getTimezoneOffset"]["because"] == "tells time-zone"
-    assert run(["apis", "--search", "nonesuch"]) == 2
+    assert run(["db", "apis", "--search", "nonesuch"]) == 2
     assert "unknown word" in capsys.readouterr().err
     with pytest.raises(UnknownNameError):
         search(" ")
@@ -100,6 +100,6 @@ def test_names_of_browsers_that_were_missing_once_are_found_as_they_are_written(
     asked: str, expected: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert expected <= set(known_apis())
-    assert run(["apis", "--search", asked, "--format", "json"]) == 0
+    assert run(["db", "apis", "--search", asked, "--format", "json"]) == 0
     rows = [row["api"] for row in json.loads(capsys.readouterr().out)]
     assert expected <= set(rows)

@@ -523,7 +523,7 @@ def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
     # What is said of names may change what is read: tried again, once.
     (settings.folder / "3.jsonl").write_text("[1, 2]\n", encoding="utf-8")
     assert "not read" in watch()[1]
-    assert run(["apis", "--set", "a=Navigator.userAgent", *database]) == 0
+    assert run(["db", "apis", "--set", "a=Navigator.userAgent", *database]) == 0
     assert ["not read" in watch()[1] for _ in range(2)] == [True, False]
 
 
@@ -920,7 +920,8 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     assert 0.5 < change["lower"] <= change["upper"] <= 1
     assert change["without_automation"] == [change["lower"], change["upper"]]
     assert (
-        violated["next"][0] == f"fpmonitor trend --by day --apis a,b --k 5 --db {tmp_path / 'db'}"
+        violated["next"][0]
+        == f"fpmonitor exposure --by day --apis a,b --k 5 --db {tmp_path / 'db'}"
     )
     assert [found["now"] for found in recovered["changed"]] == ["allow"]
     assert daily(7)[:2] == (0, [])

@@ -33,7 +33,7 @@ def snippet(
         str | None, typer.Option("--apis", help="Read these APIs.", metavar="A,B,...")
     ] = None,
     address: Annotated[
-        str, typer.Option("--address", help="URL of `fpmonitor serve`.")
+        str, typer.Option("--address", help="URL of `fpmonitor collect serve`.")
     ] = "http://127.0.0.1:8017",
     script: Annotated[
         str, typer.Option("--script", help=f"Script to load: {', '.join(SCRIPTS)}.")

@@ -1,0 +1,216 @@
+"""What users have: who has which API, values, and spectra of sets of APIs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fpmonitor.disclosure import (
+    Audience,
+    ToldSpectra,
+    may_name,
+    publishable_coverage,
+    told_spectra,
+)
+from fpmonitor.population.draws import Draws
+from fpmonitor.population.evidence import Lack, Seen, find_lack
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.recoding import ABSENT
+from fpmonitor.refusals import kind_of
+from fpmonitor.vocabulary import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.account import Kind
+    from fpmonitor.population.snapshot import (
+        SpectrumQueries,
+    )
+    from fpmonitor.spectrum import CountSpectrum
+
+Engine = Literal["auto", "memory", "duckdb"]
+_MOST_TEXTS = 1_000  # different values, up to which they are looked at: errors are of few kinds
+
+
+class Contents(Draws):
+    """Users, and what is counted of their values."""
+
+    def users_of_apis(self) -> dict[str, int]:
+        """Count for each API the users with an observation of it."""
+        if self._recoding.dropped.any() or self._present or self.selected is not None:
+            if self.snapshot.in_memory(1):
+                return self._counts_of(self.apis)
+            return dict(self._queries.users_of_apis())
+        counts = dict(self.snapshot.users_of_apis())
+        for api, change in self._recoding.changes.items():
+            if change.codes is not None and not change.codes.any():
+                counts[api] = 0
+        return counts
+
+    def members(self, k: int) -> Mapping[Kind, int]:
+        """Count the members of the logs by what they were taken for; others are told none.
+
+        A member that one user has in many records would show among them, and so would one user
+        whose value makes an API of a constant.
+        """
+        return {} if self.audience is Audience.OTHERS else self.snapshot.members(k)
+
+    def coverage(self, apis: Iterable[str], k: int) -> dict[str, float | None]:
+        """Tell which share of the users has each API: `disclosure.publishable_coverage`."""
+        wanted = sorted(self.named(apis))
+        counts = self._counts_of(wanted) if self.snapshot.in_memory(1) else self.users_of_apis()
+        return {api: publishable_coverage(counts.get(api, 0), self.users, k) for api in wanted}
+
+    def _counts_of(self, apis: Iterable[str]) -> dict[str, int]:
+        """Count in memory, each API once."""
+        for api in apis:
+            if api not in self._counted:
+                self._counted[api] = int(np.count_nonzero(self._shown(api) != ABSENT))
+        return {api: self._counted[api] for api in apis}
+
+    @cached_property
+    def _counted(self) -> dict[str, int]:
+        return {}
+
+    def lacks(self, apis: Iterable[str], k: int) -> dict[str, Lack]:
+        """Find those of some APIs about which these users are no evidence: see `find_lack`.
+
+        Values count as they were logged: what a view makes coarser was seen all the same.
+        """
+        wanted = self.named(apis)
+        counted = [api for api in wanted if api not in self._unobserved]
+        seen: dict[str, list[Seen]] = {api: [] for api in wanted}
+        if self.snapshot.in_memory(1):
+            seen |= {api: self._seen(api, self._code_counts(api)) for api in counted}
+        else:
+            seen |= self._seen_by_queries(counted)
+        found = {api: find_lack(seen[api], k, self.means.get(api, "")) for api in wanted}
+        return {api: lack for api, lack in found.items() if lack is not None}
+
+    def _code_counts(self, api: str) -> dict[int, int]:
+        [codes] = self.snapshot.codes([api])
+        counts = np.bincount(codes if self._rows is None else codes[self._rows])
+        return {code: int(counts[code]) for code in np.flatnonzero(counts).tolist()}
+
+    def _seen_by_queries(self, apis: Sequence[str]) -> dict[str, list[Seen]]:
+        """Count who shares a value of some APIs, all of them in few queries: each reads the users.
+
+        Queries know what a view shows; where it changes an API, that tells who has a value and
+        nothing else.
+        """
+        shown = {api for api in apis if api in self._recoding.changes}
+        asked = [api for api in apis if api not in shown]
+        spectra = dict(zip(asked, self._queries.spectra([[api] for api in asked]), strict=True))
+        many = {api for api in asked if spectra[api].support > _MOST_TEXTS}
+        having = self._queries.users_of_apis() if shown or many else {}
+        seen = {api: [Seen(1, values=having[api])] for api in shown}
+        for api in many:
+            groups = zip(spectra[api].counts.tolist(), spectra[api].values.tolist(), strict=True)
+            absent = self.users - having[api]
+            seen[api] = [Seen(users, values=n - (users == absent)) for users, n in groups]
+        few = [api for api in asked if api not in many]
+        counts = self._queries.users_of_codes(few)
+        return seen | {api: self._seen(api, counts[api]) for api in few}
+
+    def _seen(self, api: str, counts: Mapping[int, int]) -> list[Seen]:
+        """Tell who shares a value, as it was logged, by the users of each code."""
+        present = {code: users for code, users in counts.items() if code != ABSENT}
+        if len(present) > _MOST_TEXTS:
+            sizes, values = np.unique([*present.values()], return_counts=True)
+            pairs = zip(sizes.tolist(), values.tolist(), strict=True)
+            return [Seen(users, values=number) for users, number in pairs]
+        texts = self.snapshot.values(api)
+        return [Seen(users, kind_of(*texts[code])) for code, users in present.items()]
+
+    def publishable_apis(self, k: int) -> tuple[str, ...]:
+        """Observed APIs whose names may be told: see `disclosure.may_name`."""
+        counts = self.users_of_apis()
+        return tuple(api for api in self.apis if may_name(counts.get(api, 0), k, self.audience))
+
+    def value_texts(self, api: str) -> dict[int, str | None]:
+        """Return what codes stand for; a status in brackets where it is no value."""
+        return {
+            code: text if status == "value" else f"({status})"
+            for code, (status, text) in self.snapshot.values(api).items()
+        }
+
+    def mixed_sources(self, k: int) -> dict[str, list[str]]:
+        """APIs whose values come from several sources, and which these are.
+
+        Libraries and their versions shape values, so that pooled values may differ in one browser.
+        A source of fewer than k users is not named.
+        """
+        mixed = self.snapshot.mixed_sources(k)
+        if not mixed:
+            return {}
+        told = set(self.publishable_apis(k))
+        return {api: sources for api, sources in mixed.items() if api in told}
+
+    def values(self, api: str) -> Mapping[int, str]:
+        """Return the values that codes of `column` stand for, where they stand for one."""
+        if api in self._unobserved:
+            return {}
+        seen = set(np.unique(self._shown(api)).tolist())
+        return {
+            code: text
+            for code, (status, text) in self.snapshot.values(api).items()
+            if code in seen and status == "value" and text is not None
+        }
+
+    def shown_values(self, api: str) -> dict[int, tuple[str, str | None]]:
+        """Return status and text that codes of `column` stand for, as the view shows them.
+
+        A text that all randomised values of a browser family count as is of the status `token`.
+        """
+        found = {code: value for code, value in self.snapshot.values(api).items() if code}
+        change = self._recoding.changes.get(api)
+        if change is None:
+            return found
+        transform = self._transforms.get(api)
+        if transform is not None and change.codes is not None:
+            found = {
+                code: (status, transform(text) if status == "value" and text is not None else text)
+                for code, (status, text) in found.items()
+                if change.codes[code] == code
+            }
+        names = ("unknown", *FAMILIES)
+        tokens = {change.tokens + at: ("token", family) for at, family in enumerate(names)}
+        return found | tokens
+
+    def source(
+        self, apis: Sequence[str], engine: Engine = "auto"
+    ) -> MemorySource | SpectrumQueries:
+        """Return what counts groups: rows in memory if they have room, else queries."""
+        self.check_names(apis)
+        held = {*apis}.difference(self._unobserved)  # the others take next to no room
+        in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
+        if engine == "memory" or (engine == "auto" and in_memory):
+            return MemorySource(apis, [self.column(api) for api in apis])
+        return self._queries.selected(apis)
+
+    def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
+        """Count the groups of those users only who are in some rows of the snapshot, in memory.
+
+        Parameters
+        ----------
+        rows
+            bool, one for each row of the snapshot; None is returned where nobody is left.
+        apis
+            As of `source`.
+        """
+        kept = rows if self._rows is None else rows[self._rows]
+        if not kept.any():
+            return None
+        return MemorySource(apis, [self.column(api)[kept] for api in apis])
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`, as it is."""
+        return self.source(sorted(set(apis))).spectrum(apis)
+
+    def told(self, apis: Sequence[str], k: int) -> ToldSpectra:
+        """Return what the audience is told of the count spectrum of a set."""
+        return told_spectra(self.spectrum(apis), k, self.audience)

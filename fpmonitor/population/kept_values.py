@@ -1,0 +1,63 @@
+"""Few of the values of users, chosen by a hash, with all of their users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
+from fpmonitor.population.memory import count_keys
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fpmonitor.population.memory import MemorySource
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class KeptValues:
+    """Users whose values are counted by few of them.
+
+    Attributes
+    ----------
+    users
+        Number of all users, `m`.
+    kept_spectra
+        Counts, of some sets, the spectra of the values that are kept, with probability `2^-level`
+        each, and all of their users; None where no value is kept. Which values are kept depends on
+        nothing that sets were chosen by.
+    in_memory
+        Whether the users are.
+    """
+
+    users: int
+    kept_spectra: Callable[[Sequence[Sequence[str]], int], list[CountSpectrum | None]]
+    in_memory: bool = False
+
+
+def kept_in_memory(source: MemorySource, secret: str) -> KeptValues:
+    """Keep values of users in memory, by a hash made of a secret.
+
+    It must not have played a part in what the sets and values are.
+    """
+
+    def kept_spectra(sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+        return [kept_spectrum(source, secret, apis, level) for apis in sets]
+
+    return KeptValues(users=source.users, kept_spectra=kept_spectra, in_memory=True)
+
+
+def kept_spectrum(
+    source: MemorySource, secret: str, apis: Sequence[str], level: int
+) -> CountSpectrum | None:
+    """Count spectrum of the values of a set that are kept; None where none is."""
+    table = source.table
+    places = [source.apis.index(api) for api in sorted(apis)]
+    keys, totals = count_keys(*table.keys(places), table.weights)
+    seed = np.uint64(seed_of(secret, *sorted(apis)))
+    words = splitmix64(splitmix64(keys.astype(np.uint64) + GOLDEN) ^ seed)
+    kept = totals[words >> np.uint64(64 - level) == 0] if level else totals
+    return CountSpectrum.from_counts(kept.astype(np.int64)) if kept.size else None
