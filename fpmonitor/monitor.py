@@ -556,7 +556,8 @@ class Monitor(Closing):
             )
         else:
             report = report_check(users, decision, beside=True, faulty=faults.keys())
-        report = replace(report, faults=faults)
+        sources = {} if since is None else since.sources()
+        report = replace(report, faults=faults, sources=sources)
         if self.audience is Audience.OTHERS:  # a single visit would show
             left_out = ()
             report = replace(report, new_users=None)

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+<<<<<<< HEAD
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+=======
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+>>>>>>> main
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl  # slow to load
 
 
-class Result:
+class Members:
+    """What becomes JSON member by member."""
+
+    __slots__ = ()
+    # Names of members, in the order of the JSON; `name=path` where it calls one otherwise.
+    JSON: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as the CLI prints it."""
+        pairs = (each.partition("=") for each in self.JSON.split())
+        return {name: _plain(attrgetter(path or name)(self)) for name, _, path in pairs}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    return [*map(_plain, value)] if isinstance(value, tuple) else value
+
+
+class Result(Members):
     """A result that becomes a data frame, and shows itself in a notebook."""
 
     __slots__ = ()
@@ -21,10 +45,13 @@ class Result:
     plot: ClassVar[Callable[[Result], Any]]
     do: ClassVar[Callable[..., Any]]
 
+<<<<<<< HEAD
     def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         raise NotImplementedError
 
+=======
+>>>>>>> main
     def rows(self) -> list[dict[str, Any]]:
         """Return the result as rows, those that the CLI writes as CSV."""
         return [self.to_json()]

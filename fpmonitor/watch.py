@@ -28,6 +28,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fpmonitor.answers.check import report_check, usable
+from fpmonitor.answers.gauges import gauges
+from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
     Problem,
     Standing,
@@ -49,6 +51,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience, identity_of_file, is_as_left
 from fpmonitor.store.ingest import ingest_files
@@ -82,6 +85,7 @@ _TIMEOUT = 30.0
 _MOST_WAITING = 3
 _NAMED = 3
 _FALSE_CAUSES = 0.01
+_MOST_DETAILS = 1000  # files of notices that are kept
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -112,6 +116,8 @@ class WatchSettings:
         Seconds for which a file must not have changed before it is read.
     key_file, patience
         As of `Database`.
+    metrics
+        File for the numbers of Prometheus, written at each look; null for none.
     """
 
     folder: Path
@@ -126,6 +132,7 @@ class WatchSettings:
     settle: float = 2.0
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
+    metrics: Path | None = None
 
     @property
     def watched(self) -> str:
@@ -190,6 +197,7 @@ class Watch:
         self._pending = True
         self._corrected: set[str] = set()  # logs, of k users or more, since the last check
         self._day: date | None = None
+        self._measured: tuple[Standing | None, int] | None = None  # by the last look
         self._told: dict[int, set[int]] = {}  # by which ways, where another failed
 
     def go_over_to(self, decision: Decision) -> None:
@@ -204,6 +212,36 @@ class Watch:
         return self._lists[-1]
 
     def step(self) -> None:
+        """Look once, and say in numbers what is known: see `_look_once`."""
+        try:
+            self._look_once()
+        except DeliveryError:
+            self._measure()
+            raise
+        self._measure()
+
+    def _measure(self) -> None:
+        """Write the gauges; a watch that ends, or cannot look, leaves the time of its last look."""
+        settings = self._settings
+        if settings.metrics is None:
+            return
+        if self._measured is None:  # else the database stays closed
+            with settings.open_database() as database:
+                standing = _known(last_checked(database, self._watched)[1])
+                notices = [undelivered_notices(database, one) for one in self._lists]
+            self._measured = standing, sum(map(len, notices))
+        standing, waiting = self._measured
+        text = gauges(
+            settings.decision,
+            standing,
+            identity=identity_of(settings.decision),
+            undelivered=waiting,
+            newest_log=max((one.modified / 1e9 for one, _ in self._seen.values()), default=None),
+            now=datetime.now(UTC),
+        )
+        write_bytes(settings.metrics, [text.encode()])
+
+    def _look_once(self) -> None:
         """Read what has arrived, check, and report; return when there is nothing left to do.
 
         Raises
@@ -221,7 +259,7 @@ class Watch:
             self._pending = True
         if not fresh and not self._pending:
             return
-        self._pending = True
+        self._pending, self._measured = True, None
         if not is_recalled and not is_as_left(self._settings.database):
             self._known = None  # a backup that was put back knows less
             self._recall()
@@ -447,7 +485,7 @@ class Watch:
         settings, database, report = self._settings, monitor.database, None
         after = replace(known or Standing(outcome="cannot tell"), outcome="cannot tell")
         problems = [_refused(file) for file in self.refused]
-        problems += self._in_the_future(users_of_the_future(database, now))
+        problems += self._in_the_future(*users_of_the_future(database, now))
         try:
             if stored_data(database) is not None:
                 report, after = self._judge(monitor, known, now, until)
@@ -500,6 +538,9 @@ class Watch:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        problems += [
+            Problem(kind="source", what=name, text=text) for name, text in report.sources.items()
+        ]
         problems += [_fault(api, words, report) for api, words in report.faults.items()]
         if report.late and settings.by is not None and report.since is not None:
             problems.append(_late(settings.by, report.since, report.late))
@@ -539,11 +580,13 @@ class Watch:
         except UndecidableError:
             return False
 
-    def _in_the_future(self, users: int) -> list[Problem]:
-        """Tell of visits whose clock is ahead; others only where k users have such visits."""
+    def _in_the_future(self, users: int, logs: Mapping[str, int]) -> list[Problem]:
+        """Tell of visits whose clock is ahead, and of which log, where k users have such visits."""
+        k = self._settings.decision.policy.k
         if users:
             self._note(f"{users:,} users have visits of the future, which no window holds yet")
-        return [_FUTURE] if users >= self._settings.decision.policy.k else []
+        named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
+        return [_future(named)] if users >= k else []
 
     def _message(
         self,
@@ -554,18 +597,24 @@ class Watch:
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self._settings, self._settings.decision
+        known = {(one.kind, one.what) for one in (before.problems if before else ())}
         told: dict[str, Any] = {
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],
             "causes": [],
             "problems": [
-                asdict(problem) | {"text": spoken(problem.text, decision.unit)}
+                asdict(problem)
+                | {
+                    "text": spoken(problem.text, decision.unit),
+                    "new": (problem.kind, problem.what) not in known,
+                }
                 for problem in after.problems
             ],
             "corrected": sorted(self._corrected),
             "mended": sorted({*(before.faulty if before else ())} - {*after.faulty}),
             "usual_users": after.usual_users,
+            "unit": decision.unit,
             "next": next_steps(
                 decision,
                 after,
@@ -623,10 +672,27 @@ class Watch:
         except UndecidableError:
             return {}
 
+    def _with_details(self, notice: Notice) -> Notice:
+        """Write all that is known into a file for the owner, beside a database that is readable."""
+        settings = self._settings
+        if settings.key_file is not None:
+            return notice
+        folder = settings.database.with_name(f"{settings.database.name}.notices")
+        path = folder / f"{notice.number}.json"
+        text = json.dumps(notice.body, indent=1, ensure_ascii=False) + "\n"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            write_bytes(path, [text.encode()], mode=0o600)
+            (folder / f"{notice.number - _MOST_DETAILS}.json").unlink(missing_ok=True)
+        except (OSError, InputError) as error:
+            self._note(f"{path}: cannot be written ({error})")
+            return notice
+        return replace(notice, details=str(path))
+
     def _tell(self, notices: Iterable[Notice]) -> None:
         """Deliver by each way, in order; one that fails keeps nothing from the others."""
         failed: dict[int, DeliveryError] = {}
-        for notice in notices:
+        for notice in map(self._with_details, notices):
             told = self._told.setdefault(notice.number, set())
             for way, deliver in enumerate(self._deliver):
                 if way in told or way in failed:
@@ -672,11 +738,14 @@ _LACKS_ALL = Problem(
     what="apis",
     text="these users have none of the APIs of the list: nothing can be said of it",
 )
-_FUTURE = Problem(
-    kind="future",
-    what="visits",
-    text="visits have a time of the future; no window holds them before it has passed",
-)
+
+
+def _future(logs: Sequence[str]) -> Problem:
+    of = (
+        f" of {logs[0]}" + (f" and {len(logs) - 1:,} more" if len(logs) > 1 else "") if logs else ""
+    )
+    text = f"visits{of} have a time of the future; no window holds them before it has passed"
+    return Problem(kind="future", what=logs[0] if logs else "visits", text=text)
 
 
 def _refused(file: str) -> Problem:
@@ -838,4 +907,4 @@ def post_to(url: str) -> Callable[[Notice], None]:
 
 
 def _body(notice: Notice) -> bytes:
-    return json.dumps(notice.body, ensure_ascii=False).encode()
+    return encoded(message(notice.body, details=notice.details))

@@ -154,6 +154,8 @@ class CheckReport(Result):
         Whether to decide again; null where that was not asked.
     faults
         API -> what is wrong with its values in the log: see `log_faults`. No set with it passes.
+    sources
+        Source -> what has become of it since the days of the decision, in words.
     of_list
         Whether the sets are those that a list in use leaves readable.
     """
@@ -178,6 +180,7 @@ class CheckReport(Result):
     origin: datetime | None = None
     renewal: Renewal | None = None
     faults: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     of_list: bool = False
 
     @property
@@ -270,6 +273,7 @@ class CheckReport(Result):
             "doubted": self.doubted,
             "late": [list(apis) for apis in self.late],
             "faults": dict(self.faults),
+            "sources": dict(self.sources),
             "alarm": None if self.alarm is None else self.alarm.to_json(),
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),

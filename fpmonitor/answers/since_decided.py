@@ -15,14 +15,34 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import end_of, position, whole_span, window_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fpmonitor.answers.panel import WindowUsers
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.windows import Windows
     from fpmonitor.store.windows import Span
 
+_SURE = 5  # times k users, of whom chance is no half
+_FEWER = 0.5  # of the users of a source, beside those of all
 _TRIED = 60  # windows, of which the first that has k users is compared with
+
+
+def _changed_sources(
+    had: dict[str, int], has: dict[str, int], *, then: str, k: int
+) -> Iterator[tuple[str, str]]:
+    both = {*had} & {*has}
+    season = sum(has[name] for name in both) / max(sum(had[name] for name in both), 1)
+    for name in sorted({*had, *has}):
+        expected, users = had.get(name, 0), has.get(name, 0)
+        if len(both) > 1 or name not in both:
+            expected = round(min(season or 1.0, 1.0) * expected)
+        if not had.get(name):
+            yield name, f"the source {name} is new since {then}"
+        elif not users and expected >= _SURE * k:
+            yield name, f"the source {name} has sent fewer than {k} users, and many on {then}"
+        elif _SURE * k <= expected and users < _FEWER * expected:
+            fewer = 100 * (1 - users / expected)
+            yield name, f"the source {name} sends {fewer:.0f} % fewer users than on {then}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,29 @@ class SinceDecided:
             return {}
         k = self.decision.policy.k
         return find_faults(self.read(found), self.read(self.now), k=k)
+
+    def sources(self) -> dict[str, str]:
+        """Find sources that vanished, came, or send fewer than half of their share of the users.
+
+        A day is compared with one of the same weekday, and what fewer than k users come by shows
+        in nothing.
+        """
+        days, source = self.decision.days, self.windows.window.source
+        base = None if days is None else datetime.combine(days[1], time.min)
+        before = None if base is None else self.before(base, like=True)
+        if before is None or before.window.since is None or source is not None:
+            return {}
+        k = self.decision.policy.k
+        had, has = (
+            {
+                str(name): int(users)
+                for name, users in self.windows.database.rows("windows/sources", **span.bounds)
+                if users >= k
+            }
+            for span in (before, self.now)
+        )
+        then = f"{before.window.since:%Y-%m-%d}"
+        return dict(_changed_sources(had, has, then=then, k=k))
 
     def before(self, base: datetime, *, like: bool = False) -> Span | None:
         """Return the first window of k users from a moment on, before the one in question.

@@ -32,6 +32,7 @@ ProblemKind = Literal[
     "appeared",
     "decide again",
     "fault",
+    "source",
 ]
 _USUAL_WINDOWS = 28
 _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
@@ -59,13 +60,14 @@ class SetStanding:
     """What was certain of one set last: its verdict, and since when.
 
     `undecided` before there was one, and where a violation is over: `quiet` windows in a row have
-    not shown it any more.
+    not shown it any more. `limits` of its exposure are those of the last check, shares.
     """
 
     apis: tuple[str, ...]
     verdict: Verdict
     since: str
     quiet: int = 0
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
             is_over = quiet >= _ENDS_AFTER
             found = replace(found, quiet=quiet)
             found = replace(found, verdict="undecided", since=since, quiet=0) if is_over else found
-        sets.append(found)
+        sets.append(replace(found, limits=report.limits[apis]))
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
@@ -353,4 +355,5 @@ def decide_again(decision: Decision, database: Path) -> str:
             words += [f"--{option}", str(value)]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
+    words += ["--candidates", ",".join(policy.candidates)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

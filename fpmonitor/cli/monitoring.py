@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
@@ -38,7 +39,6 @@ from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
-from fpmonitor.render.numbers import between
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
 from fpmonitor.unit import spoken
@@ -257,8 +257,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"the logs look broken: {api} has {words}; no set with it passes"
     if report.doubted:
         yield (
-            "users were forgotten on whom the list may have been decided, and would come again "
-            "unrecognised: windows are tested more strictly until it is decided again"
+            "users were forgotten on whom the list may have been decided; they would come again "
+            "unrecognised, so windows are tested more strictly until it is decided again"
         )
     if report.alarm is not None and report.alarm.raised:
         yield _alarm(report.alarm)
@@ -323,6 +323,15 @@ def watch(
     by: NEWEST = None,
     horizon: HORIZON = "open",
     new_users: NEW_USERS = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            help="Write the limits, verdicts and problems to this file for Prometheus, such as "
+            "fpmonitor.prom in the folder of node_exporter's textfile collector.",
+            metavar="FILE.prom",
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Check the folder once and exit, for cron.")
     ] = False,
@@ -361,6 +370,7 @@ def watch(
         settle=settle,
         key_file=invocation.key_file,
         patience=invocation.patience,
+        metrics=metrics,
     )
 
     UNIT.set(settings.decision.unit)
@@ -441,32 +451,13 @@ def _keep_watching(
 
 
 def _print_notice(notice: Notice) -> None:
-    body = notice.body
+    told = message(notice.body, details=notice.details)
     if not sys.stdout.isatty():
-        emit(json.dumps(body, ensure_ascii=False) + "\n", None)
+        emit(json.dumps(told, ensure_ascii=False) + "\n", None)
         return
-    was = "" if body["was"] in {None, body["state"]} else f" (was: {body['was']})"
-    lines = [f"{body['state']}{was}"]
-    lines += [
-        f"  {', '.join(change['apis'])}: {_WORDS[change['now']]} since {change['since'][:10]} "
-        f"({between(change['lower'], change['upper'])})"
-        for change in body["changed"]
-        if change["was"] is not None or change["now"] == "block"
-    ]
-    lines += [f"  {problem['text']}" for problem in body["problems"]]
-    alarm = body.get("alarm")
-    if alarm and body["was"] == body["state"] and not (body["changed"] or body["problems"]):
-        lines.append(f"  {_ALARMS[alarm['raised']]}")
-    lines += [f"  next: {command}" for command in body["next"]]
+    lines = [f"{told['severity']}: {told['title']}"]
+    lines += [f"  also: {title}" for title in told["also"]]
+    lines += [f"  to do: {told['todo']}"]
+    lines += [f"  next: {command}" for command in notice.body["next"]]
+    lines += [] if told["details"] is None else [f"  details: {told['details']}"]
     emit("\n".join(map(printable, lines)) + "\n", None)
-
-
-_ALARMS = {
-    True: "alarm: the windows so far show together that a set is above the budget",
-    False: "the windows so far raise no alarm any more",
-}
-_WORDS = {
-    "allow": "within the budget",
-    "block": "above the budget",
-    "undecided": "no longer seen above the budget, and not yet certain to be within it",
-}

@@ -45,10 +45,13 @@ class Notice:
         Its number in the database; the same when it is delivered again.
     body
         What is told; its member `id` is the number.
+    details
+        File that holds it; null where there is none.
     """
 
     number: int
     body: Mapping[str, Any]
+    details: str | None = None
 
 
 def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:
@@ -108,10 +111,11 @@ def stored_data(database: Database) -> str | None:
     return "/".join(map(str, parts)) if parts[0] else None
 
 
-def users_of_the_future(database: Database, now: datetime) -> int:
-    """Count users of visits whose time is more than a day ahead."""
+def users_of_the_future(database: Database, now: datetime) -> tuple[int, dict[str, int]]:
+    """Count users of visits whose time is more than a day ahead, in all and by log."""
     moment = naive_utc(now + timedelta(days=1))
-    return int(database.rows("watch/future", moment=moment)[0][0])
+    [(_, users), *logs] = database.rows("watch/future", moment=moment)
+    return int(users), {str(log): int(count) for log, count in logs}
 
 
 def last_checked(database: Database, watched: str) -> tuple[str | None, str | None]:

@@ -215,7 +215,14 @@ def test_a_watch_of_rows_speaks_of_rows(
     capsys.readouterr()
     run([*watched, "--once", "--settle", "0", "--user", "row"])
     captured = capsys.readouterr()
-    notice = json.loads(captured.out.splitlines()[0])
+    [line, *_] = captured.out.splitlines()
+    notice = json.loads(Path(json.loads(line)["details"]).read_text(encoding="utf-8"))
     assert "each row is taken for a user" in notice["guarantee"]
-    for text in (captured.err, notice["guarantee"], *(one["text"] for one in notice["problems"])):
+    sent = json.loads(line)
+    for text in (
+        *(sent["title"], sent["todo"], *sent["also"]),
+        captured.err,
+        notice["guarantee"],
+        *(one["text"] for one in notice["problems"]),
+    ):
         assert not USERS.search(text.replace("taken for a user", ""))

@@ -30,13 +30,13 @@ from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
+from fpmonitor.store.watching import Notice
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fpmonitor.store.watching import Notice
 
 # Two users share a value that tells: a value of one user each looks like an id, and is no API.
 WORLD = {
@@ -399,8 +399,7 @@ def test_names_of_files_end_no_watch_and_forge_no_line(
         assert run(arguments) == 2  # some cannot be read
         printed = capsys.readouterr()
         assert not any(line.startswith("violated") for line in printed.err.splitlines())
-        notices = [json.loads(line) for line in printed.out.splitlines()]
-        told = [problem["what"] for body in notices for problem in body["problems"]]
+        told = [problem["what"] for body in detailed(printed.out) for problem in body["problems"]]
         forged = "x\\nviolated: a exposes all.jsonl"
         assert told == ([] if turn else [forged, "\\udcfe.jsonl"])
     with Monitor(settings.database) as monitor:
@@ -554,10 +553,11 @@ def test_a_watch_says_why_it_cannot_tell(
     arguments = ["watch", str(settings.folder), "--decision", str(path), "--once", "--settle", "0"]
     assert run([*arguments, "--db", str(settings.database)]) == 3
     printed = capsys.readouterr()
-    [found] = json.loads(printed.out)["sets"]
+    [body] = detailed(printed.out)
+    [found] = body["sets"]
     assert found["upper"] > 0.05
     assert "cannot tell: a may or may not expose more than 5 %" in printed.err
-    assert f"to {100 * found['upper']:.0f}" in printed.err
+    assert f"to {100 * found['upper']:.1f} %" in printed.err
     assert "budget 5 %); more users would decide it" in printed.err
 
 
@@ -759,11 +759,19 @@ def test_command_reads_the_notice_and_a_failure_is_told_again(
         run_command("/no/such/program")(NOTICE)
 
 
-class FakeNotice:
-    number, body = 1, {"decision": "x" * 64}
-
-
-NOTICE: Any = FakeNotice()
+NOTICE = Notice(
+    number=1,
+    body={
+        "id": 1,
+        "decision": "x" * 64,
+        "state": "holds",
+        "was": None,
+        "outcome": "holds",
+        "changed": [],
+        "problems": [],
+        "next": [],
+    },
+)
 
 
 @pytest.mark.parametrize(
@@ -868,10 +876,16 @@ def daily(
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
             code = run(arguments)
-        lines = output.getvalue().splitlines()
-        return code, [json.loads(line) for line in lines], said.getvalue()
+        return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
+
+
+def detailed(printed: str) -> list[dict[str, Any]]:
+    """All that is known of the notices that were printed."""
+    files = [Path(json.loads(line)["details"]) for line in printed.splitlines()]
+    assert {file.stat().st_mode & 0o777 for file in files} <= {0o600}
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def agent(release: int) -> dict[str, Callable[[int], str]]:
@@ -1149,7 +1163,7 @@ def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
     good(folder, 3)
     asked = ["watch", str(folder), "--decision", str(decided), "--by", "day", "--once"]
     assert run([*asked, "--settle", "0", "--new-users", "--db", str(tmp_path / "now")]) == 0
-    notice = json.loads(capsys.readouterr().out)
+    [notice] = detailed(capsys.readouterr().out)
     assert notice["lacking"] == ["c"]
     assert "vanished" not in {problem["kind"] for problem in notice["problems"]}
     assert notice["renewal"]["vanished"] == []
@@ -1326,3 +1340,28 @@ def test_a_violation_ends_though_no_window_is_certain_to_hold(on_population: Pat
         ("violated", "2026-01-05", True),
         ("holds", "2026-01-06", True),
     ]
+
+
+def test_a_source_that_vanishes_comes_or_sends_less_is_named(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder, told = tmp_path / "in", {}
+    sources = {0: {"main": 1000, "shop": 400}, 7: {"main": 1000, "shop": 150, "shop2": 300}}
+    sources |= {14: {"main": 1000, "shop2": 300}, 21: {"main": 1000, "shop": 400, "few": 3}}
+    for day, sizes in sources.items():
+        rows = [
+            {"user": f"{day}{name}{u}", "source": name, "a": u % 3, "b": u % 2}
+            | {"time": (START + timedelta(days=day, hours=9)).isoformat()}
+            for name, users in sizes.items()
+            for u in range(users)
+        ]
+        path = folder / f"{day}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+        _, notices, _ = daily(day)
+        problems = [one for body in notices for one in body["problems"]]
+        told[day] = {one["what"]: one["text"] for one in problems if one["kind"] == "source"}
+    assert told[0] == told[21] == {}
+    assert "shop sends" in told[7]["shop"]
+    assert "% fewer users than on 2026-01-01" in told[7]["shop"]
+    assert "shop2 is new since" in told[7]["shop2"]
+    assert "has sent fewer than 5 users" in told[14]["shop"]

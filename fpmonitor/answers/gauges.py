@@ -1,0 +1,104 @@
+"""What is known of a watched list as numbers for Prometheus, in its text format.
+
+Labels name the decision, sets of APIs, and what is in the way, as notices do: no values and no
+users.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fpmonitor.answers.standing import Standing
+    from fpmonitor.decide.decision import Decision
+
+_MOST_SETS = 200  # whose limits are told: those that are above, and the largest
+
+_HELP = {
+    "set_exposure_lower": "Lower limit of the exposure of a set, share of the users.",
+    "set_exposure_upper": "Upper limit of the exposure of a set, share of the users.",
+    "set_above_budget": "1 where a set is known to be above the budget.",
+    "set_within_budget": "1 where a set is known to be within the budget.",
+    "exposure_budget": "Largest tolerated exposure, share of the users.",
+    "sets": "Sets on the list by what is known of them.",
+    "window_users": "Users of the newest window that was checked.",
+    "window_end_seconds": "End of the newest window that was checked, Unix time.",
+    "alarm": "1 while the windows so far raise an alarm together.",
+    "problem": "1 for each thing that is in the way.",
+    "undelivered_notices": "Notices that were not delivered yet.",
+    "newest_log_seconds": "When the newest log of the folder was written, Unix time.",
+    "watch_last_look_seconds": "When the watch looked last, Unix time: it stands still if it ends.",
+}
+
+
+def gauges(
+    decision: Decision,
+    standing: Standing | None,
+    *,
+    identity: str,
+    undelivered: int,
+    newest_log: float | None,
+    now: datetime,
+) -> str:
+    """Return the gauges of a watch as text.
+
+    Parameters
+    ----------
+    decision, identity
+        What is watched, and its digest.
+    standing
+        What is known of it; null before the first look.
+    undelivered, newest_log, now
+        Notices that wait, the time of the newest log, Unix time, and that of the look.
+    """
+    own = {"decision": identity[:16]}
+    samples: list[tuple[str, dict[str, str], float]] = [
+        ("exposure_budget", own, decision.policy.budget),
+        ("undelivered_notices", own, undelivered),
+        ("watch_last_look_seconds", own, now.timestamp()),
+    ]
+    if newest_log is not None:
+        samples.append(("newest_log_seconds", own, newest_log))
+    if standing is not None:
+        samples += [(name, own | labels, value) for name, labels, value in _known(standing)]
+    return "".join(_lines(samples))
+
+
+def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
+    for verdict, state in (("allow", "within"), ("block", "above"), ("undecided", "unknown")):
+        found = sum(one.verdict == verdict for one in standing.sets)
+        yield "sets", {"state": state}, found
+    told = sorted(standing.sets, key=lambda one: (one.verdict != "block", -len(one.apis)))
+    for one in told[:_MOST_SETS]:
+        labels = {"set": " + ".join(one.apis)}
+        yield "set_above_budget", labels, one.verdict == "block"
+        yield "set_within_budget", labels, one.verdict == "allow"
+        if one.limits is not None:
+            yield "set_exposure_lower", labels, one.limits[0]
+            yield "set_exposure_upper", labels, one.limits[1]
+    yield "alarm", {}, standing.alarm
+    if standing.users:
+        yield "window_users", {}, standing.users[-1]
+    if standing.until is not None:
+        end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
+        yield "window_end_seconds", {}, end.timestamp()
+    for problem in standing.problems:
+        yield "problem", {"kind": problem.kind, "what": problem.what}, 1
+
+
+def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str]:
+    """Write samples, those of a name together."""
+    by_name: dict[str, list[str]] = {}
+    for name, labels, value in samples:
+        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        by_name.setdefault(name, []).append(f"fpmonitor_{name}{{{told}}} {float(value)!r}\n")
+    for name, lines in by_name.items():
+        yield f"# HELP fpmonitor_{name} {_HELP[name]}\n# TYPE fpmonitor_{name} gauge\n"
+        yield from dict.fromkeys(lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

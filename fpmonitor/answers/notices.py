@@ -1,0 +1,228 @@
+"""What somebody on call is told: one sentence, how bad it is, what to do, and where the rest is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.unit import spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Severity = Literal["critical", "warning", "info"]
+MOST_LETTERS = 120  # of a title
+MOST_BYTES = 2048  # of a message
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """One thing that a notice tells.
+
+    Attributes
+    ----------
+    about
+        What it is about, which groups its notices: `sets`, `alarm`, or the kind of a problem.
+    severity, title, todo
+        How bad it is, what it is, and what to do.
+    is_over
+        Whether this ends what notices of the same key told.
+    """
+
+    about: str
+    severity: Severity
+    title: str
+    todo: str
+    is_over: bool = False
+
+
+# Kind of a problem -> how bad it is, its title, and what to do. The first of them is the title.
+_PROBLEMS: dict[str, tuple[Severity, str, str]] = {
+    "late logs": (
+        "critical",
+        "Late logs would have been above the budget: {what}",
+        "Store the logs of a window before it is judged; look at the sets in the details.",
+    ),
+    "fault": (
+        "warning",
+        "The logs look broken: {what}",
+        "Mend the collector and store the mended logs: they correct. If it is meant, decide again.",
+    ),
+    "cannot judge": (
+        "warning",
+        "The logs cannot be judged: {text}",
+        "See whether logs still arrive, and whether they name the APIs as they did.",
+    ),
+    "source": (
+        "warning",
+        "{text}",
+        "See whether this source still sends, or take the new one into the decision.",
+    ),
+    "vanished": (
+        "warning",
+        "An API of the list is gone from the logs: {what}",
+        "See whether it has another name now; if it is gone for good, decide again.",
+    ),
+    "no logs": (
+        "warning",
+        "No logs, or too few users, from {what} on",
+        "See whether the logs of that time exist, and store them.",
+    ),
+    "refused": (
+        "warning",
+        "A log cannot be read: {what}",
+        "Run the command, which says why; mend the file or take it out of the folder.",
+    ),
+    "future": (
+        "warning",
+        "Visits have a time of the future: {what}",
+        "Set the clock of that host; forget the log if its times are wrong.",
+    ),
+    "decide again": (
+        "info",
+        "{text}",
+        "Decide again by the command, look at the new list, and deploy it.",
+    ),
+    "appeared": (
+        "info",
+        "The decision does not know an API of the logs: {what}",
+        "Decide again if sites may read it.",
+    ),
+}
+
+
+def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
+    """Shorten a notice to what is sent: at most `MOST_BYTES` as JSON.
+
+    Parameters
+    ----------
+    body
+        All that is known: see `Watch`.
+    details
+        File that holds it; null where there is none.
+    """
+    unit = body.get("unit", "user")
+    events = [
+        replace(event, title=spoken(event.title, unit), todo=spoken(event.todo, unit))
+        for event in _events(body)
+    ]
+    first = min(events, key=lambda event: _ORDER[event.severity])
+    told: dict[str, Any] = {
+        "id": body["id"],
+        "decision": body["decision"],
+        "key": f"{body['decision'][:16]}/{first.about}",
+        "ended": first.is_over,
+        "severity": first.severity,
+        "title": _cut(first.title, MOST_LETTERS),
+        "todo": first.todo,
+        "state": body["state"],
+        "was": body["was"],
+        "outcome": body["outcome"],
+        "since": body.get("since"),
+        "users": body.get("users"),
+        "also": [_cut(event.title, MOST_LETTERS) for event in events if event is not first],
+        "commands": list(body["next"]),
+        "runbook": f"docs/runbook.md#{first.about.replace(' ', '-')}",
+        "details": details,
+    }
+    while len(encoded(told)) > MOST_BYTES:
+        if len(told["also"]) > _NAMED:
+            told["also"].pop()
+        elif told["commands"]:  # the details have them whole
+            told["commands"].remove(max(told["commands"], key=len))
+        elif told["also"]:
+            told["also"].pop()
+        else:
+            break
+    return told
+
+
+_ORDER: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+
+
+def encoded(told: Mapping[str, Any]) -> bytes:
+    """Return a message as it is sent."""
+    return json.dumps(told, ensure_ascii=False).encode()
+
+
+def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
+    """Yield what a notice tells, the most important of each severity first."""
+    changed, budget = body["changed"], (body.get("policy") or {}).get("budget")
+    above = [one for one in changed if one["now"] == "block"]
+    if above:
+        within = "" if budget is None else f", budget {100 * budget:g} %"
+        [first, *_] = above
+        limits = f"{100 * first['lower']:.2g} to {100 * first['upper']:.2g} %{within}"
+        yield _Event(
+            about="sets",
+            severity="critical",
+            title=f"Above the budget since {first['since'][:10]} ({limits}): {_sets(above)}",
+            todo="Withhold what the causes name, or deploy a list that was decided again.",
+        )
+    for problem in sorted(body["problems"], key=lambda one: [*_PROBLEMS].index(one["kind"])):
+        severity, title, todo = _PROBLEMS[problem["kind"]]
+        if problem.get("new", True):
+            about = problem["kind"]
+            yield _Event(about=about, severity=severity, title=title.format(**problem), todo=todo)
+    over = [one for one in changed if one["was"] == "block" and one["now"] == "undecided"]
+    if over:
+        yield _Event(
+            about="sets",
+            severity="info",
+            title=f"No longer seen above the budget, not yet certain to hold: {_sets(over)}",
+            todo="Nothing; longer windows can be certain.",
+            is_over=True,
+        )
+    back = [one for one in changed if one["was"] == "block" and one["now"] == "allow"]
+    if back:
+        since = back[0]["since"][:10]
+        yield _Event(
+            about="sets",
+            severity="info",
+            title=f"Within the budget again since {since}: {_sets(back)}",
+            todo="Nothing.",
+            is_over=True,
+        )
+    if body.get("mended"):
+        windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])
+        yield _Event(
+            about="fault",
+            severity="info",
+            title=f"Mended logs were stored of {windows}: what was said of them is taken back",
+            todo="Nothing.",
+            is_over=True,
+        )
+    alarm = body.get("alarm")
+    if alarm and alarm["raised"]:
+        yield _Event(
+            about="alarm",
+            severity="warning",
+            title="The windows so far show together that a set is above the budget",
+            todo="Look at the exposure of the last windows; decide again if it has grown.",
+        )
+    yield _Event(
+        about="state",
+        severity="info",
+        title=f"The list is watched: {_STATES[body['state']]}",
+        todo="Nothing.",
+        is_over=body["state"] == "holds",
+    )
+
+
+_STATES = {
+    "holds": "it holds",
+    "violated": "a set is above the budget",
+    "cannot tell": "these users cannot tell whether it holds; longer windows can",
+}
+
+
+def _sets(changed: Sequence[Mapping[str, Any]]) -> str:
+    [first, *rest] = (" + ".join(one["apis"]) for one in changed)
+    return f"{len(rest) + 1:,} sets, such as {first}" if rest else first
+
+
+def _cut(text: str, most: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
