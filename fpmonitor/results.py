@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-<<<<<<< HEAD
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-=======
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
->>>>>>> main
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +19,7 @@ class Members:
     # Names of members, in the order of the JSON; `name=path` where it calls one otherwise.
     JSON: ClassVar[str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         pairs = (each.partition("=") for each in self.JSON.split())
         return {name: _plain(attrgetter(path or name)(self)) for name, _, path in pairs}
@@ -45,13 +41,6 @@ class Result(Members):
     plot: ClassVar[Callable[[Result], Any]]
     do: ClassVar[Callable[..., Any]]
 
-<<<<<<< HEAD
-    def to_json(self) -> Any:
-        """Return the result as the CLI prints it."""
-        raise NotImplementedError
-
-=======
->>>>>>> main
     def rows(self) -> list[dict[str, Any]]:
         """Return the result as rows, those that the CLI writes as CSV."""
         return [self.to_json()]

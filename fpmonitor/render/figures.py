@@ -115,13 +115,8 @@ def of_exposures(
     return Figure(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
-<<<<<<< HEAD
-            f"{first.population:,}: bars are limits of the average over populations, each wrong "
-            f"with probability at most {first.delta:g}; dots are unbiased estimates.{hollow}"
-=======
             f"{first.population:,}. Bars are limits of the average over populations, each wrong "
-            f"with probability at most {first.delta:g}; dots are unbiased estimates."
->>>>>>> main
+            f"with probability at most {first.delta:g}; dots are unbiased estimates.{hollow}"
             f"{sample_note(first.sample, first.drawn)}{line}{left_out}{remark}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
