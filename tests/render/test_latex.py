@@ -21,7 +21,7 @@ HOSTILE = r"\input{/etc/passwd} & 50% $x$ #1 ~^_{} | <b> " + '"' + " \u202e é\x
 def test_exposure_writes_a_table_with_both_limits(fixture_database: Path, tmp_path: Path) -> None:
     path = tmp_path / "table.tex"
     asked = ["exposure", "Screen.width", "Screen.height", "--k", "10", "-n", "100000"]
-    assert run([*asked, "--db", str(fixture_database), "-o", str(path), "-q"]) == 0
+    assert run([*asked, "--db", str(fixture_database), "-o", str(path)]) == 0
     text = path.read_text()
     assert text.startswith(r"\begin{table}")
     for word in ("lower", "upper", "100,000", r"\toprule", r"\bottomrule"):
