@@ -179,7 +179,7 @@ def export(
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    with _asked(db, decided) as asked:
+    with _asked(db, decided, quiet=quiet) as asked:
         result = exporter.export(decided, replace(options, **asked))
     _check_names(result)
     scope = scope_of(decided)
@@ -197,15 +197,17 @@ def export(
 
 
 @contextmanager
-def _asked(db: Path | None, decided: Decision) -> Iterator[dict[str, Any]]:
-    """Open what tells of users: how exposed those are of whom something stays readable."""
+def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[str, Any]]:
+    """Open what tells of users, such as limits; tell of other decisions on them."""
     if db is None:
         yield {}
         return
     from fpmonitor.answers.crowds import shared_crowds  # noqa: PLC0415 -- slow
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415
+    from fpmonitor.cli.users import note_beside  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
+        note_beside(monitor, decided, quiet=quiet)
         users = monitor.population_as(decided)
         yield {
             "measure": limits_of_left(users, decided),

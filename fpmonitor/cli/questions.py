@@ -391,6 +391,7 @@ def decide(
                 monitor.name, population, users=decision.observed or decision.users, k=asked.k
             )
             note_evidence(decision, quiet=quiet)
+            users.note_beside(monitor, decision, quiet=quiet)
         _note_level(decision, quiet=quiet)
         if realised:
             _note_price(decision, quiet=quiet)

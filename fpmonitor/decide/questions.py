@@ -79,7 +79,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """What became of a question: users, level and the lengths of the lists of its decision."""
+    """What became of a question: users, level, the lengths of the lists, what is recommended."""
 
     users: int
     universe: int | None
@@ -90,6 +90,7 @@ class AnswerSummary:
     block: int
     undecided: int
     complete: bool
+    recommended: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, decision: Decision) -> Self:
@@ -104,6 +105,7 @@ class AnswerSummary:
             block=len(decision.block),
             undecided=len(decision.undecided),
             complete=decision.complete,
+            recommended=decision.recommended,
         )
 
 
