@@ -183,7 +183,7 @@ def figure_of(
     if budget is not None:
         check_share("budget", budget)
         if kind != "exposure":
-            raise InputError(f"plot {kind}: --budget is drawn by `plot exposure` only")
+            raise InputError(f"exposure --plot {kind}: --budget is drawn by `--plot exposure` only")
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":
@@ -193,7 +193,7 @@ def figure_of(
         reports = report_exposures(users, question, wanted)
         return of_exposures(reports, title="Exposure", budget=budget)
     if len(sets) != 1:
-        raise InputError(f"plot {kind}: name exactly one set with --apis")
+        raise InputError(f"exposure --plot {kind}: name exactly one set")
     if kind == "curve":
         return of_curve(report_curve(users, question, sets[0]))
     [found] = report_exposures(users, question, sets, trust="joint")
@@ -233,7 +233,7 @@ def compare(
     if before.suffix == after.suffix == ".json":
         if asked.question.sample != PLAIN_DRAWS:
             raise InputError(
-                "compare: a decision says itself of what sample it was made",
+                "check --compare: a decision says itself of what sample it was made",
                 hint="leave --strata, --bias and --fake-share away",
             )
         lines = compare_decisions(read_decision(before), read_decision(after))
