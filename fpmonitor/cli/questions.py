@@ -515,7 +515,8 @@ def _note_level(decision: Decision, *, quiet: bool) -> None:
         )
     if level < weight * delta:
         note(
-            "this question was not registered; those that were have half of delta: see `questions`"
+            "this question was not registered; `db questions` lists those that were, with half of "
+            "delta"
         )
 
 
