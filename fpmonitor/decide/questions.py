@@ -250,7 +250,9 @@ def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
     return {**untyped(question.policy), "candidates": None}
 
 
-class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A question as it is written down: docs/formats.md."""
+
     k: int
     population: int
     budget: float
@@ -284,7 +286,7 @@ def read_policy(path: Path) -> AskedQuestion:
     content = read_toml(path, "policy")
     asked = typed(
         {name: _with_time(value) for name, value in content.items()},
-        _PolicyFile,
+        PolicyFile,
         f"a policy: {path}",
         hint="k, population, budget and candidates, as the options of `fpmonitor decide`",
     )
