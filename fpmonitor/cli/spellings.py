@@ -36,7 +36,8 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     elif name in _ALONE:
         options = [_ALONE[name]]
     elif name not in commands and name not in MOVED and Path(name).is_file():
-        options.insert(first, "ui" if shows_pages() else "look")
+        asks = any(word.startswith("-") for word in options[first:])  # for the page, by its options
+        options.insert(first, "ui" if asks or shows_pages() else "look")
     return options + rest
 
 

@@ -312,7 +312,7 @@ def _departures(sample: SampleModel) -> str:
     if sample.fake_share:
         parts.append(f"up to {100 * sample.fake_share:.6g} % of whom may be no users")
     if sample.rows_are_users:
-        parts.append("each row a user")
+        parts.append("each row is taken for a user")
     return "".join(f", {part}" for part in parts)
 
 

@@ -117,7 +117,7 @@ def test_a_visitor_is_an_address_with_a_user_agent_on_a_day_and_a_robot_is_none(
     assert "one address" not in said
     long = [line(f"10.0.4.{i}", f"{desk} {'x' * 256}") for i in range(20)]  # stored as a digest
     (tmp_path / "long.log").write_text("".join(lines[:40] + long))
-    assert run([*asked[:1], str(tmp_path / "long.log"), *asked[2:], str(tmp_path / "l.toml")]) == 0
+    assert run([*asked[:2], str(tmp_path / "long.log"), *asked[3:], str(tmp_path / "l.toml")]) == 0
     capsys.readouterr()
     assert set(read_strata(tmp_path / "l.toml").shares) == {"safari, iOS", "other"}
     proxy = [line("127.0.0.1", f"{phone}{i} {'Mobile' * (i % 2)}") for i in range(50)]

@@ -469,7 +469,7 @@ def test_the_common_format_is_refused_as_it_lacks_the_user_agent(
 ) -> None:
     (tmp_path / "access.log").write_text(clf("")(1, "") + "\n")
     for command in (["ingest", "--visitor"], ["collect", "shares"]):
-        assert run([command[0], str(tmp_path / "access.log"), *command[1:]]) == 2
+        assert run([*command, str(tmp_path / "access.log")]) == 2
         assert "lacks the user agent" in capsys.readouterr().err
 
 
