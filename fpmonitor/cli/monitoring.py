@@ -200,6 +200,7 @@ def check(
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
+        users.note_beside(monitor, decided, quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
     for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
