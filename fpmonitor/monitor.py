@@ -7,14 +7,21 @@ questions asked most often are methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
-from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
+from fpmonitor.answers.check import (
+    CheckReport,
+    Confirmed,
+    check_window,
+    count_confirmed,
+    report_check,
+    usable,
+)
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import called_as, question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
@@ -569,6 +576,17 @@ class Monitor(Closing):
             now=datetime.now(UTC),
         )
         return replace(report, renewal=renewal)
+
+    def confirmed(self, decision: Decision, *, new_users: bool = False) -> list[Confirmed]:
+        """Count the sets that the newest day, week and month could confirm, as far as there are."""
+        found: list[Confirmed] = []
+        if decision.policy.delta is None or decision.policy.realised or not decision.allow:
+            return found
+        for period in get_args(Period):
+            with suppress(UndecidableError):
+                users, _ = self._newest(decision, period)
+                found.append(count_confirmed(users, decision, period, new_users=new_users))
+        return found
 
     def _since_decided(
         self, users: Population, decision: Decision, by: Period

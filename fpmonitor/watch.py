@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import report_check, usable
+from fpmonitor.answers.check import longer_windows, report_check, usable
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
@@ -497,6 +497,12 @@ class Watch:
         except UnknownNameError as error:
             self._note(f"cannot be checked: {error}")
             problems += [_LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
+        if before is None and settings.by is not None and after.outcome == "cannot tell":
+            longer = longer_windows(
+                monitor.confirmed(settings.decision, new_users=settings.new_users), settings.by
+            )
+            if longer is not None:
+                self._note(longer)
         after = replace(after, problems=tuple(problems))
         record_check(
             database,
