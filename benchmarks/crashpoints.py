@@ -65,11 +65,6 @@ SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:])
 FLUSH = """
 import asyncio, json, os, sys
 from pathlib import Path
-from fpmonitor.private.client import AnsweredRequests, seal_answers
-from fpmonitor.private.keys import KeyRing, read_keys, write_keys
-from fpmonitor.private.recipient import Recipient
-from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import Study, first_ask
 from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.frames import Observation, Observations

@@ -26,7 +26,6 @@ from fuzz import COLLECTORS, DEMAND, FILES, MAX_BYTES, TARGETS, seeds_of
 
 with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=False):
     from fpmonitor.cli.ldp import _matrix
-    from fpmonitor.cli.options import split_names
     from fpmonitor.cli.questions import read_weights
     from fpmonitor.cli.statistics import _read_sets
     from fpmonitor.collectors.choosing import choose_collector
@@ -57,7 +56,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.store.ingest import ingest_log
     from fpmonitor.store.staging import canonical_json
     from fpmonitor.store.transforms import Transform, read_transforms
-    from fpmonitor.vocabulary import api_of, api_of_instrumented, resolve
+    from fpmonitor.vocabulary import api_of, api_of_instrumented, resolve, split_names
 
     for group in (COLLECTOR_GROUP, DEMAND_GROUP, EXPORTERS):
         for plugin in plugin_names(group):

@@ -51,10 +51,10 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.collectors.choosing import choose_collector
-from fpmonitor.store.ingest import ingest
+from fpmonitor.store.ingest import ingest_log
 
 with Database(Path(sys.argv[1]), create=True) as database, log_files([sys.argv[2]]) as (log,):
-    ingest(database, log, choose_collector(log, ColumnMap()))
+    ingest_log(database, log, choose_collector(log, ColumnMap()))
 """
 
 

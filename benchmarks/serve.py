@@ -54,12 +54,12 @@ SERVICE = (
     """
 import sys, uvicorn
 from pathlib import Path
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 
 flush = float(sys.argv[2])
 config = ServeConfig(db=Path(sys.argv[1]), flush_seconds=flush, records_per_minute=10**9)
-app = create_app(config)
+app = service_app(config)
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", access_log=False))
 """
     + TELL_PORT

@@ -383,33 +383,6 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                 for release, found in figures["decisions"].items()
             ),
         ),
-        "all": table(
-            [
-                "release",
-                "Chrome",
-                "rows",
-                "mobile",
-                "noise",
-                "old",
-                *(f"{of}, {name}" for of in ("Android", "desktop") for name in ("sent", "reduced")),
-            ],
-            (
-                [
-                    release,
-                    f"{found['chrome']}, {found['date'][:7]}",
-                    f"{found['rows']:,}",
-                    whole(found["mobile"]),
-                    found["noise"],
-                    whole(found["behind"]),
-                    *(
-                        cell(found[of][name])
-                        for of in ("Android", "desktop")
-                        for name in ("userAgent", "reduced")
-                    ),
-                ]
-                for release, found in releases.items()
-            ),
-        ),
     }
     for when, found in named.items():
         texts[f"{when}_month"] = found["date"][:7]

@@ -166,6 +166,15 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
+def state_of_file(path: Path) -> tuple[int, ...] | None:
+    """Return what distinguishes a file from what it was and from its replacement; None: no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+
+
 def sync(path: Path) -> None:
     """Wait until a file or folder is on disk."""
     descriptor = os.open(path, os.O_RDONLY)

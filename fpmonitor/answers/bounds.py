@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.estimate.bounds import Interval, proposition9, theorem5, theorem8
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ OBSERVED_CURVE = "exposure curve of the observed users at k/n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedBound:
+class NamedBound(Members):
     """Limits of one quantity by one theorem.
 
     Attributes
@@ -34,20 +35,14 @@ class NamedBound:
         The limits, and why they say nothing if so.
     """
 
+    JSON: ClassVar[str] = (
+        "bound concerns lower=interval.lower upper=interval.upper width=interval.width "
+        "reason=interval.reason"
+    )
+
     bound: str
     concerns: str
     interval: Interval
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the bound as the CLI prints it."""
-        return {
-            "bound": self.bound,
-            "concerns": self.concerns,
-            "lower": self.interval.lower,
-            "upper": self.interval.upper,
-            "width": self.interval.width,
-            "reason": self.interval.reason,
-        }
 
 
 def compare_bounds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import (
@@ -16,6 +16,7 @@ from fpmonitor.estimate.composition import (
 )
 from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ KNOWLEDGE: tuple[Knowledge, ...] = ("marginals", "pairs", "joint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrustLevel:
+class TrustLevel(Members):
     """What one who knows only so much of the joint law can promise.
 
     Attributes
@@ -44,23 +45,14 @@ class TrustLevel:
         Upper bound of the joint entropy of the observed users, bits.
     """
 
+    JSON: ClassVar[str] = "knowledge upper rule observed_upper observed_rule entropy_upper_bits"
+
     knowledge: Knowledge
     upper: float
     rule: str
     observed_upper: float
     observed_rule: str
     entropy_upper_bits: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the level as the CLI prints it."""
-        return {
-            "knowledge": self.knowledge,
-            "upper": self.upper,
-            "rule": self.rule,
-            "observed_upper": self.observed_upper,
-            "observed_rule": self.observed_rule,
-            "entropy_upper_bits": self.entropy_upper_bits,
-        }
 
 
 def parts_of(sets: Iterable[Sequence[str]], knowledge: Knowledge | None) -> list[tuple[str, ...]]:

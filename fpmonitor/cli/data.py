@@ -72,8 +72,8 @@ PLAN = Annotated[
     bool,
     typer.Option(
         "--plan",
-        help="Store nothing: list what each member is, and write the column map that says so, to "
-        "an argument that ends in .toml, or else beside you under the name of the log.",
+        help="Store nothing: list what each member is, and write the column map that says so. "
+        "It goes to an argument that ends in .toml, else into this folder, named as the log.",
     ),
 ]
 

@@ -266,8 +266,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"the logs look broken: {api} has {words}; no set with it passes"
     if report.doubted:
         yield (
-            "users were forgotten on whom the list may have been decided, and would come again "
-            "unrecognised: windows are tested more strictly until it is decided again"
+            "users were forgotten on whom the list may have been decided; they would come again "
+            "unrecognised, so windows are tested more strictly until it is decided again"
         )
     if report.alarm is not None and report.alarm.raised:
         yield _alarm(report.alarm)

@@ -270,8 +270,8 @@ def decide(
         int | None,
         typer.Option(
             "--search-users",
-            help="Search among so many of the users, and confirm what these leave open on all "
-            "others, by few of their values: for more users than can be counted set by set.",
+            help="Search among this many users, and confirm what they leave open on the others. "
+            "For more users than can be counted set by set: few of their values are read.",
         ),
     ] = None,
     confirm: Annotated[

@@ -18,6 +18,7 @@ from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
 from fpmonitor.errors import PolicyError
+from fpmonitor.population.levels import read_levels
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.sensitive import sensitivity_of
@@ -97,7 +98,8 @@ def release(
     mechanism: Annotated[
         Mechanism,
         typer.Option(
-            "--mechanism", help="Withhold rare rows as a whole, or suppress single cells."
+            "--mechanism",
+            help="Withhold rare rows as a whole, suppress single cells, or show values coarser.",
         ),
     ] = "histogram",
     budget: Annotated[
@@ -130,6 +132,14 @@ def release(
             metavar="API",
         ),
     ] = None,
+    levels: Annotated[
+        Path | None,
+        typer.Option(
+            "--levels",
+            help="With `generalisation`: show these levels (docs/levels.md) of some of the APIs.",
+            metavar="LEVELS.toml",
+        ),
+    ] = None,
     what_if: WHAT_IF = None,
     reader: Reader,
     users: StoredUsers,
@@ -150,6 +160,7 @@ def release(
             sample=sample,
             epsilon=epsilon,
             sensitive=sensitive,
+            levels=() if levels is None else read_levels(levels),
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         reader.ask(monitor, rows)
@@ -165,7 +176,13 @@ def release(
     show(store.members(manifest, counts), output_format, None)
     note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
     _note_sampling(made, quiet=quiet)
-    if made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
+    if mechanism == "generalisation":
+        note(
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of what the values tell is lost; "
+            "nothing is proved of what remains (see `fpmonitor audit singling-out`)",
+            quiet=quiet,
+        )
+    elif made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
             "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",

@@ -69,7 +69,7 @@ def serve(
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
     if settings.origins and settings.source is None:
         note(
-            "pages may send, and whoever reads one can make up users: they count in all answers, "
+            "pages may send, and whoever reads one can make up users; these count in all answers, "
             'unless `source = "!KEY"` leaves the key of the pages out'
         )
     invocation = INVOCATION.get()

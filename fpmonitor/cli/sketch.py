@@ -41,8 +41,8 @@ TABLE = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="In place of a database: Parquet files or a query, as DuckDB names them, or, with "
-        "--engine, a table, a query or Parquet files, as the engine names them.",
+        help="In place of a database: Parquet files or a query, as DuckDB names them. With "
+        "--engine: a table, a query or Parquet files, as the engine names them.",
         metavar="TABLE|QUERY|PATH",
         rich_help_panel="Data",
     ),

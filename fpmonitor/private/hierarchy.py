@@ -8,7 +8,7 @@ limits hold although rare values are withheld: docs/private-selection.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from fpmonitor.private.selection import heaviest_set, utility_of
 from fpmonitor.private.study import CollectionRequest, RedactionRule, first_ask
 from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,8 +89,10 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hierarchy:
+class Hierarchy(Members):
     """All rounds, and why they stopped."""
+
+    JSON: ClassVar[str] = "setting users rounds messages_per_user=messages stopped"
 
     setting: Setting
     users: int
@@ -100,16 +103,6 @@ class Hierarchy:
     def messages(self) -> int:
         """Number of messages that each user sends in all rounds."""
         return sum(one.messages for one in self.rounds)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rounds as the CLI prints them."""
-        return {
-            "setting": self.setting,
-            "users": self.users,
-            "rounds": [one.to_json() for one in self.rounds],
-            "messages_per_user": self.messages,
-            "stopped": self.stopped,
-        }
 
 
 def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:

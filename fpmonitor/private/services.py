@@ -34,7 +34,8 @@ from fpmonitor.private.store import ClosedAsk, ConflictError, PublishedAsk
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES
-from fpmonitor.serve.auth import AuthGuard
+from fpmonitor.safe_files import state_of_file
+from fpmonitor.serve.auth import AuthGuard, Refusal
 from fpmonitor.serve.group_commit import GroupCommit
 
 try:
@@ -46,7 +47,14 @@ try:
 except ImportError as error:
     raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
-from fpmonitor.serve.requests import HEADERS, BodyBudget, RefusedRequestError, read_body, refused
+from fpmonitor.serve.requests import (
+    HEADERS,
+    BodyBudget,
+    RefusedRequestError,
+    read_body,
+    refusal_of,
+    refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -167,7 +175,7 @@ class _FreshKeys:
         await self._app(scope, receive, send)
 
     def _refresh(self) -> None:
-        found = _identity(self._path)
+        found = state_of_file(self._path)
         if found == self._seen:
             return
         self._seen = found
@@ -180,15 +188,6 @@ class _FreshKeys:
             LOG.error("the keys stay as they were: %s", error)  # noqa: TRY400 -- no bug of ours
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
-    """Return what distinguishes a file from its replacement; None without a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode
-
-
 def _answered(handler: Handler) -> Handler:
     """Answer errors as JSON."""
 
@@ -196,8 +195,7 @@ def _answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except (RefusedRequestError, FpmonitorError) as error:
-            refusal = _refusal_of(error)
-            return refused(refusal.status, str(refusal), refusal.headers)
+            return refused(*_refusal_of(error))
 
     return answered
 
@@ -425,21 +423,18 @@ def _json(content: Any, status: int = 200) -> Response:
     return _bytes(msgspec.json.encode(content), "application/json", status)
 
 
-def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestError:
-    match error:
-        case RefusedRequestError():
-            return error
-        case StoreError():  # its message holds a path
-            LOG.error("the store cannot be used", exc_info=error)
-            return RefusedRequestError(
-                503, "messages cannot be stored now", retry_after=FULL_SECONDS
-            )
-        case _:
-            status = 409 if isinstance(error, WrongKeysError | ConflictError) else 400
-            return RefusedRequestError(status, str(error))
+def _refusal_of(error: RefusedRequestError | FpmonitorError) -> Refusal:
+    """Say an error as the service does, but for what roles alone refuse."""
+    if isinstance(error, StoreError):  # its message holds a path
+        LOG.error("the store cannot be used", exc_info=error)
+        later = {"Retry-After": str(FULL_SECONDS)}
+        return Refusal(503, "messages cannot be stored now", later)
+    if isinstance(error, WrongKeysError | ConflictError):
+        return Refusal(409, str(error))
+    return refusal_of(error) if isinstance(error, RefusedRequestError) else Refusal(400, str(error))
 
 
-def _inner_error(refusal: RefusedRequestError) -> InnerResponse:
-    content = json.dumps({"error": str(refusal)}).encode()
-    later = ((name.lower(), value) for name, value in refusal.headers.items())
+def _inner_error(refusal: Refusal) -> InnerResponse:
+    content = json.dumps({"error": refusal.reason}).encode()
+    later = ((name.lower(), value) for name, value in (refusal.headers or {}).items())
     return InnerResponse(refusal.status, (("content-type", "application/json"), *later), content)

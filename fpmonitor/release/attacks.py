@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share
 from fpmonitor.release.singling_out import best_baseline, first_cut
+from fpmonitor.results import Members
 
 Words = NDArray[np.uint64]
 Predicate = Callable[[Words], NDArray[np.bool_]]
@@ -30,7 +31,7 @@ MAX_HASH_BITS = 33  # of 64; the family is 2-universal up to there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackResult:
+class AttackResult(Members):
     """How often an attack isolated a user by a predicate within the limit of weight.
 
     Attributes
@@ -46,6 +47,8 @@ class AttackResult:
     baseline
         Largest success of predicates of that weight without any release.
     """
+
+    JSON: ClassVar[str] = "attack trials successes success lower upper weight baseline singles_out"
 
     attack: str
     trials: int
@@ -64,20 +67,6 @@ class AttackResult:
     def singles_out(self) -> bool:
         """Whether the success is above the baseline, beyond chance."""
         return self.lower > self.baseline
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as the CLI prints it."""
-        return {
-            "attack": self.attack,
-            "trials": self.trials,
-            "successes": self.successes,
-            "success": self.success,
-            "lower": self.lower,
-            "upper": self.upper,
-            "weight": self.weight,
-            "baseline": self.baseline,
-            "singles_out": self.singles_out,
-        }
 
 
 def success_limits(successes: int, trials: int, delta: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from fpmonitor.release.attacks import (
 )
 from fpmonitor.release.histogram import group_of_users, with_absent
 from fpmonitor.release.singling_out import best_baseline
-from fpmonitor.results import Result
+from fpmonitor.results import Members, Result
 from fpmonitor.store.snapshot import read_codes
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DistributionAudit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseAudit:
+class ReleaseAudit(Members):
     """How far a release lets a reader isolate users by predicates of low weight.
 
     Attributes
@@ -106,6 +106,11 @@ class ReleaseAudit:
     -----
     Singling out, Definition 6.3: `k_max`, the most records that a predicate of the release holds.
     """
+
+    JSON: ClassVar[str] = (
+        "users k_max weight baseline verdict=worst.verdict "
+        "singles_out=worst.attack.singles_out distributions counts in_plain_words"
+    )
 
     users: int
     k_max: int
@@ -136,8 +141,8 @@ class ReleaseAudit:
             "nothing could be tested. That is no sign of safety.",
         }[worst.verdict]
         return (
-            "To single somebody out is to find a description that fits exactly one of the "
-            f"{self.users:,} users, without being so common that it would fit one by luck. A "
+            "To single somebody out is to find a description of exactly one of the "
+            f"{self.users:,} users that is too rare to fit one by luck. A "
             f"description that fits one person in {1 / self.weight:,.0f} fits exactly one of these "
             f"users by luck with a probability of {100 * self.baseline:.2g} %. How common a "
             f"description is was measured in {len(self.distributions)} ways; the worst is by "
@@ -145,20 +150,6 @@ class ReleaseAudit:
             f"hand, {100 * worst.attack.success:.3g} % of the attempts succeeded (between "
             f"{100 * worst.attack.lower:.3g} and {100 * worst.attack.upper:.3g} %). {said}"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the audit as the CLI prints it."""
-        return {
-            "users": self.users,
-            "k_max": self.k_max,
-            "weight": self.weight,
-            "baseline": self.baseline,
-            "verdict": self.worst.verdict,
-            "singles_out": self.worst.attack.singles_out,
-            "distributions": [one.to_json() for one in self.distributions],
-            "counts": [attack.to_json() for attack in self.counts],
-            "in_plain_words": self.in_plain_words,
-        }
 
 
 def audit_release(

@@ -22,10 +22,18 @@ from fpmonitor.errors import (
     reason_of,
 )
 from fpmonitor.policy import check_share
+from fpmonitor.population.levels import Component  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.release.generalisation import generalise
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.sampling import Sampling, drawn_users
 from fpmonitor.release.sensitive import SensitiveAttribute, sensitivity_of
-from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
+from fpmonitor.release.suppression import (
+    USERS,
+    Suppression,
+    drop_apis,
+    suppress_cells,
+    truncated_histogram,
+)
 from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 from fpmonitor.store.snapshot import read_codes
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
@@ -36,12 +44,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.release.suppression import Suppression
+    from fpmonitor.release.generalisation import Generalised
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import SnapshotTable
 
-Mechanism = Literal["histogram", "cells"]
-MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells")
+Mechanism = Literal["histogram", "cells", "generalisation"]
+MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells", "generalisation")
 
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -118,7 +126,8 @@ class Manifest:
     Attributes
     ----------
     mechanism
-        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed.
+        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed;
+        `generalisation`: values are shown coarser, and nobody is withheld.
     policy
         What was asked.
     transforms
@@ -136,6 +145,11 @@ class Manifest:
         How users were drawn beforehand, and the differential privacy of that; null where all count.
     sensitive
         How much the table tells of a sensitive attribute; null where none was named.
+    levels
+        Components whose levels `generalisation` shows.
+    information_loss
+        Mean loss of a cell over the users with values, a share: 0 for the value itself, 1 for
+        nothing (the normalised certainty penalty). Null in manifests of earlier versions.
     """
 
     mechanism: Mechanism
@@ -148,14 +162,20 @@ class Manifest:
     suppressed: Suppressed
     sampling: Sampling | None = None
     sensitive: SensitiveAttribute | None = None
+    levels: tuple[Component, ...] = ()
+    information_loss: _Share | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """A table to publish (a text column per API, `users`), and how it was made."""
+    """A table to publish (a text column per API, `users`), and how it was made.
+
+    `generalised` says which values each row of a generalisation allows; null as read from a file.
+    """
 
     table: pl.DataFrame
     manifest: Manifest
+    generalised: Generalised | None = None
 
 
 def read_values(
@@ -205,6 +225,7 @@ def make_release(
     budget: float = 0.05,
     sampling: Sampling | None = None,
     sensitive: str | None = None,
+    levels: Sequence[Component] = (),
 ) -> Release:
     """Make a release of the values of users.
 
@@ -227,11 +248,14 @@ def make_release(
         Draw users beforehand; for a histogram only, whose rows depend on their own users alone.
     sensitive
         One of the APIs: note in the manifest how much the table tells of it.
+    levels
+        Components whose levels a generalisation shows.
 
     Raises
     ------
     PolicyError
-        `k` or `budget` is out of its range, or users are drawn for local suppression.
+        `k` or `budget` is out of its range, users are drawn for another mechanism than the
+        histogram, or levels are given for another than the generalisation.
     InputError
         An API is called `users`, or there are too many for local suppression.
     UndecidableError
@@ -244,10 +268,19 @@ def make_release(
         raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
     if sampling is not None and mechanism != "histogram":
         raise PolicyError("sample", "is for the mechanism histogram", hint="omit --mechanism")
+    _check_levels(levels, apis, mechanism)
     drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
     present = with_absent(drawn)
-    outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
+    generalised = None
+    if mechanism == "generalisation":
+        if len(present) < k:
+            raise UndecidableError(f"fewer than {k} users have a value: there would be no row")
+        generalised = generalise(present, apis, k, levels)
+        outcome, dropping = _shown(generalised), None
+    else:
+        outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
     published = _published(outcome.table)
+    suppressed = _suppressed(outcome, dropping, present, len(values) - published.users, k)
     manifest = Manifest(
         mechanism=mechanism,
         policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
@@ -256,11 +289,34 @@ def make_release(
         date=made.replace(microsecond=0),
         patterns=outcome.patterns,
         published=published,
-        suppressed=_suppressed(outcome, dropping, present, len(values) - published.users, k),
+        suppressed=suppressed,
         sampling=sampling,
         sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive),
+        levels=tuple(levels),
+        information_loss=suppressed.cells_share if generalised is None else generalised.loss,
     )
-    return Release(outcome.table, manifest)
+    return Release(outcome.table, manifest, generalised)
+
+
+def _shown(generalised: Generalised) -> Suppression:
+    """Return the rows of a generalisation as those of a table that withholds nobody."""
+    return Suppression(
+        table=generalised.table,
+        patterns=(),
+        withheld=0,
+        lost_cells=generalised.hidden_cells,
+    )
+
+
+def _check_levels(levels: Sequence[Component], apis: Sequence[str], mechanism: Mechanism) -> None:
+    if levels and mechanism != "generalisation":
+        raise PolicyError("levels", "are for the generalisation", hint="--mechanism generalisation")
+    for component in levels:
+        if component.designed:
+            raise PolicyError("levels", "must be declared, not designed from the users")
+        for api in component.apis:
+            if api not in apis:
+                raise UnknownNameError("released API", api, apis)
 
 
 def _suppressed(
@@ -343,8 +399,8 @@ def manifest_path(path: Path) -> Path:
     return path.with_suffix(".manifest.json")
 
 
-def check_origin(release: Release, values: pl.DataFrame, digest: str) -> None:
-    """Check that a release was made of these values, by making it again.
+def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release:
+    """Check that a release was made of these values, by making it again; return that.
 
     Parameters
     ----------
@@ -371,9 +427,11 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> None:
         mechanism=manifest.mechanism,
         budget=0.5 if manifest.policy.budget is None else manifest.policy.budget,
         sampling=manifest.sampling,
+        levels=manifest.levels,
     )
     if not again.table.equals(release.table):
         raise InputError("the table differs from what its manifest describes", hint=hint)
+    return again
 
 
 def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
@@ -388,6 +446,10 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
     values
         Values of users under the transforms of the manifest.
     """
+    if release.generalised is not None:
+        present = values.select(~pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+        found = release.generalised.rows_of(values)
+        return np.where(present, found, -1)
     groups = np.full(len(values), -1, dtype=np.int64)
     table = release.table.drop(USERS).with_row_index(_ROW)
     users = with_absent(values.with_row_index(_USER), values.columns)

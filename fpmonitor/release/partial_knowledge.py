@@ -538,7 +538,7 @@ def pitfalls(users: int, probability: float, *, k: int, epsilon: float) -> list[
     planted = min(k - 1, users - 1)
     active = active_delta(users, probability, k, epsilon, planted=planted)
     active_attacker = (
-        f"records must not be planted: after {planted} fake users of the same value only the "
+        f"records must not be planted; after {planted} fake users of the same value only the "
         f"other real ones hide a user, and delta against absence is {active:.3g}"
     )
     return [no_absent_value, active_attacker]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ from fpmonitor.store.snapshot import Window, take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
     from fpmonitor.store.database import Database
     from fpmonitor.store.transforms import Transform
@@ -61,6 +62,7 @@ def release_users(
     sample: float | None = None,
     epsilon: float = 1.0,
     sensitive: str | None = None,
+    levels: Sequence[Component] = (),
     made: datetime | None = None,
 ) -> Release:
     """Make a k-anonymous table of the values of some APIs, and its manifest.
@@ -81,6 +83,8 @@ def release_users(
         Draw each user with this probability, in secret, for differential privacy at epsilon nats.
     sensitive
         One of the APIs, of which the manifest says how much the table tells.
+    levels
+        Components whose levels a generalisation shows.
     made
         Date of the manifest; now by default.
     """
@@ -100,6 +104,7 @@ def release_users(
         if sample is None
         else sampling_of(sample, k, epsilon, seed=secrets.token_bytes(16)),
         sensitive=named,
+        levels=[replace(one, apis=stored_names(database, one.apis, window)) for one in levels],
     )
 
 
@@ -136,7 +141,7 @@ def attack_release(
     snapshot = take_snapshot(database, window)
     manifest = release.manifest
     values = read_values(database, snapshot, manifest.policy.apis, manifest.transforms)
-    check_origin(release, values, keyed_digest(snapshot.digest, data_key(database)))
+    release = check_origin(release, values, keyed_digest(snapshot.digest, data_key(database)))
     others = values
     if control is not None:
         others = read_values(
@@ -147,7 +152,11 @@ def attack_release(
         f"the shares of {source}": weights_of_rows(
             group_of_users(release, others), len(release.table)
         ),
-        f"the values of {source}, taken as independent": product_weights(release.table, others),
+        f"the values of {source}, taken as independent": (
+            product_weights(release.table, others)
+            if release.generalised is None
+            else release.generalised.product_weights(with_absent(others))
+        ),
     }
     if distribution is not None:
         weights["the given distribution"] = weights_by_table(release, distribution)

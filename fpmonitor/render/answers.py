@@ -392,7 +392,7 @@ def curve(report: CurveReport) -> Output:
         title=f"Exposure curve: {', '.join(report.apis)}",
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
-            f"whose value is rarer than the threshold, all together with probability "
+            "whose value is rarer than the threshold. All limits hold together with probability "
             f"{1 - report.delta:.6g}, if its users and the {counted} are {draws(report.sample)}."
             f"{drawn_note(report.drawn)}{left_out}{masked_note(report.masked)}"
         ),

@@ -175,8 +175,8 @@ def tolerance(decided: Decision) -> str:
     if bias is None:
         return ""
     return (
-        f"What a site may read stays allowed as long as no kind of user is more than {bias:g} "
-        "times as frequent among the observed users as in the population, or the other way round."
+        f"What a site may read stays allowed up to a bias of {bias:g}. That is how often more, or "
+        "less, any kind of user may come among the observed users than in the population."
     )
 
 

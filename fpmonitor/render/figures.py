@@ -114,7 +114,7 @@ def of_exposures(
     return Figure(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
-            f"{first.population:,}: bars are limits of the average over populations, each wrong "
+            f"{first.population:,}. Bars are limits of the average over populations, each wrong "
             f"with probability at most {first.delta:g}; dots are unbiased estimates."
             f"{sample_note(first.sample, first.drawn)}{line}{left_out}{remark}"
             f"{masked_note(api for r in reports for api in r.masked)}"
@@ -268,9 +268,9 @@ def of_tolerance(decision: Decision) -> Figure | None:
     title = "What stays allowed if the sample is biased"
     return Figure(
         note=(
-            "Share of the sets on the allow list that stay allowed as long as no kind of user is "
-            "more than so many times as frequent among the observed users as in the population, or "
-            f"the other way round. All of it holds together with probability "
+            "Share of the sets on the allow list that stay allowed up to a bias. That is how often "
+            "more, or less, any kind of user may come among the observed users than in the "
+            f"population. All of it holds together with probability "
             f"{1 - (decision.policy.delta or 0):g}."
         ),
         svg=line_chart(
@@ -329,7 +329,7 @@ def of_trust(report: ExposureReport) -> Figure:
     return Figure(
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
-            "together: the less is known of the joint distribution, the higher the limit."
+            "together. The less is known of the joint distribution, the higher the limit."
             f"{sample_note(report.sample, report.drawn)}{masked_note(report.masked)}"
         ),
         svg=range_chart(

@@ -93,8 +93,8 @@ def of_trade_offs(
     ]
     return Figure(
         note=(
-            "Each dot is a level vector: the sum of the utilities of its levels, and its exposure "
-            "as estimated from the users of now, at most. Orange: the recommended one"
+            "Each dot is a level vector: the sum of the utilities of its levels, and at most its "
+            "exposure, estimated from current users. Orange: the recommended one"
             + ("; green: today's practice" if practice is not None else "")
             + ". The dashed line is the budget; between it and the allowed vectors is what so many "
             "users cannot tell."

@@ -42,6 +42,7 @@ from fpmonitor.serve.requests import (
     BodyBudget,
     RefusedRequestError,
     read_body,
+    refusal_of,
     refused,
 )
 from fpmonitor.serve.service import Service
@@ -81,9 +82,7 @@ def service_app(
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
-    flights = Flights(
-        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
-    )
+    flights = Flights(store, lambda: state_of(config.db), by_reader=config.query_limit is not None)
     collect, door = _Collect(service), Door(service, flights)
     middleware = [Middleware(_Watched, service=service)]
     if config.origins:
@@ -181,7 +180,7 @@ class _Collect:
             with self._room.one(source) as room:
                 return await self._kept(request, source, read, room)
         except RefusedRequestError as error:
-            return refused(error.status, str(error), error.headers)
+            return refused(*refusal_of(error))
 
     async def _kept(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message
@@ -40,6 +40,13 @@ class Told(msgspec.Struct, frozen=True):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+
+
+class Answering(Protocol):
+    """What answers questions."""
+
+    async def respond(self, asked: Asked) -> Told:
+        """Answer a reader."""
 
 
 async def respond(app: ASGIApp, asked: Asked) -> Told:
@@ -80,8 +87,8 @@ class Flights:
 
     Parameters
     ----------
-    respond
-        Answers a question.
+    answering
+        What answers.
     state
         What the answers are about: questions before and after a change are not equal.
     by_reader
@@ -89,13 +96,9 @@ class Flights:
     """
 
     def __init__(
-        self,
-        respond: Callable[[Asked], Coroutine[Any, Any, Told]],
-        state: Callable[[], object],
-        *,
-        by_reader: bool,
+        self, answering: Answering, state: Callable[[], object], *, by_reader: bool
     ) -> None:
-        self._respond, self._state, self._by_reader = respond, state, by_reader
+        self._answering, self._state, self._by_reader = answering, state, by_reader
         self._flights: dict[tuple[Asked, object], asyncio.Task[Told]] = {}
         self._of: Counter[str] = Counter()
 
@@ -124,7 +127,7 @@ class Flights:
                 raise RefusedRequestError(429, "too many questions", retry_after=_AGAIN_SECONDS)
             if len(self._flights) >= _MOST:
                 raise RefusedRequestError(503, "too much at once", retry_after=_AGAIN_SECONDS)
-            flight = self._flights[name] = asyncio.create_task(self._respond(asked))
+            flight = self._flights[name] = asyncio.create_task(self._answering.respond(asked))
             self._of[reader] += 1
             flight.add_done_callback(partial(self._land, name, reader))
         told = await asyncio.shield(flight)

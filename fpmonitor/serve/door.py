@@ -73,9 +73,7 @@ class Door:
             return refused(*reader)
         try:
             return await self._flights.answer(request, reader)
-        except RefusedRequestError as error:
-            return refused(error.status, str(error), error.headers)
-        except FpmonitorError as error:
+        except (RefusedRequestError, FpmonitorError) as error:
             return refused(*refusal_of(error))
 
     async def for_people(self, request: Request) -> Response:
@@ -89,9 +87,7 @@ class Door:
             return text_refusal(*reader)
         try:
             return await self._flights.answer(request, reader, in_session=bool(of_session))
-        except RefusedRequestError as error:
-            return text_refusal(error.status, str(error), error.headers)
-        except FpmonitorError as error:
+        except (RefusedRequestError, FpmonitorError) as error:
             return text_refusal(*refusal_of(error))
 
     async def login(self, request: Request) -> Response:
@@ -102,7 +98,7 @@ class Door:
             with self._room.one() as room:
                 body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
         except RefusedRequestError as error:
-            return text_refusal(error.status, str(error), error.headers)
+            return text_refusal(*refusal_of(error))
         fields = parse_qs(body.decode("utf-8", errors="replace"))
         reader = self._readers.reader_of(fields.get("token", [""])[0])
         if reader is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
+from fpmonitor.safe_files import read_json, state_of_file, typed, untyped, write_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,14 +87,14 @@ class KeyFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._seen = path, _state(path)
+        self._path, self._seen = path, state_of_file(path)
         self._ring = read_keys(path)
         self._had = {key.kind for key in self._ring.keys}
 
     @property
     def ring(self) -> KeyRing:
         """The keys of now."""
-        state = _state(self._path)
+        state = state_of_file(self._path)
         if state != self._seen:
             try:
                 self._ring = read_keys(self._path)
@@ -107,14 +107,6 @@ class KeyFile:
     def had(self, kind: Kind) -> bool:
         """Whether there is a key of a kind, or was one: without it nobody is let in, not all."""
         return self.ring.has(kind) or kind in self._had
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:

@@ -185,8 +185,10 @@ async def read_body(
     return b"".join(parts)
 
 
-def refusal_of(error: FpmonitorError) -> Refusal:
+def refusal_of(error: RefusedRequestError | FpmonitorError) -> Refusal:
     """Say an error to whoever asked: of the database not where it is, and not who holds it."""
+    if isinstance(error, RefusedRequestError):
+        return Refusal(error.status, str(error), error.headers)
     if isinstance(error, StoreError):
         return Refusal(503, "the database cannot be read now", {"Retry-After": "10"})
     if isinstance(error, UndecidableError):

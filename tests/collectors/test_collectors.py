@@ -593,9 +593,9 @@ def test_standard_input(tmp_path: Path) -> None:
         "from fpmonitor.logs.finding import log_files\n"
         "from fpmonitor.store.database import Database\n"
         "from fpmonitor.collectors.choosing import choose_collector\n"
-        "from fpmonitor.store.ingest import ingest\n"
+        "from fpmonitor.store.ingest import ingest_log\n"
         "with Database(Path(sys.argv[1]), create=True) as database, log_files(['-']) as logs:\n"
-        "    report = ingest(database, logs[0], choose_collector(logs[0], ColumnMap()))\n"
+        "    report = ingest_log(database, logs[0], choose_collector(logs[0], ColumnMap()))\n"
         "print(report.source, report.read, report.stored)\n"
     )
     done = subprocess.run(

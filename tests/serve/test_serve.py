@@ -1170,10 +1170,10 @@ def test_requests_that_wait_together_share_one_write(tmp_path: Path) -> None:
 SERVER = """
 import sys, threading, time, uvicorn
 from pathlib import Path
-from fpmonitor.serve.app import create_app
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import read_config
 
-app = create_app(read_config(Path(sys.argv[1])))
+app = service_app(read_config(Path(sys.argv[1])))
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical"))
 
 def tell_port():

@@ -1,0 +1,150 @@
+"""Generalisation: rows of at least k users, nobody withheld, no value told that fewer share."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.population.levels import read_levels
+from fpmonitor.release.generalisation import generalise, shortest_between
+from fpmonitor.release.suppression import USERS, suppress_cells
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fpmonitor.release.generalisation import Generalised
+
+NAMES = ("heights", "languages", "touch")
+
+
+def users_of(seed: int, users: int = 600) -> pl.DataFrame:
+    """Numbers with a long tail, texts with rare ones, and numbers that some lack."""
+    rng = np.random.default_rng(seed)
+    heights = rng.geometric(0.08, users) * 10 + rng.integers(0, 3, users)
+    languages = [f"l{number}" for number in rng.geometric(0.4, users)]
+    touch = [str(number) if number else "(absent)" for number in rng.integers(0, 4, users)]
+    return pl.DataFrame(
+        {"heights": map(str, heights), "languages": languages, "touch": touch},
+        schema=dict.fromkeys(NAMES, pl.String),
+    )
+
+
+def named(text: str | None) -> set[str]:
+    """The values that a cell names."""
+    if text is None:
+        return set()
+    return set(json.loads(text)) if text.startswith('["') else {text}
+
+
+def check(users: pl.DataFrame, made: Generalised, k: int) -> None:
+    assert int(made.table[USERS].sum()) == len(users)
+    assert int(made.table[USERS].min()) >= k  # type: ignore[arg-type]
+    rows = made.rows_of(users)
+    assert np.bincount(rows, minlength=len(made.table)).tolist() == made.table[USERS].to_list()
+    for api in made.table.drop(USERS).columns:
+        shared = users.group_by(api).len().filter(pl.col("len") >= k)[api].to_list()
+        had = set(users[api])
+        for cell in made.table[api]:
+            assert not (named(cell) & had) - set(shared), "a value that fewer than k users have"
+
+
+@given(st.integers(0, 10_000), st.integers(1, 60))
+def test_every_row_has_k_users_nobody_is_withheld_and_no_rare_value_is_told(
+    seed: int, k: int
+) -> None:
+    users = users_of(seed, 200)
+    check(users, generalise(users, NAMES, k), k)
+
+
+def test_it_loses_less_than_half_of_what_suppressed_cells_lose() -> None:
+    users = users_of(1, 3000)
+    cells = suppress_cells(users, NAMES, 5, budget=0.5)
+    made = generalise(users, NAMES, 5)
+    assert made.loss < 0.5 * cells.lost_cells / (3 * len(users))
+    assert made.hidden_cells < cells.lost_cells
+
+
+def test_a_row_shows_what_the_cuts_allow_and_not_what_its_users_have() -> None:
+    # Both values of b are common, and all who have a = 2 have b = y: the cut between them could
+    # not be made among these users, so their row must not say that all of them have y.
+    users = pl.DataFrame({"a": ["1"] * 10 + ["2"] * 5, "b": ["x"] * 5 + ["y"] * 10})
+    table = generalise(users, ("a", "b"), 5).table
+    assert table.filter(pl.col("a") == "2")["b"].to_list() in ([None], ['["x", "y"]'])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "edge"),
+    [("30", "37", "31"), ("38", "52", "40"), ("99", "4000", "1000"), ("-12", "-7", "-10"),
+     ("0.25", "0.251", "0.251"), ("0", "0.4", "0.1"), ("1", "2", "2"), ("999", "1000", "1000")],
+)  # fmt: skip
+def test_edges_are_the_shortest_numbers_between(low: str, high: str, edge: str) -> None:
+    from decimal import Decimal  # noqa: PLC0415 -- of this test alone
+
+    assert shortest_between(Decimal(low), Decimal(high)) == edge
+
+
+LEVELS = """
+[[component]]
+name = "window"
+apis = ["width", "height"]
+levels = [{raw = true}, {step = [100, 100]}, {step = [1000, 1000]}]
+"""
+
+
+def windows() -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    return pl.DataFrame(
+        {
+            "height": [str(number) for number in rng.integers(700, 1200, 500)],
+            "width": [str(number) for number in rng.integers(700, 1200, 500)],
+            "touch": [str(number) for number in rng.integers(0, 3, 500)],
+        }
+    )
+
+
+def test_levels_are_shown_together_and_only_as_declared(tmp_path: Path) -> None:
+    (tmp_path / "levels.toml").write_text(LEVELS)
+    users = windows()
+    made = generalise(users, users.columns, 5, read_levels(tmp_path / "levels.toml"))
+    assert np.bincount(made.rows_of(users)).tolist() == made.table[USERS].to_list()
+    assert min(made.table[USERS]) >= 5
+    for height, width in made.table.select("height", "width").rows():
+        assert (height is None) == (width is None)
+    shown = {int(height) for height in made.table["height"].drop_nulls()}
+    assert {height for height in shown if height % 1000} <= {700, 800, 900, 1100}
+    assert len(shown) > 3
+
+
+def test_the_command_releases_and_the_audit_makes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbered = windows().with_row_index("user")
+    numbered.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
+    (tmp_path / "levels.toml").write_text(LEVELS)
+    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+    capsys.readouterr()
+    table = ["release", "--apis", "width,height,touch", "--k", "5", "-o", "table.csv"]
+    made = [*table, "--mechanism", "generalisation", "--levels", "levels.toml"]
+    assert run([*made, "--format", "json"]) == 0
+    manifest = json.loads(capsys.readouterr().out)
+    assert 0 < manifest["information_loss"] < 1
+    assert manifest["published"]["users"] == 500
+    assert run(["audit", "singling-out", "--release", "table.csv", "--format", "json"]) in (0, 1, 3)
+    capsys.readouterr()
+    changed = (tmp_path / "table.csv").read_text().replace('"0"', '"1"', 1)
+    (tmp_path / "table.csv").write_text(changed)
+    assert run(["audit", "singling-out", "--release", "table.csv"]) == 2
+    assert "differs from what its manifest describes" in capsys.readouterr().err
+    assert run([*table, "--mechanism", "cells", "--levels", "levels.toml"]) == 2
+    assert "--mechanism generalisation" in capsys.readouterr().err
+    assert run([*made, "--sample", "10%"]) == 2
+    assert run(["release", "--apis", "touch", "--k", "5", "-o", "t.csv", *made[-4:]]) == 2
+    assert run(["release", "--apis", "touch", "--k", "501", "-o", "t.csv", *made[-4:-2]]) == 3
