@@ -336,7 +336,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
         finally:
             running.terminate()
             running.wait()
-    told_by = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    told_by = detailed(told.read_text(encoding="utf-8"))
     assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
     notes = (tmp_path / "said").read_text(encoding="utf-8")
     assert notes.count("the decision of before is watched, until it can be read") == 1
@@ -467,7 +467,7 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
         done = subprocess.run(
             [*as_a_user, sys.executable, "-P", "-c", command], capture_output=True, check=False
         )
-        told = [json.loads(line) for line in done.stdout.splitlines()]
+        told = detailed(done.stdout.decode())
         return done.returncode, [p["what"] for body in told for p in body["problems"]]
 
     log(settings.folder, "1.jsonl", range(100), "common")
