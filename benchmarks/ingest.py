@@ -9,7 +9,8 @@ a file that repeats all but a hundredth of it.
 `--table FILE.parquet` takes the rows of a real table, whose first column names the user, instead:
 they are repeated up to `--users` rows, each with a new user. `--variants` adds logs that differ in
 form alone: CSV with lines that end in CR LF, packed CSV, JSON lines that leave absent members out,
-and CSV and JSON lines with one broken record in the middle.
+and CSV and JSON lines with one broken record in the middle. `--access` compares instead the log of
+a server (combined) with the same requests as JSON lines; both count visitors.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,8 @@ from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.store.ingest import ingest_log
 
 with Database(Path(sys.argv[1]), create=True) as database, log_files([sys.argv[2]]) as (log,):
-    ingest_log(database, log, choose_collector(log, ColumnMap()))
+    column_map = ColumnMap(visitor=len(sys.argv) > 3)
+    ingest_log(database, log, choose_collector(log, column_map), column_map)
 """
 
 
@@ -110,6 +113,45 @@ def write_variant(frame: pl.DataFrame, log: Path) -> None:
         log.write_bytes(b"\n".join(lines))
 
 
+def write_requests(folder: Path, requests: int) -> tuple[Path, Path]:
+    """Write requests as a combined log and as JSON lines of the same members."""
+    text, lines = folder / f"{requests}.access.log", folder / f"{requests}.access.jsonl"
+    begin = datetime(2026, 11, 1, tzinfo=UTC)
+    with text.open("w", encoding="utf-8") as plain, lines.open("w", encoding="utf-8") as structured:
+        for number in range(requests):
+            address = f"10.{number % 200}.{number // 200 % 250}.{number % 7}"
+            time = begin + timedelta(seconds=number)
+            request, size = f"GET /page{number % 97} HTTP/1.1", 1000 + number % 4000
+            agent = (
+                f"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
+                f"Chrome/{130 + number % 26}.0.0.0 Safari/537.36"
+            )
+            plain.write(
+                f'{address} - - [{time:%d/%b/%Y:%H:%M:%S} +0000] "{request}" 200 {size} "-" '
+                f'"{agent}"\n'
+            )
+            members = {
+                "remote_addr": address, "time_iso8601": time.isoformat(), "request": request,
+                "status": 200, "body_bytes_sent": size, "http_user_agent": agent,
+            }  # fmt: skip
+            structured.write(json.dumps(members) + "\n")
+    return text, lines
+
+
+def compare_requests(folder: Path, requests: int, rounds: int) -> dict[str, Any]:
+    """Store the requests in both forms, in turn; `cpu_times` is the text log's times the JSON's."""
+    runs: dict[str, list[Run]] = {"text": [], "json": []}
+    logs = dict(zip(runs, write_requests(folder, requests), strict=True))
+    for _ in range(rounds):
+        for form, log in logs.items():
+            database = folder / f"{form}.duckdb"
+            database.unlink(missing_ok=True)
+            runs[form].append(run(OURS, database, log, "visitor"))
+    found = {form: report(each, folder / f"{form}.duckdb") for form, each in runs.items()}
+    times = median(runs["text"], "cpu_seconds") / median(runs["json"], "cpu_seconds")
+    return {"requests": requests, "rounds": rounds, **found, "cpu_times": round(times, 2)}
+
+
 def compare(log: Path, rounds: int) -> dict[str, Any]:
     """Run both on one log."""
     form = log.name.removesuffix(".gz").rsplit(".", 1)[1]
@@ -150,7 +192,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keep the logs here and use them again")
     parser.add_argument("--table", type=Path, help="rows of a real table")
     parser.add_argument("--variants", action="store_true", help="logs of other forms, too")
+    parser.add_argument("--access", action="store_true", help="logs of servers, as text and JSON")
     options = parser.parse_args()
+    if options.access:
+        with tempfile.TemporaryDirectory() as scratch:
+            found = compare_requests(Path(scratch), options.users, options.rounds)
+        print(json.dumps(found, indent=1))
+        return
     source = partial(repeated, options.table) if options.table else browsers
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)

@@ -25,6 +25,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from benchmarks.lab.browsers import CHROMIUM, FIREFOX, version_of
 from benchmarks.lab.measure import Bench, breakage, measure
 from benchmarks.lab.products import version_of_adguard
@@ -65,7 +67,7 @@ def main() -> int:
             print(f"{time.strftime('%H:%M:%S')} {secret}", flush=True)
             try:
                 found = measure(bench, options.browser, SECRETS[secret][options.browser], _tell)
-            except (queue.Empty, OSError, RuntimeError) as error:
+            except (queue.Empty, OSError, RuntimeError, pytest.fail.Exception) as error:
                 print(f"  not measured: {error!r}", file=sys.stderr, flush=True)
                 failed += 1
                 continue

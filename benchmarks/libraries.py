@@ -3,7 +3,7 @@
     npm install --prefix DIR fp3@npm:@fingerprintjs/fingerprintjs@3 \\
         fp4@npm:@fingerprintjs/fingerprintjs@4 fp5@npm:@fingerprintjs/fingerprintjs@5 \\
         @thumbmarkjs/thumbmarkjs clientjs
-    python benchmarks/libraries.py DIR/node_modules chromium|firefox
+    PYTHONPATH=. python benchmarks/libraries.py DIR/node_modules chromium|firefox
 
 Visitors of varied settings load a page with all libraries; what these return is ingested, and
 counted again by Polars from the bare files: visits and distinct values of each component.
@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import recollection
-from recollection import Place, extension_of, serving, visit_chromium, visit_firefox
 
+from benchmarks.recollection import Place, serving, settings, visit_chromium, visit_firefox
 from fpmonitor.monitor import Monitor
 from fpmonitor.vocabulary import aliases_of
 
@@ -135,7 +134,6 @@ def main() -> None:
     parser.add_argument("modules", type=Path)
     parser.add_argument("browser", choices=["chromium", "firefox"])
     options = parser.parse_args()
-    recollection.VISITS = VISITS
     folder = Path(tempfile.mkdtemp())
     texts = {
         f"/{name}.js": (options.modules / path).read_text(encoding="utf-8")
@@ -143,12 +141,9 @@ def main() -> None:
     }
     place = Place(texts={"/": PAGE} | texts)
     with serving(place) as port:
-        if options.browser == "firefox":
-            visits = visit_firefox(place, port, "", folder)
-        else:
-            extension = extension_of(folder / "extension", {})
-            found = visit_chromium(place, port, ["localhost"], extension, folder)
-            visits = found["localhost"]
+        visit = visit_firefox if options.browser == "firefox" else visit_chromium
+        found = visit(place, port, ["localhost"], folder / "all", visitors=settings(VISITS))
+    visits = found["localhost"]
     errors = {visit["error"] for visit in visits if "error" in visit}
     print(f"{options.browser}: {len(visits)} visits, errors: {errors or 'none'}")
     for library in SCRIPTS:

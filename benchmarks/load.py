@@ -178,7 +178,9 @@ def main() -> None:
         server = Server(folder, "-c", ECHO)
         echo = load(server, script, options)
         server.stop()
-        server = Server(folder, "-m", "fpmonitor", "serve", "--config", "serve.toml", "--port", "0")
+        server = Server(
+            folder, "-m", "fpmonitor", "collect", "serve", "--config", "serve.toml", "--port", "0"
+        )
         asking = Asking(folder)
         readers = [Reader(server, asking.over) for _ in range(options.readers)]
         for thread in (asking, *readers):

@@ -1,15 +1,17 @@
 """Whether a list leaves in real browsers the exposure that `preview` predicts.
 
-    python benchmarks/recollection.py chromium --modules DIR/node_modules --ublock UBLOCK
-    python benchmarks/recollection.py firefox
+    PYTHONPATH=. python benchmarks/recollection.py chromium --modules MODULES --ublock UBLOCK
+    PYTHONPATH=. python benchmarks/recollection.py firefox --ublock UBLOCK [--visits 40]
 
 80 visits of varied settings are read without a list and with each of three lists of a product, by
 every name of the same information and by the page, the getter of the prototype, a new frame, a
 worker and the headers of requests; windows that a page opens are not read, as the settings of its
 visitor do not reach them. `predicted` is what `preview` makes of the visits without the
 list, `measured` the exposure of what was read with it. Chromium runs AdGuard's scriptlets (npm
-package @adguard/scriptlets), those of uBlock Origin (a checkout of its source) and the headers of
-Permissions-Policy, each on a host of its own; Firefox runs its policies.
+package @adguard/scriptlets), those of uBlock Origin, the headers of Permissions-Policy and the web
+extension, each on a host of its own, and its policies; Firefox runs its policies, its `user.js`,
+uBlock Origin and the web extension. UBLOCK is the folder of the extension in Debian's package
+`webext-ublock-origin-firefox`. Exit code 1: a measured exposure lies outside its limits.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from benchmarks.lab.products import PRODUCTS, merged_extension, ublock_policies
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import empirical_exposure
@@ -149,7 +152,7 @@ for (const [name, ...args] of JSON.parse(readFileSync(0, "utf-8"))) {
 }
 """
 UBLOCK = """
-import { builtinScriptlets } from "./src/js/resources/scriptlets.js";
+import { builtinScriptlets } from "./js/resources/scriptlets.js";
 import { readFileSync } from "node:fs";
 const known = new Map(builtinScriptlets.flatMap((one) =>
   [one.name, ...(one.aliases ?? [])].map((name) => [name.replace(/[.]js$/, ""), one])));
@@ -195,7 +198,7 @@ class Place:
     reports: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
 
 
-def settings() -> list[Setting]:
+def settings(visits: int) -> list[Setting]:
     """Return the settings of all visitors; some share all of them."""
     draw, rare = random.Random(24), random.Random(25)
     return [
@@ -210,7 +213,7 @@ def settings() -> list[Setting]:
             idle=rare.random() < 0.03,
             pressure=rare.choices(["nominal", "fair", "serious", "critical"], [60, 30, 8, 2])[0],
         )
-        for _ in range(VISITS)
+        for _ in range(visits)
     ]
 
 
@@ -295,14 +298,26 @@ class DevTools:
 
 
 def visit_chromium(
-    place: Place, port: int, hosts: Sequence[str], extension: Path, folder: Path
-) -> dict[str, list[dict[str, Any]]]:
+    place: Place, port: int, hosts: Sequence[str], folder: Path,
+    *, visitors: Sequence[Setting], extensions: Sequence[Path] = (), policies: str = "",
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
     """Return what every visitor tells each host."""
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--no-first-run", "--remote-debugging-pipe",
-        f"--user-data-dir={folder / 'profile'}", f"--load-extension={extension}",
-        "--disable-features=DisableLoadExtensionCommandLineSwitch", "about:blank",
+        f"--user-data-dir={folder / 'profile'}", "about:blank",
     ]  # fmt: skip
+    if extensions:
+        command += [
+            f"--load-extension={','.join(map(str, extensions))}",
+            "--disable-features=DisableLoadExtensionCommandLineSwitch",
+        ]
+    if policies:
+        managed = folder / "managed"
+        managed.mkdir(parents=True)
+        (managed / "policies.json").write_text(policies, encoding="utf-8")
+        place_of = "/etc/chromium/policies/managed"
+        script = f'mkdir -p {place_of} && mount --bind "$0" {place_of} && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", script, str(managed), *command]
     call = DevTools(command, {"HOME": str(folder)})
     found: dict[str, list[dict[str, Any]]] = {host: [] for host in hosts}
     try:
@@ -314,8 +329,7 @@ def visit_chromium(
         for host in hosts:  # from the second request on, hints come as they are asked for
             call("Page.navigate", session, url=f"http://{host}:{port}/")
             place.reports.get(timeout=60)
-        for number, setting in enumerate(settings()):
-            print(f"visitor {number}", file=sys.stderr, flush=True)
+        for setting in visitors:
             emulate(call, session, setting)
             for host in hosts:
                 call("Page.navigate", session, url=f"http://{host}:{port}/")
@@ -418,17 +432,25 @@ def firefox(
         process.wait()
 
 
-def visit_firefox(place: Place, port: int, policies: str, folder: Path) -> list[dict[str, Any]]:
-    """Return what every visitor tells the page, in a Firefox with these policies."""
-    found = []
-    with firefox(folder, policies) as call:
-        for number, setting in enumerate(settings()):
-            print(f"visitor {number}", file=sys.stderr, flush=True)
+def visit_firefox(
+    place: Place, port: int, hosts: Sequence[str], folder: Path,
+    *, visitors: Sequence[Setting], extensions: Sequence[Path] = (), policies: str = "",
+    userjs: str = "",
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    """Return what every visitor tells each host, in a Firefox with policies and a `user.js`."""
+    found: dict[str, list[dict[str, Any]]] = {host: [] for host in hosts}
+    folder.mkdir()
+    with firefox(folder, policies, userjs) as call:
+        for path in extensions:
+            call("Addon:Install", path=str(path.resolve()), temporary=True)
+        threading.Event().wait(8 if extensions else 0)  # until lists are compiled
+        for setting in visitors:
             call("Marionette:SetContext", value="chrome")
             call("WebDriver:ExecuteScript", script=SET_PREFS, args=[firefox_prefs(setting)])
             call("Marionette:SetContext", value="content")
-            call("WebDriver:Navigate", url=f"http://localhost:{port}/")
-            found.append(place.reports.get(timeout=60))
+            for host in hosts:
+                call("WebDriver:Navigate", url=f"http://{host}:{port}/")
+                found[host].append(place.reports.get(timeout=60))
     return found
 
 
@@ -456,7 +478,7 @@ def decision_of(blocked: Sequence[str]) -> Decision:
     kept = tuple(api for api in CANDIDATES if api not in blocked)
     return Decision(
         policy=Policy(k=K, population=POPULATION, budget=0.1, delta=0.05, candidates=CANDIDATES),
-        setting="population", missing="value", users=VISITS, digest="digest", guarantee="None.",
+        setting="population", missing="value", users=POPULATION, digest="digest", guarantee="None.",
         allow=(kept,) if kept else (), block=tuple((api,) for api in blocked), undecided=(),
         recommended=kept, complete=True, evaluated=1, seconds=0.0,
     )  # fmt: skip
@@ -524,8 +546,11 @@ def monitor_of(reports: Sequence[dict[str, Any]], path: Path) -> Monitor:
     return monitor
 
 
-def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -> None:
-    """Print predicted and measured exposures: of each candidate, and of all."""
+def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -> int:
+    """Print predicted and measured exposures: of each candidate, and of all; count those outside.
+
+    Outside are measured exposures beyond the limits.
+    """
     exporter = load_plugin(EXPORTERS, product)
     chosen = exporter.export(decision, ExportOptions()).controls
     left = left_readable(CANDIDATES, chosen, exporter.product, decision.means)
@@ -548,63 +573,120 @@ def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -
             name = apis[0] if len(apis) == 1 else "all"
             print(f"    {name}: predicted {report.empirical:.4f}, measured {measured:.4f}")
     print(f"  left: {', '.join(left) or 'nothing'}")
-    print(f"  {equal} of {len(sets)} equal, {within} within the limits")
+    print(f"  {equal} of {len(sets)} equal, {within} within the limits", flush=True)
+    return len(sets) - within
 
 
-def main() -> None:
-    """Visit, compare, print."""
+def lists_of(product: str) -> dict[str, str]:
+    """Return the lists of a product, one for each choice of what is withheld."""
+    exporter = load_plugin(EXPORTERS, product)
+    return {
+        name: exporter.export(decision_of(blocked), ExportOptions()).text
+        for name, blocked in BLOCKED.items()
+    }
+
+
+def controls_by_host(product: str) -> dict[str, tuple[Any, ...]]:
+    """Return the controls of each list by the host on which it is in force."""
+    exporter = load_plugin(EXPORTERS, product)
+    return {
+        f"{product}.{name}.localhost": exporter.export(
+            decision_of(blocked), ExportOptions()
+        ).controls
+        for name, blocked in BLOCKED.items()
+    }
+
+
+def product_of(name: str) -> Any:
+    """Return a product of the laboratory by its name."""
+    return next(product for product in PRODUCTS if product.name == name)
+
+
+def in_chromium(
+    place: Place, port: int, folder: Path, visitors: Sequence[Setting], *, modules: Path | None,
+    ublock: Path | None,
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    """Return what all visitors tell, by product and list, in Chromium."""
+    scripts = {}
+    if modules:
+        for name, text in lists_of("adguard").items():
+            calls = scriptlets("adguard", text)
+            scripts[f"adguard.{name}.localhost"] = node(ADGUARD, calls, modules.parent)
+    if ublock:
+        for name, text in lists_of("ublock").items():
+            calls = scriptlets("ublock", text)
+            scripts[f"ublock.{name}.localhost"] = node(UBLOCK, calls, ublock)
+    for name, text in lists_of("permissions-policy").items():
+        listed = dict(line.split(": ", 1) for line in text.splitlines())
+        headers = {"Accept-CH": HINTS} | listed
+        place.headers[f"permissions-policy.{name}.localhost"] = tuple(headers.items())
+    ours = controls_by_host("webextension")
+    extensions = [
+        extension_of(folder / "extension", scripts),
+        merged_extension(folder / "ours", product_of("web extension in Chromium"), ours),
+    ]
+    hosts = ["before.localhost", *scripts, *place.headers, *ours]
+    found = visit_chromium(
+        place, port, hosts, folder / "all", visitors=visitors, extensions=extensions
+    )
+    for name, text in lists_of("chromium-policies").items():
+        host = f"chromium-policies.{name}.localhost"
+        found |= visit_chromium(
+            place, port, [host], folder / name, visitors=visitors, policies=text
+        )
+    return found
+
+
+def in_firefox(
+    place: Place, port: int, folder: Path, visitors: Sequence[Setting], *, ublock: Path | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what all visitors tell, by product and list, in Firefox."""
+    ours, theirs = controls_by_host("webextension"), controls_by_host("ublock")
+    extensions = [merged_extension(folder / "ours", product_of("web extension in Firefox"), ours)]
+    policies, hosts = "", ["before.localhost", *ours]
+    if ublock:
+        extensions.append(ublock)
+        policies = ublock_policies(product_of("uBlock Origin"), theirs)
+        hosts += theirs
+    found = visit_firefox(
+        place, port, hosts, folder / "all", visitors=visitors, extensions=extensions,
+        policies=policies,
+    )  # fmt: skip
+    for product, kind in (("firefox-policies", "policies"), ("firefox-userjs", "userjs")):
+        for name, text in lists_of(product).items():
+            host, where = f"{product}.{name}.localhost", folder / f"{product}.{name}"
+            given = {kind: text}
+            found |= visit_firefox(place, port, [host], where, visitors=visitors, **given)
+    return found
+
+
+def main() -> int:
+    """Visit, compare, print; 1 where a measured exposure lies outside its limits."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("browser", choices=["chromium", "firefox"])
     parser.add_argument("--modules", type=Path, help="folder node_modules with @adguard/scriptlets")
-    parser.add_argument("--ublock", type=Path, help="checkout of uBlock Origin")
+    parser.add_argument("--ublock", type=Path, help="folder of the extension uBlock Origin")
+    parser.add_argument("--visits", type=int, default=VISITS)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp())
-    place = Place()
-    visits: dict[str, list[dict[str, Any]]] = {}
-    decisions = {name: decision_of(blocked) for name, blocked in BLOCKED.items()}
-    texts = {
-        (product, name): load_plugin(EXPORTERS, product).export(decision, ExportOptions()).text
-        for name, decision in decisions.items()
-        for product in ("adguard", "ublock", "permissions-policy", "firefox-policies")
-    }
+    folder, place = Path(tempfile.mkdtemp()), Place()
+    visitors = settings(options.visits)
     with serving(place) as port:
         if options.browser == "firefox":
-            for product, name in [("", "before"), *(("firefox-policies", one) for one in BLOCKED)]:
-                (folder / name).mkdir()
-                text = texts.get((product, name), "")
-                visits[f"{product}.{name}"] = visit_firefox(place, port, text, folder / name)
+            visits = in_firefox(place, port, folder, visitors, ublock=options.ublock)
         else:
-            scripts = {}
-            for name in BLOCKED:
-                if options.modules:
-                    calls = scriptlets("adguard", texts["adguard", name])
-                    scripts[f"adguard.{name}.localhost"] = node(
-                        ADGUARD, calls, options.modules.parent
-                    )
-                if options.ublock:
-                    calls = scriptlets("ublock", texts["ublock", name])
-                    scripts[f"ublock.{name}.localhost"] = node(UBLOCK, calls, options.ublock)
-                lines = texts["permissions-policy", name].splitlines()
-                listed = dict(line.split(": ", 1) for line in lines)
-                place.headers[f"permissions-policy.{name}.localhost"] = tuple(
-                    ({"Accept-CH": HINTS} | listed).items()
-                )
-            hosts = ["before.localhost", *scripts, *place.headers]
-            extension = extension_of(folder / "extension", scripts)
-            found = visit_chromium(place, port, hosts, extension, folder)
-            visits = {host.removesuffix(".localhost"): reports for host, reports in found.items()}
-    before = monitor_of(
-        next(reports for name, reports in visits.items() if name.endswith("before")),
-        folder / "before.duckdb",
-    )
-    for name, reports in visits.items():
-        if not name.endswith("before"):
-            product, _, blocked = name.partition(".")
-            print(f"{product}, {blocked}")
-            after = monitor_of(reports, folder / f"{name}.duckdb")
-            compare(product, decisions[blocked], before, after)
-    shutil.rmtree(folder)
+            visits = in_chromium(
+                place, port, folder, visitors, modules=options.modules, ublock=options.ublock
+            )
+    before = monitor_of(visits.pop("before.localhost"), folder / "before.duckdb")
+    outside = 0
+    for host, reports in visits.items():
+        product, blocked, _ = host.split(".")
+        print(f"{product}, {blocked}")
+        after = monitor_of(reports, folder / f"{product}.{blocked}.duckdb")
+        outside += compare(product, decision_of(BLOCKED[blocked]), before, after)
+    shutil.rmtree(folder, ignore_errors=True)
+    return 1 if outside else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -137,7 +137,9 @@ def main() -> None:
         (folder / "serve.toml").write_text(
             f'db = "v.duckdb"\ndecision = "decision.json"\nflush_seconds = {FLUSH}\n'
         )
-        server = Server(folder, "-m", "fpmonitor", "serve", "--config", "serve.toml", "--port", "0")
+        server = Server(
+            folder, "-m", "fpmonitor", "collect", "serve", "--config", "serve.toml", "--port", "0"
+        )
         try:
             alone, found = ask(server.address, sets, options, lambda: None)
             beside, more = ask(server.address, sets, options, send)

@@ -5,105 +5,33 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.results import Result
+from fpmonitor.results import Answers, Result
 from fpmonitor.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fpmonitor.account import Account, Member
-    from fpmonitor.answers.apis import ApiOverview
-    from fpmonitor.answers.check import CheckReport
-    from fpmonitor.answers.counts import CountsExposure, exposure
-    from fpmonitor.answers.curve import CurveReport
-    from fpmonitor.answers.demand import DemandLine
-    from fpmonitor.answers.exposure import ExposureReport
-    from fpmonitor.answers.findings import Findings
-    from fpmonitor.answers.rank import Ranking
-    from fpmonitor.answers.trend import TrendReport
+    from fpmonitor.answers.counts import exposure
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.files import read_decision, read_level_decision
-    from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.disclosure import Audience
-    from fpmonitor.errors import (
-        BusyError,
-        EngineLostError,
-        FpmonitorError,
-        InputError,
-        PolicyError,
-        RefusedError,
-        StoreError,
-        UndecidableError,
-        UnknownNameError,
-    )
-    from fpmonitor.export.coverage import Coverage
+    from fpmonitor.decide.files import read_decision
+    from fpmonitor.errors import FpmonitorError, InputError
+    from fpmonitor.log import Log, read
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.frames import Frame, LazyFrame
-    from fpmonitor.monitor import Monitor, RejectedRecord
-    from fpmonitor.policy import Departure, Drawn, Policy, SampleModel
-    from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
-    from fpmonitor.population.population import Population
+    from fpmonitor.monitor import Monitor
     from fpmonitor.population.views import View
-    from fpmonitor.population.windows import Windows
-    from fpmonitor.question import Question
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
-    from fpmonitor.store.batches import BatchReport
-    from fpmonitor.store.demand import DemandReport
-    from fpmonitor.store.files import Patience
-    from fpmonitor.store.snapshot import Window
-    from fpmonitor.store.transforms import Transform
-    from fpmonitor.store.windows import LeftOut
 
+# What people write. The other names of `_HOMES` are what these return and take.
 __all__ = [
-    "Account",
-    "ApiOverview",
-    "Audience",
-    "BatchReport",
-    "BusyError",
-    "CheckReport",
+    "Answers",
     "ColumnMap",
-    "CountSpectrum",
-    "CountsExposure",
-    "Coverage",
-    "CurveReport",
     "Decision",
-    "DemandLine",
-    "DemandReport",
-    "Departure",
-    "Drawn",
-    "EngineLostError",
-    "ExposureIndex",
-    "ExposureReport",
-    "Findings",
     "FpmonitorError",
-    "Frame",
-    "IndexedExposure",
     "InputError",
-    "LazyFrame",
-    "LeftOut",
-    "LevelDecision",
-    "Member",
+    "Log",
     "Monitor",
-    "Patience",
-    "Policy",
-    "PolicyError",
-    "Population",
-    "Question",
-    "Ranking",
-    "RefusedError",
-    "RejectedRecord",
     "Result",
-    "SampleModel",
-    "SpectrumSource",
-    "StoreError",
-    "Transform",
-    "TrendReport",
-    "UndecidableError",
-    "UnknownNameError",
     "View",
-    "Window",
-    "Windows",
     "exposure",
+    "read",
     "read_decision",
-    "read_level_decision",
 ]
 
 _HOMES = {
@@ -121,8 +49,19 @@ _HOMES = {
     "decide.files": ("read_decision", "read_level_decision"),
     "decide.level_decision": ("LevelDecision",),
     "disclosure": ("Audience",),
-    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "errors": (
+        "BusyError",
+        "EngineLostError",
+        "FpmonitorError",
+        "InputError",
+        "PolicyError",
+        "RefusedError",
+        "StoreError",
+        "UndecidableError",
+        "UnknownNameError",
+    ),
     "export.coverage": ("Coverage",),
+    "log": ("Log", "read"),
     "logs.column_map": ("ColumnMap",),
     "logs.frames": ("Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
@@ -161,4 +100,16 @@ def _to_html(result: Result) -> str:
     return drawn
 
 
+def _plot(result: Result) -> Any:
+    """Return the figure of a result, which shows itself in a notebook."""
+    return import_module("fpmonitor.render.notebook").figure(result)
+
+
+def _do(result: Result, action: str, *given: Any, **options: Any) -> Any:
+    """Do with a result what rooms above it can, such as write a list."""
+    return import_module("fpmonitor.log").ACTIONS[action](result, *given, **options)
+
+
 Result.to_html = _to_html
+Result.plot = _plot
+Result.do = _do

@@ -17,14 +17,14 @@ from fpmonitor.value_forms import (
     spans_years,
     words_of,
 )
-from fpmonitor.vocabulary import meanings
+from fpmonitor.vocabulary import is_known, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.account import Kind
 
-Look = Literal["time", "date", "id", "user", "weight", "share"]
+Look = Literal["time", "date", "id", "user", "weight", "share", "names"]
 
 _FEWEST_NAMED = (
     5  # where the name says so as well: records of libraries are large, and few are seen
@@ -121,6 +121,7 @@ LOOKS: Mapping[Look, str] = {
     "user": "an id of users",
     "weight": "a number of users",
     "share": "a share of the users",
+    "names": "names of APIs, a record each",
 }
 
 
@@ -145,12 +146,19 @@ def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict
     if all(map(is_error_text, texts)):
         return Verdict("errors", f"error texts{_missing(profile)}")
     found = meanings(_bare(profile.path))
+    if not found and _name_apis(texts):
+        return Verdict("metadata", LOOKS["names"], "names")
     verdict = _by_form(profile, texts, found, setting)
     if verdict is None and not (found or stays):
         verdict = _by_number(profile, texts) or _by_difference(profile, texts, setting)
         if verdict is None and _EXPERIMENTS.intersection(words_of(_bare(profile.path))):
             verdict = Verdict("metadata", "by its name, an arm of an experiment")
     return verdict or _as_api(profile, found)
+
+
+def _name_apis(texts: Sequence[str]) -> bool:
+    """Whether values are names of APIs: the log has a record for each, as long ones have."""
+    return len(texts) > 1 and sum(map(is_known, texts)) > len(texts) / 2
 
 
 def _bare(path: str) -> str:

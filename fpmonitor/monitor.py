@@ -30,6 +30,7 @@ from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal
+from fpmonitor.answers.sets import check_sets
 from fpmonitor.answers.since_decided import SinceDecided
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
@@ -53,6 +54,7 @@ from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Missing, Question
+from fpmonitor.results import Answers
 from fpmonitor.store.batches import BatchReport, list_batches
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
@@ -369,16 +371,16 @@ class Monitor(Closing):
         self,
         sets: Iterable[Sequence[str]],
         *,
-        k: int,
+        k: int = 10,
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
         sample: SampleModel = PLAIN_DRAWS,
         **details: Any,
-    ) -> list[ExposureReport]:
+    ) -> Answers[ExposureReport]:
         """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
-        question = Question(k, population, delta, missing, sample)
-        return report_exposures(self.population(), question, sets, **details)
+        question, wanted = Question(k, population, delta, missing, sample), check_sets(sets)
+        return Answers(report_exposures(self.population(), question, wanted, **details))
 
     def index(
         self,
@@ -426,9 +428,10 @@ class Monitor(Closing):
             self.population(), question, apis, show_counts_below_k=show_counts_below_k
         )
 
-    def apis(self, *, k: int = 10, show_counts_below_k: bool = False) -> list[ApiOverview]:
+    def apis(self, *, k: int = 10, show_counts_below_k: bool = False) -> Answers[ApiOverview]:
         """Describe every API whose name may be told: see `answers.apis.list_apis`."""
-        return list_apis(self.population(), k=k, show_counts_below_k=show_counts_below_k)
+        users = self.population()
+        return Answers(list_apis(users, k=k, show_counts_below_k=show_counts_below_k))
 
     def trend(
         self,

@@ -83,7 +83,9 @@ class Question:
         return self.population
 
 
-class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
+class SharesFile(msgspec.Struct, forbid_unknown_fields=True):
+    """Shares of strata as they are written down: docs/sample.md."""
+
     by: str
     shares: dict[str, float | tuple[float, float]]
     left_out: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
 def read_strata(path: Path) -> Strata:
     """Read known shares of strata from a TOML file: docs/sample.md."""
     hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2 or [0.18, 0.22]'
-    content = typed(read_toml(path, "shares", hint=hint), _SharesFile, f"shares: {path}", hint=hint)
+    content = typed(read_toml(path, "shares", hint=hint), SharesFile, f"shares: {path}", hint=hint)
     return Strata(by=content.by, shares=content.shares, left_out=content.left_out)
 
 

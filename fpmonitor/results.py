@@ -1,12 +1,14 @@
-"""What all results have in common: rows for data frames, and HTML for notebooks."""
+"""What all results have in common: rows for data frames, HTML and figures for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl  # slow to load
 
 
@@ -17,7 +19,7 @@ class Members:
     # Names of members, in the order of the JSON; `name=path` where it calls one otherwise.
     JSON: ClassVar[str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         pairs = (each.partition("=") for each in self.JSON.split())
         return {name: _plain(attrgetter(path or name)(self)) for name, _, path in pairs}
@@ -33,8 +35,11 @@ class Result(Members):
     """A result that becomes a data frame, and shows itself in a notebook."""
 
     __slots__ = ()
-    # The package sets this: a room that computes results does not know how they are drawn.
+    # The package sets these: a room that computes results does not know how they are drawn, nor
+    # what becomes of them.
     to_html: ClassVar[Callable[[Result], str]]
+    plot: ClassVar[Callable[[Result], Any]]
+    do: ClassVar[Callable[..., Any]]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the result as rows, those that the CLI writes as CSV."""
@@ -46,5 +51,28 @@ class Result(Members):
 
         return pl.DataFrame(self.rows(), infer_schema_length=None)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a data frame of pandas."""
+        import pandas as pd  # noqa: PLC0415 -- of the user
+
+        return pd.DataFrame(self.rows())
+
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+Line = TypeVar("Line", bound=Result)
+
+
+class Answers(list[Line], Result):
+    """Several results of one kind, which show themselves as one table."""
+
+    __slots__ = ()
+
+    def to_json(self) -> list[Any]:
+        """Return the results as the CLI prints them."""
+        return [one.to_json() for one in self]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all results."""
+        return list(chain.from_iterable(one.rows() for one in self))

@@ -21,7 +21,7 @@ _WHO = (
     "--user row counts the rows themselves"
 )
 _OF_ROWS = (
-    "--rows-are-users takes each row for a user, and the answer says so; `apis` and "
+    "--rows-are-users takes each row for a user, and the answer says so; `db apis` and "
     "`decide --setting sample` count the rows; "
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")

@@ -1,12 +1,13 @@
 """List what browsers let pages read and the vocabulary lacks; for developers, needs npm.
 
-    python scripts/vocabulary.py                 # all of it
+    python scripts/vocabulary.py                 # all that `vocabulary.toml` does not judge
     python scripts/vocabulary.py --new           # what has come since the vocabulary was built
     python scripts/vocabulary.py --packages DIR  # of packages in DIR/node_modules
 
 It compares with `@webref/idl` (readonly attributes and methods) and `@mdn/browser-compat-data`
-(those that a browser ships), which it fetches into a temporary folder and does not keep. Exit code
-1: something is lacking.
+(those that a browser ships), which it fetches into a temporary folder and does not keep. With
+`--new`, judgements are not asked: what is new has not been judged. Exit code 1: something is
+lacking.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import defaultdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 VOCABULARY = ROOT / "fpmonitor" / "vocabulary" / "apis.json"
+JUDGED = Path(__file__).with_suffix(".toml")
 PACKAGES = ("@mdn/browser-compat-data", "@webref/idl")
 PARSER = "webidl2"
 _READ_IDL = """
@@ -103,6 +107,26 @@ def lacking(packages: Path) -> set[str]:
     return readable(packages) - known
 
 
+def judged(names: set[str], packages: Path) -> set[str]:
+    """Those of some names that are left out for a reason, or that no browser has shipped."""
+    rules = tomllib.loads(JUDGED.read_text("utf-8"))
+    watched = set(rules.pop("watched"))
+    text = (packages / "@mdn/browser-compat-data/data.json").read_text(encoding="utf-8")
+    compat: dict[str, Any] = json.loads(text)["api"]
+    patterns = [pattern for rule in rules.values() for pattern in rule["names"]]
+    exact = {pattern for pattern in patterns if "*" not in pattern}
+    wide = sorted(set(patterns) - exact)
+    found = names & exact
+    for name in names - exact:
+        interface, _, member = name.rpartition(".")
+        is_built_in = "." in interface or interface in {"Date", "Intl", "Math"}
+        is_shipped = is_built_in or member in _shipped(compat.get(interface, {}))
+        is_judged = interface not in watched and any(fnmatchcase(name, one) for one in wide)
+        if is_judged or not is_shipped:
+            found.add(name)
+    return found
+
+
 def main() -> int:
     """Print what is lacking, an interface a line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -119,6 +143,8 @@ def main() -> int:
         if options.new:
             built = json.loads(VOCABULARY.read_text("utf-8"))["made_from"]
             missing -= readable(fetched(built, Path(scratch) / "built"))
+        else:
+            missing -= judged(missing, newest)
     lines = defaultdict(list)
     for name in sorted(missing):
         interface, _, member = name.rpartition(".")

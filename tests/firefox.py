@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FIREFOX = shutil.which("firefox-esr")
 SECONDS = 30
+TAB, ENTER = "\ue004", "\ue007"  # keys, as WebDriver names them
 
 
 class Firefox:
@@ -38,6 +39,14 @@ class Firefox:
     def run(self, expression: str) -> Any:
         script = {"script": f"return {expression}", "args": []}
         return self._call("WebDriver:ExecuteScript", script)["value"]
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
+        self._call(
+            "WebDriver:PerformActions",
+            {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]},
+        )
 
     @contextmanager
     def tab(self) -> Iterator[Firefox]:

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.request
 from contextlib import ExitStack, contextmanager
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium")
 FIREFOX = Path("/usr/lib/firefox-esr")
+_CHOICE = threading.Lock()  # of a screen's number
 _PERMITTED = {
     "local_fonts": 1, "window_placement": 1, "midi": 1, "idle_detection": 1, "popups": 1,
+    "media_stream_mic": 1, "media_stream_camera": 1,
 }  # fmt: skip
 # What keeps a Firefox from asking, and its own protection from hiding what a list shall hide.
 STOCK = {
@@ -104,20 +107,38 @@ def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
 @contextmanager
 def display(screen: str, keyboard: str = "") -> Iterator[str]:
     """Run a screen without a monitor; give its name."""
-    number = next(n for n in range(70, 900) if not Path(f"/tmp/.X11-unix/X{n}").exists())
-    socket = Path(f"/tmp/.X11-unix/X{number}")
-    command = ["Xvfb", f":{number}", "-screen", "0", f"{screen}x24", "-nolisten", "tcp"]
-    with running(command, {}):
-        for _ in range(200):
-            if socket.exists():
-                break
-            time.sleep(0.1)
-        else:
-            message = "Xvfb did not start"
-            raise RuntimeError(message)
+    with ExitStack() as stack:
+        with _CHOICE:
+            number = next(n for n in range(70, 900) if not Path(f"/tmp/.X11-unix/X{n}").exists())
+            socket = Path(f"/tmp/.X11-unix/X{number}")
+            command = ["Xvfb", f":{number}", "-screen", "0", f"{screen}x24", "-nolisten", "tcp"]
+            stack.enter_context(running(command, {}))
+            for _ in range(200):
+                if socket.exists():
+                    break
+                time.sleep(0.1)
+            else:
+                message = "Xvfb did not start"
+                raise RuntimeError(message)
         if keyboard:
             subprocess.run(["setxkbmap", "-display", f":{number}", keyboard], check=False)
         yield f":{number}"
+
+
+@contextmanager
+def _disk(profile: Path, megabytes: int) -> Iterator[None]:
+    """Make the folder of a profile, on a disk of its own where a size is given."""
+    profile.mkdir()
+    if not megabytes:
+        yield
+        return
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "lab", str(profile)], check=True
+    )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(profile)], check=True)
 
 
 @contextmanager
@@ -127,10 +148,9 @@ def chromium(
 ) -> Iterator[None]:  # fmt: skip
     """Run Chromium on an address, with extensions and managed policies."""
     profile = folder / "profile"
-    (profile / "Default").mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {"profile": {"default_content_setting_values": _PERMITTED}}
     text = json.dumps(settings | dict(within.profile))
-    (profile / "Default" / "Preferences").write_text(text, encoding="utf-8")
     width, height = within.screen.split("x")
     command = [
         str(CHROMIUM), "--headless=new", "--no-sandbox", "--no-first-run",
@@ -161,7 +181,11 @@ def chromium(
             "unshare", "--mount", "sh", "-c",
             f'mkdir -p {place} && mount --bind "$0" {place} && exec "$@"', str(managed), *command,
         ]  # fmt: skip
-    with running(*_within(within, command, profile)):
+    with ExitStack() as stack:
+        stack.enter_context(_disk(profile, within.disk))
+        (profile / "Default").mkdir()
+        (profile / "Default" / "Preferences").write_text(text, encoding="utf-8")
+        stack.enter_context(running(*_within(within, command, profile)))
         # Beside an extension, Chromium does not always open the address of its command.
         port = wait(lambda: read_if_there(profile / "DevToolsActivePort"), 60).split()[0]
         opened = f"http://127.0.0.1:{port}/json/new?{address}"
@@ -175,7 +199,7 @@ def firefox(
 ) -> Iterator[Firefox]:
     """Run Firefox on an address, on a screen of its own; give its commands."""
     program, profile = FIREFOX, folder / "profile"
-    profile.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if policies:
         program = folder / "firefox"
         shutil.copytree(FIREFOX, program, copy_function=_link, symlinks=True)
@@ -185,12 +209,13 @@ def firefox(
         (distribution / "policies.json").write_text(policies, encoding="utf-8")
     chosen = STOCK | dict(within.preferences)
     lines = [f"user_pref({json.dumps(n)}, {json.dumps(v)});\n" for n, v in chosen.items()]
-    (profile / "user.js").write_text("".join(lines), encoding="utf-8")
     command = [
         str(program / "firefox-esr"), "--no-remote", "--profile", str(profile), "--marionette",
         "--remote-allow-system-access", "--width", "1000", "--height", "700", address,
     ]  # fmt: skip
     with ExitStack() as stack:
+        stack.enter_context(_disk(profile, within.disk))
+        (profile / "user.js").write_text("".join(lines), encoding="utf-8")
         name = stack.enter_context(display(within.screen, within.keyboard))
         command, variables = _within(within, command, profile)
         variables |= {"DISPLAY": name, "LIBGL_ALWAYS_SOFTWARE": "1"}
@@ -228,12 +253,6 @@ def _within(
         variables["FONTCONFIG_FILE"] = str(rules)
     if within.cores:
         command = ["taskset", "--cpu-list", f"0-{within.cores - 1}", *command]
-    if within.disk:
-        copied = f'cp -r "$0" "$0.kept" && mount -t tmpfs -o size={within.disk}m lab "$0"'
-        command = [
-            "unshare", "--mount", "sh", "-c", f'{copied} && cp -r "$0.kept/." "$0" && exec "$@"',
-            str(profile), *command,
-        ]  # fmt: skip
     return command, variables
 
 

@@ -7,10 +7,11 @@ import queue
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks.lab import browsers
 from benchmarks.lab.browsers import Environment, in_chrome
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control
     from tests.firefox import Firefox
 
+_Read = TypeVar("_Read")
 Tried = dict[str, tuple["Product", tuple["Control", ...]]]  # host -> the list in force there
 BARE = "bare.localhost"
 UNKNOWN = {"late", "nothing"}
@@ -47,11 +49,20 @@ _SET = """(() => {
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Where the products are."""
+    """Where the products are.
+
+    Attributes
+    ----------
+    folder, modules, ublock
+        Where browsers keep their files, and the folders of packages of npm and of uBlock Origin.
+    bare
+        What was read without a list, once for each environment: many secrets share the usual one.
+    """
 
     folder: Path
     modules: Path
     ublock: Path
+    bare: list[tuple[Environment, Reading]] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -145,8 +156,7 @@ def lists_of(
 def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] = print) -> Found:
     """Measure a secret in a browser and all products of it."""
     start = time.monotonic()
-    with Site() as site:
-        first = [_bare(bench, browser, site, environment) for environment in pair]
+    first = [_bare(bench, browser, environment) for environment in pair]
     told = differing(first[:1], first[1:])
     read = {
         key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])
@@ -158,11 +168,16 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
     products = [product for product in PRODUCTS if product.browser == browser]
     in_page = [product for product in products if product.how != "policies"]
     lists = lists_of(in_page, told)
-    turns = 1 if browser == "chromium" else 2  # of noise that is drawn anew in each session
+    noise = any("noise" in c.effects.values() for _, controls in lists.values() for c in controls)
+    turns = 1 + (browser == "firefox" and noise)  # noise is drawn anew in each session
     sides: list[list[dict[str, Reading]]] = [[], []]
+
+    def with_lists(environment: Environment) -> dict[str, Reading]:
+        return _with_lists(bench, browser, environment, lists, told)
+
     for _ in range(turns):
-        for side, environment in enumerate(pair):
-            sides[side].append(_with_lists(bench, browser, environment, lists, told))
+        for side, reads in zip(sides, _both(with_lists, pair), strict=True):
+            side.append(reads)
     bare = [[read[key] for read in side for key in (BARE, f"{BARE} again")] for side in sides]
     found.told = differing([first[0], *bare[0]], [first[1], *bare[1]])
     for host, (product, controls) in lists.items():
@@ -171,10 +186,12 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
     for product in products:
         if product.how == "policies":
             for _, (_, controls) in lists_of([product], found.told).items():
-                reads = [
-                    [_with_policies(bench, environment, product.text(controls), found.told)]
-                    for environment in pair
-                ]
+                text = product.text(controls)
+
+                def with_policies(environment: Environment, text: str = text) -> Reading:
+                    return _with_policies(bench, environment, text, found.told)
+
+                reads = [[read] for read in _both(with_policies, pair)]
                 _note(found, product, controls, reads)
     seconds = f"{time.monotonic() - start:.0f} s"
     log(f"  {len(found.told)} told again, {len(found.closed)} lists ({seconds})")
@@ -214,11 +231,22 @@ def _note(
     found.closed[product.name, tuple(control.name for control in controls)] = closed
 
 
-def _bare(bench: Bench, browser: str, site: Site, environment: Environment) -> Reading:
-    with _folder(bench) as folder:
+def _both(read: Callable[[Environment], _Read], pair: Pair) -> list[_Read]:
+    """Read in both environments at once: what comes late by that counts as open."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(read, pair))
+
+
+def _bare(bench: Bench, browser: str, environment: Environment) -> Reading:
+    for known, reading in bench.bare:
+        if known == environment:
+            return reading
+    with _folder(bench) as folder, Site() as site:
         run = browsers.chromium if browser == "chromium" else browsers.firefox
         with run(folder / "browser", site.waiting_page, environment):
-            return site.visit(BARE)
+            reading = site.visit(BARE)
+    bench.bare.append((environment, reading))
+    return reading
 
 
 def _with_lists(

@@ -122,7 +122,7 @@ Object.assign(readers, {
   "AudioDecoder.isConfigSupported": (at) =>
     at.AudioDecoder.isConfigSupported({ codec: "mp3", sampleRate: 44100, numberOfChannels: 2 }).then(({ supported }) => supported),
   "what VideoDecoder says of AV1": (at) => at.VideoDecoder.isConfigSupported({ codec: "av01.0.05M.08" }).then(({ supported }) => supported),
-  "the smallest step of a clock": (at) => {
+  "Performance.now": (at) => { // its smallest step
     let step = 9;
     for (let turn = 0; turn < 60; turn++) {
       const start = at.performance.now();

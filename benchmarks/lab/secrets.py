@@ -143,7 +143,10 @@ SECRETS: dict[str, dict[str, Pair]] = {
         },
     ),
     "sound": _flags((), ("--audio-buffer-size=4096",))
-    | _preferences({"media.cubeb.sandbox": False}, {"media.cubeb.backend": "none-there"}),
+    | _preferences(
+        {"media.cubeb.force_sample_rate": 44100}, {"media.cubeb.force_sample_rate": 48000}
+    ),
+    "clock": _preferences({}, {"privacy.reduceTimerPrecision": False}),
     "codecs": _preferences(
         {}, {"media.av1.enabled": False, "media.webm.enabled": False, "media.mp4.enabled": False}
     ),
@@ -152,8 +155,8 @@ SECRETS: dict[str, dict[str, Pair]] = {
     ),
     "storage": _same(Environment(disk=500), Environment(disk=1200)),
     "media devices": _flags(
-        ("--use-fake-device-for-media-stream=device-count=1",),
-        ("--use-fake-device-for-media-stream=device-count=3",),
+        ("--use-fake-device-for-media-stream=device-count=1", "--use-fake-ui-for-media-stream"),
+        ("--use-fake-device-for-media-stream=device-count=3", "--use-fake-ui-for-media-stream"),
     )
     | _preferences({}, {"media.navigator.streams.fake": True}),
     "wishes": {

@@ -41,6 +41,9 @@ class ApiOverview(Result):
         others where fewer than k had or had not.
     means
         What the vocabulary calls it; null where nobody knows.
+    suppressed
+        Whether fewer than k users are exposed, and others are not told how many: `values`, entropy
+        and exposure are then those of k - 1 users.
     unit
         What was counted: see `fpmonitor.unit`.
     """
@@ -54,12 +57,15 @@ class ApiOverview(Result):
     volatile: bool = False
     changes: float | None = None
     means: str | None = None
+    suppressed: bool = False
     unit: Unit = "user"
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
         content = asdict(self)
         del content["unit"]
+        if not self.suppressed:
+            del content["suppressed"]
         return content | told_unit(self.unit)
 
 
@@ -99,7 +105,8 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
     if audience is Audience.OTHERS:
         # The same where all have it and where fewer than k lack it.
         shown = users if everybody - users >= k else everybody
-    told = population.told([api], k).most
+    spectra = population.told([api], k)
+    told = spectra.most
     return ApiOverview(
         api=api,
         means=population.means.get(api),
@@ -108,6 +115,7 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
         values=_values(told, everybody - users, audience) if has_k or shown is not None else None,
         entropy_bits=entropy_bits(told) if has_k or shown is not None else None,
         exposure=empirical_exposure(told, k) if has_k or shown is not None else None,
+        suppressed=spectra.suppressed and audience is Audience.OTHERS,
         unit=population.unit,
     )
 

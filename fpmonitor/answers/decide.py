@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.evidence import Lack
-    from fpmonitor.population.kept_values import KeptValues
+    from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.levels import Component, Vector
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
@@ -133,7 +133,7 @@ def decide_sets(
     )
     policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
     source: SpectrumSource
-    rest: KeptValues | None = None
+    rest: ChosenValues | None = None
     if search_users is None:
         source = asked.source(policy.candidates, engine)
     else:

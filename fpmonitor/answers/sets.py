@@ -11,6 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+def check_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Return API sets; a name is no set, though Python reads it as one of letters.
+
+    Raises
+    ------
+    InputError
+        A name where a set is meant, or one set where several are.
+    """
+    if isinstance(sets, str):
+        raise InputError(f"sets: did you mean [[{sets!r}]]?")
+    wanted = list(sets)
+    if any(isinstance(apis, str) for apis in wanted):
+        names = [apis if isinstance(apis, str) else [*apis] for apis in wanted]
+        raise InputError(
+            f"sets: did you mean [{names}], one set, or {[[name] for name in names]}, each alone?"
+        )
+    return wanted
+
+
 def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Sort each API set and drop repetitions.
 

@@ -202,14 +202,7 @@ def ingest(
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = reading.column_map()
     if plan:
-        if INVOCATION.get().audience is Audience.OTHERS:
-            raise PolicyError("a plan", "is for the owner of the data only")
-        logs, target = logs_and_map(paths)
-        told = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
-        write_map(target, told, column_map)
-        shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
-        reads_so = f"fpmonitor ingest --columns {quote(str(target))} {' '.join(map(quote, logs))}"
-        note(f"nothing was stored; `{reads_so}` reads so", quiet=quiet)
+        _plan(paths, reading, column_map, shown, allow_network=allow_network, quiet=quiet)
         return 0
     questions = [read_policy(path) for path in register or ()]
     with ExitStack() as opened:
@@ -246,13 +239,41 @@ def ingest(
     for report in reports:
         if report.rejected:
             help_ = RECODE if report.reason == NOT_UTF_8 else "see `fpmonitor db rejects`"
-            note(
-                f"{report.source}: {report.rejected:,} of {report.read:,} records were rejected, "
-                f"most often because: {report.reason}; {help_}",
-                quiet=quiet,
-            )
+            said = _rejected(report.source, report.rejected, report.read, report.reason)
+            note(f"{said}; {help_}", quiet=quiet)
     note_accounts(reports, quiet)
     return int(is_strict)
+
+
+def _plan(
+    paths: list[str],
+    reading: Reading,
+    column_map: ColumnMap,
+    shown: Shown,
+    *,
+    allow_network: bool,
+    quiet: bool,
+) -> None:
+    """Show what the members of logs are, and write the column map that reads them so."""
+    if INVOCATION.get().audience is Audience.OTHERS:
+        raise PolicyError("a plan", "is for the owner of the data only")
+    logs, target = logs_and_map(paths)
+    told = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
+    write_map(target, told, column_map)
+    shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
+    for label, judged in told.items():
+        if judged.rejected:
+            records = judged.account.records + judged.rejected
+            note(_rejected(label, judged.rejected, records, judged.reason), quiet=quiet)
+    reads_so = f"fpmonitor ingest --columns {quote(str(target))} {' '.join(map(quote, logs))}"
+    note(f"nothing was stored; `{reads_so}` reads so", quiet=quiet)
+
+
+def _rejected(label: str, rejected: int, records: int, reason: str) -> str:
+    """Say how many records of a log are rejected, and why most of them."""
+    return (
+        f"{label}: {rejected:,} of {records:,} records were rejected, most often because: {reason}"
+    )
 
 
 def note_accounts(reports: Sequence[BatchReport], quiet: bool) -> None:

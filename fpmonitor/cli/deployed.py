@@ -113,4 +113,5 @@ class Deployed:
         if len(notes) > _SHOWN:
             note(f"... and {len(notes) - _SHOWN:,} notes more", quiet=quiet)
         with users.open() as monitor:
+            users.note_beside(monitor, decision, quiet=quiet)
             return check_list(monitor.population_as(decision), decision, in_use)

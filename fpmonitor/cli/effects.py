@@ -119,7 +119,8 @@ def import_list(
     """Read a list that is already in use, and show what it leaves exposed."""
     if db is not None and decision is None:
         raise InputError(
-            "import: --db needs --decision", hint="name the decision whose candidates are measured"
+            "lists import: --db needs --decision",
+            hint="name the decision whose candidates are measured",
         )
     exporter = _product(product)
     reading = exporter.read(text_of(source), site)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "": ("ui survey.csv", "quickstart"),
     "ui": ("ui survey.csv", "ui --db fpmonitor.duckdb --no-browser"),
+    "mcp": ("mcp --db fpmonitor.duckdb", "mcp --db fpmonitor.duckdb --decision decision.json"),
     "look": ("look survey.csv", "look logs/"),
     "quickstart": ("quickstart", "quickstart tried --quiet"),
     "ingest": ("ingest survey.csv", "ingest logs/ --user client_id --plan map.toml"),

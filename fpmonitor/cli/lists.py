@@ -1,13 +1,13 @@
-"""Commands that write lists for products: export, targets, schema."""
+"""Commands that write lists for products: export, targets."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import resources
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,13 +19,12 @@ from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export import level_lists, levels_js
-from fpmonitor.export.coverage import coverage
+from fpmonitor.export.coverage import coverage, product_exporters
 from fpmonitor.export.exporter import (
     ApiVerdict,
     Exporter,
     ExportOptions,
     ExportResult,
-    PlainExporter,
 )
 from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.export.headline import scope_of
@@ -36,11 +35,9 @@ from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from fpmonitor.decide.decision import Decision
-
-    Measure = Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]]
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
@@ -182,8 +179,8 @@ def export(
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    with _measured(db, decided) as measure:
-        result = exporter.export(decided, replace(options, measure=measure))
+    with _asked(db, decided, quiet=quiet) as asked:
+        result = exporter.export(decided, replace(options, **asked))
     _check_names(result)
     scope = scope_of(decided)
     note(_verdict_text(to, result, scope), quiet=quiet)
@@ -200,15 +197,22 @@ def export(
 
 
 @contextmanager
-def _measured(db: Path | None, decided: Decision) -> Iterator[Measure | None]:
-    """Open what tells the limits of the exposure of what stays readable."""
+def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[str, Any]]:
+    """Open what tells of users, such as limits; tell of other decisions on them."""
     if db is None:
-        yield None
+        yield {}
         return
-    from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.crowds import shared_crowds  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415
+    from fpmonitor.cli.users import note_beside  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
-        yield limits_of_left(monitor.population_as(decided), decided)
+        note_beside(monitor, decided, quiet=quiet)
+        users = monitor.population_as(decided)
+        yield {
+            "measure": limits_of_left(users, decided),
+            "crowds": partial(shared_crowds, users, decided),
+        }
 
 
 def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
@@ -266,16 +270,6 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}{breaks}"
 
 
-def product_exporters() -> dict[str, Exporter]:
-    """Load the exporters of products, which cannot express all that a decision says."""
-    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
-    return {
-        name: exporter
-        for name, exporter in exporters.items()
-        if not isinstance(exporter, PlainExporter)
-    }
-
-
 def targets(
     source: Annotated[
         Path, typer.Option("--from", help="Folder of an installed Firefox, or its omni.ja.")
@@ -284,9 +278,3 @@ def targets(
 ) -> None:
     """List the fingerprinting targets of an installed Firefox, for `export --targets`."""
     emit(to_json(untyped(installed_targets(source))), output)
-
-
-def schema(output: OUTPUT = None) -> None:
-    """Print the JSON Schema of decision files."""
-    found = resources.files("fpmonitor.export") / "decision.schema.json"
-    emit(found.read_text(encoding="utf-8"), output)

@@ -207,6 +207,7 @@ def check(
             if is_open and by
             else None
         )
+        users.note_beside(monitor, decided, quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
     for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)

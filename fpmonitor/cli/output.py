@@ -59,6 +59,11 @@ def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> No
     if output is not None and output.suffix.lower() == ".json" and wanted not in {None, "json"}:
         emit(answer.text("json", to_file=True), output)
         output = None
+    if output is not None and output.suffix.lower() == ".tex":
+        from fpmonitor.render.latex import latex  # noqa: PLC0415 -- for papers alone
+
+        emit(latex(answer), output)
+        return
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
 
 

@@ -391,6 +391,7 @@ def decide(
                 monitor.name, population, users=decision.observed or decision.users, k=asked.k
             )
             note_evidence(decision, quiet=quiet)
+            users.note_beside(monitor, decision, quiet=quiet)
         _note_level(decision, quiet=quiet)
         if realised:
             _note_price(decision, quiet=quiet)
@@ -514,7 +515,8 @@ def _note_level(decision: Decision, *, quiet: bool) -> None:
         )
     if level < weight * delta:
         note(
-            "this question was not registered; those that were have half of delta: see `questions`"
+            "this question was not registered; `db questions` lists those that were, with half of "
+            "delta"
         )
 
 

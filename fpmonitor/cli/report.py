@@ -15,7 +15,6 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, NAMES, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.subject import UNIT
@@ -24,27 +23,24 @@ from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError, install
-from fpmonitor.export.coverage import coverage
+from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
-from fpmonitor.render.html import write_html
 from fpmonitor.render.levels import level_page
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
     from fpmonitor.render.figures import Figure
 
 Plot = Literal["exposure", "curve", "entropy", "trust"]
-_MOST_RANKED = 40
 
 DRAWN_BUDGET = Annotated[
     float | None,
@@ -107,25 +103,9 @@ def report(
         if isinstance(decided, LevelDecision):
             page = page_of_levels(monitor, decided, practice)
         else:
-            page = page_of(monitor, decided, progress=progress)
+            page = report_page(monitor, decided, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
-
-
-def page_of(
-    monitor: Monitor,
-    decision: Decision,
-    *,
-    progress: Callable[[str], None] = lambda _stage: None,
-) -> str:
-    """Write the report on a decision, from the current users of a database."""
-    findings = monitor.findings(
-        decision,
-        coverage=coverage(decision, product_exporters()),
-        pairs=len(decision.policy.candidates) <= _MOST_RANKED,
-        progress=progress,
-    )
-    return write_html(findings)
 
 
 def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | None) -> str:
@@ -150,7 +130,7 @@ def plot(
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
-    with users.open(audience=Audience.OTHERS) as monitor:
+    with users.open() as monitor:
         figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget)
     emit_figure(figure, output, quiet=quiet)
 
@@ -203,7 +183,7 @@ def figure_of(
     if budget is not None:
         check_share("budget", budget)
         if kind != "exposure":
-            raise InputError(f"plot {kind}: --budget is drawn by `plot exposure` only")
+            raise InputError(f"exposure --plot {kind}: --budget is drawn by `--plot exposure` only")
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":
@@ -213,7 +193,7 @@ def figure_of(
         reports = report_exposures(users, question, wanted)
         return of_exposures(reports, title="Exposure", budget=budget)
     if len(sets) != 1:
-        raise InputError(f"plot {kind}: name exactly one set with --apis")
+        raise InputError(f"exposure --plot {kind}: name exactly one set")
     if kind == "curve":
         return of_curve(report_curve(users, question, sets[0]))
     [found] = report_exposures(users, question, sets, trust="joint")
@@ -253,7 +233,7 @@ def compare(
     if before.suffix == after.suffix == ".json":
         if asked.question.sample != PLAIN_DRAWS:
             raise InputError(
-                "compare: a decision says itself of what sample it was made",
+                "check --compare: a decision says itself of what sample it was made",
                 hint="leave --strata, --bias and --fake-share away",
             )
         lines = compare_decisions(read_decision(before), read_decision(after))

@@ -180,6 +180,21 @@ def _settable(command: Any) -> dict[str, Any]:
     return found
 
 
+def settable_of(command: Any) -> dict[str, Any]:
+    """Return the JSON Schema of each setting of a command, as `_value` takes it."""
+    found = {}
+    for name, parameter in _settable(command).items():
+        if name in _NOT_FROM_A_FILE:
+            continue
+        described = parameter.type_descriptor
+        kind = described.annotation
+        made = msgspec.json.schema(kind, schema_hook=lambda _kind: {"type": "string"})
+        if described.is_list or described.parameter_info.parser is not None:
+            made = {"anyOf": [made, {"type": "string"}]}
+        found[name] = made
+    return found
+
+
 def _all_settable(group: Any) -> Iterator[str]:
     below: Any
     for below in group.commands.values():

@@ -35,7 +35,7 @@ TO_SKETCH = Annotated[
     Path, typer.Option("-o", "--output", help="Sketch to write, for you alone.", metavar="FILE")
 ]
 SKETCH_KEY = Annotated[
-    Path, typer.Option("--key-file", help="Key of the sketches (mode 600): see `sketch key`.")
+    Path, typer.Option("--key-file", help="Key of the sketches (mode 600): see `scale sketch key`.")
 ]
 TABLE = Annotated[
     str | None,

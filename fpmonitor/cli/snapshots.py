@@ -19,7 +19,7 @@ from fpmonitor.render.numbers import percent
 from fpmonitor.snapshots import SnapshotMonitor
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.convert import convert
-from fpmonitor.unit import Unit
+from fpmonitor.unit import Unit, weakest
 
 PARQUET = Annotated[
     Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
@@ -45,6 +45,9 @@ def convert_logs(
             rows_are_users=rows_are_users,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
+    unit = weakest(report.unit for report in reports)
+    if unit != "user":
+        note(f"each user of {output} is a {unit}: `snapshot --unit {unit}` keeps that", unit="user")
     show(store.batches(reports), output_format, None)
 
 

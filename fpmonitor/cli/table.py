@@ -105,6 +105,7 @@ FIRST: tuple[Entry, ...] = (
     ),
     Entry("watch", "fpmonitor.cli.monitoring:watch", hidden=True),
     Entry("look", "fpmonitor.cli.look:look", hidden=True),
+    Entry("mcp", "fpmonitor.cli.ui:mcp", hidden=True),
 )
 GROUPS: tuple[Entry, ...] = (
     Entry(
@@ -116,7 +117,7 @@ GROUPS: tuple[Entry, ...] = (
             Entry("scripts", "fpmonitor.cli.demand:scripts"),
             Entry("demand", "fpmonitor.cli.demand:demand"),
             Entry("targets", "fpmonitor.cli.lists:targets"),
-            Entry("schema", "fpmonitor.cli.lists:schema"),
+            Entry("schema", "fpmonitor.cli.schemas:schema"),
         ),
     ),
     Entry(

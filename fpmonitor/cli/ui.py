@@ -1,4 +1,4 @@
-"""The command `ui`: one page on the owner's machine."""
+"""The commands `ui` and `mcp`: one page for the owner, and tools for an assistant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
-from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.cli.options import DB, DEFAULT_DB, K
 from fpmonitor.cli.spellings import shows_pages
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import PolicyError
@@ -52,6 +52,29 @@ def ui(
         path=f"?token={token}",
         ready=_open if browser else None,
     )
+
+
+def mcp(
+    *,
+    db: DB = DEFAULT_DB,
+    decision: Annotated[
+        Path | None,
+        typer.Option("--decision", help="Decision that says what a site may read."),
+    ] = None,
+    k: K = 10,
+) -> None:
+    """Answer an assistant or editor by the Model Context Protocol, reading only, as for others."""
+    from fpmonitor.assistant import Tools, make_server  # noqa: PLC0415 -- for this command only
+
+    invocation = INVOCATION.get()
+    tools = Tools(
+        db=Path(db),
+        decision=decision,
+        k=k,
+        key_file=invocation.key_file,
+        patience=invocation.patience,
+    )
+    make_server(tools).run("stdio")
 
 
 def _open(address: str) -> None:

@@ -12,7 +12,7 @@ from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
-from fpmonitor.disclosure import publishable_count
+from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.disclosure import Audience
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
@@ -109,6 +108,11 @@ class Users(StoredUsers):
             engine=self.engine,
         )
 
+    def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
+        """Note on stderr what other decisions on the same users add; a snapshot lists none."""
+        if self.snapshot is None:
+            note_beside(monitor, decision, quiet=quiet)
+
 
 @dataclass(frozen=True, kw_only=True)
 class UsersOfSource(Users):
@@ -145,6 +149,18 @@ class TransformedUsers(ViewedUsers):
     def view(self) -> View:
         """How values are preprocessed."""
         return replace(super().view, transforms=transforms_of(self.what_if))
+
+
+def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
+    """Note on stderr what a site reads that has the lists of other decisions on the users, too."""
+    from fpmonitor.answers.beside import decisions_beside  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
+
+    if monitor.audience is not Audience.OWNER:  # what else was asked is for the owner
+        return
+    listed = list_questions(monitor.database)
+    for other in decisions_beside(monitor.population_as(decision), decision, listed):
+        note(other.text, quiet=quiet)
 
 
 def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:

@@ -35,7 +35,7 @@ from fpmonitor.population.browsers import (
     group_rows,
     telling_columns,
 )
-from fpmonitor.population.kept_values import KeptValues
+from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource, has_room_for
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra, Returned
@@ -484,7 +484,7 @@ class FolderQueries:
         other._known, other._absent_alone = {}, True  # noqa: SLF001 -- its own class
         return other
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, KeptValues]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, ChosenValues]:
         """Divide the users: about so many to search among, which are read, and all others."""
         engine = self._snapshot.engine
         generator = np.random.default_rng(seed)
@@ -506,7 +506,7 @@ class FolderQueries:
             relations = [self._kept_relation(apis, level, seed, first) for apis in sets]
             return count_parts(engine, relations)
 
-        return searched, KeptValues(users=self.users - searched.users, kept_spectra=kept_spectra)
+        return searched, ChosenValues(users=self.users - searched.users, kept_spectra=kept_spectra)
 
     def _kept_relation(
         self, apis: Sequence[str], level: int, seed: int, first: str

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.policy import Policy
-    from fpmonitor.population.kept_values import KeptValues
+    from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 CHAINS = 12
@@ -55,7 +55,7 @@ class _Open:
 def confirm(
     found: Decision,
     searched: SpectrumSource,
-    rest: KeptValues,
+    rest: ChosenValues,
     *,
     chains: int = CHAINS,
     weights: Mapping[str, float] | None = None,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -380,6 +381,45 @@ class Decision(Result):
             because = tuple(sorted(self.named(apis)))
             verdict = judge(because)
         return self._told(verdict, because, self.users)
+
+    def gate(self, have: Iterable[str], want: Iterable[str] = ()) -> dict[str, Any]:
+        """Return whether a site that has read some APIs may read others: see `answer`.
+
+        Raises
+        ------
+        InputError
+            A name where a list of names is meant.
+        """
+        for name, apis in (("have", have), ("want", want)):
+            if isinstance(apis, str):
+                raise InputError(f"{name}: did you mean [{apis!r}]?")
+        return self.answer([*have, *want])
+
+    def export(self, to: str, path: str | Path | None = None, **options: Any) -> str:
+        """Return the decision as a list of a product, such as `ublock`, and write it to a path.
+
+        Parameters
+        ----------
+        to
+            Name of the format.
+        path
+            File, or folder of a list of several files; null writes nothing.
+        options
+            See `export.exporter.ExportOptions`.
+        """
+        return str(self.do("export", to, path, **options))
+
+    def report(self, path: str | Path, log: Any = None) -> None:
+        """Write a report on the decision as HTML.
+
+        Parameters
+        ----------
+        path
+            File.
+        log
+            Log or monitor with the users; null for the log that was decided on, while it is open.
+        """
+        self.do("report", path, log)
 
     def answer_of_now(
         self,

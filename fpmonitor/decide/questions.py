@@ -79,7 +79,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """What became of a question: users, level and the lengths of the lists of its decision."""
+    """What became of a question: users, level, the lengths of the lists, what is recommended."""
 
     users: int
     universe: int | None
@@ -90,6 +90,7 @@ class AnswerSummary:
     block: int
     undecided: int
     complete: bool
+    recommended: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, decision: Decision) -> Self:
@@ -104,6 +105,7 @@ class AnswerSummary:
             block=len(decision.block),
             undecided=len(decision.undecided),
             complete=decision.complete,
+            recommended=decision.recommended,
         )
 
 
@@ -248,7 +250,9 @@ def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
     return {**untyped(question.policy), "candidates": None}
 
 
-class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A question as it is written down: docs/formats.md."""
+
     k: int
     population: int
     budget: float
@@ -282,7 +286,7 @@ def read_policy(path: Path) -> AskedQuestion:
     content = read_toml(path, "policy")
     asked = typed(
         {name: _with_time(value) for name, value in content.items()},
-        _PolicyFile,
+        PolicyFile,
         f"a policy: {path}",
         hint="k, population, budget and candidates, as the options of `fpmonitor decide`",
     )

@@ -8,7 +8,18 @@ from itertools import combinations
 from typing import Any
 
 from fpmonitor.decide.decision import Decision
-from fpmonitor.export.exporter import ApiVerdict, Exporter, ExportOptions
+from fpmonitor.export.exporter import ApiVerdict, Exporter, ExportOptions, PlainExporter
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+
+
+def product_exporters() -> dict[str, Exporter]:
+    """Load the exporters of products, which cannot express all that a decision says."""
+    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
+    return {
+        name: exporter
+        for name, exporter in exporters.items()
+        if not isinstance(exporter, PlainExporter)
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

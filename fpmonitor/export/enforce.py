@@ -149,7 +149,7 @@ class ControlExporter:
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
-        actions = api_actions(decision, by_information=options.by_information)
+        actions = api_actions(decision, self.product, by_information=options.by_information)
         blocked = _divided(actions)[0]
         usable = [
             control
@@ -169,7 +169,7 @@ class ControlExporter:
         RuntimeError
             The list does not read back as what was meant: a bug.
         """
-        actions = api_actions(decision, by_information=options.by_information)
+        actions = api_actions(decision, self.product, by_information=options.by_information)
         spec = ListSpec(
             controls=tuple(chosen),
             allowed=tuple(_divided(actions)[1]),
@@ -220,7 +220,7 @@ class ControlExporter:
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
-        told = told_elsewhere(decision)
+        told = told_elsewhere(decision, self.product)
         return [
             f"{name} tells what {', '.join(told[name])} tells, and stays readable"
             for name in readable(told, chosen, self.product)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.export.controls import Control, Effect
+    from fpmonitor.export.crowds import Crowds
     from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction, Outcome
 
@@ -47,6 +48,8 @@ class ExportOptions:
         Whether the list may lower the product's own protection, for what sites may read.
     allow_breakage
         Whether the list may hold controls that stop more ordinary pages than they withhold APIs.
+    crowds
+        Visitor page: tells what at least k users share; null without users.
     measure
         Tells the limits of the exposure of what stays readable: at most, and at least; null without
         users.
@@ -70,6 +73,7 @@ class ExportOptions:
     allow_breakage: bool = False
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    crowds: Callable[[], Crowds] | None = None
 
     def __post_init__(self) -> None:
         if self.site is not None and not is_site(self.site):

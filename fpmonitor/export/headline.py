@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Product
 
 
+def between(limits: tuple[float, float]) -> str:
+    """Write limits of a share in per cent, to two digits."""
+    low, high = (f"{float(f'{100 * limit:.2g}'):g}" for limit in limits)
+    return high if low == high else f"{low} to {high}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """One number and one verdict on a list.
@@ -68,9 +74,7 @@ class Headline:
     def _exposure(self) -> str:
         budget = f"{100 * self.budget:.6g} % of the users"
         if self.limits is not None:
-            low, high = (f"{100 * limit:.2g}" for limit in self.limits)
-            between = high if low == high else f"{low} to {high}"
-            return f"expose {between} % of the users"
+            return f"expose {between(self.limits)} % of the users"
         if self.verdict == "allow":
             return f"expose at most {budget}"
         if self.verdict == "block":
@@ -88,7 +92,8 @@ class Headline:
 def _scope(about: int, readable: int) -> str:
     return (
         f"This list is about {about:,} of the {readable:,} APIs of the vocabulary "
-        "that this product lets pages read."
+        "that this product lets pages read. "
+        "Its budget counts this list alone, without the list of another decision beside it."
     )
 
 

@@ -118,7 +118,7 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
         raise InputError(
             f"what-if: {component.name} ({component.words(level)}): its file has no words for that",
             hint=f"it knows {', '.join(Transform.__struct_fields__)}, and whole steps; "
-            "`report` draws what every level exposes",
+            "`export --report` draws what every level exposes",
         )
     return told
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from fpmonitor.export.effect import elsewhere
+from fpmonitor.export.controls import BELIEVED
+from fpmonitor.export.effect import tellers
 from fpmonitor.population.evidence import lack_in_words
+from fpmonitor.vocabulary import is_known
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.controls import Product
 
 
 Outcome = Literal["exposed", "withheld", "no evidence"]
@@ -47,29 +50,37 @@ class ApiAction:
         return "exposed" if self.action == "allow" else "withheld"
 
 
-def api_actions(decision: Decision, *, by_information: bool = False) -> list[ApiAction]:
+def api_actions(
+    decision: Decision, product: Product = BELIEVED, *, by_information: bool = False
+) -> list[ApiAction]:
     """Return one action per candidate: the recommended set is allowed, all others are blocked.
 
     One site may read subsets of one allowed set only, so a list without state must keep to one.
-    `by_information` also blocks APIs that are no candidates and tell what a blocked one tells.
+    `by_information` also blocks APIs that are no candidates and tell what a blocked one tells in a
+    product.
     """
     actions = [_action(decision, api) for api in decision.policy.candidates]
     if by_information:
         actions += [
             ApiAction(name, "block", f"tells what {', '.join(apis)} tells", name)
-            for name, apis in told_elsewhere(decision).items()
+            for name, apis in told_elsewhere(decision, product).items()
         ]
     return actions
 
 
-def told_elsewhere(decision: Decision) -> dict[str, list[str]]:
-    """Return API that is no candidate -> the blocked candidates that it tells as well, sorted."""
+def told_elsewhere(decision: Decision, product: Product = BELIEVED) -> dict[str, list[str]]:
+    """Return API that is no candidate -> the blocked candidates that it tells as well, sorted.
+
+    As it was found in a product; without one, or where nobody looked, as the vocabulary says.
+    """
     told: dict[str, list[str]] = {}
-    for api, names in elsewhere(decision.policy.candidates, decision.means).items():
-        if api not in decision.recommended:
-            for name in names:
+    for api, found in tellers(decision.policy.candidates, decision.means, product).items():
+        if api in decision.recommended:
+            continue
+        for name in {one if isinstance(one, str) else one[2] for one in found}:
+            if is_known(name) and not product.lacks(name):
                 told.setdefault(name, []).append(api)
-    return dict(sorted(told.items()))
+    return {name: sorted(apis) for name, apis in sorted(told.items())}
 
 
 def _action(decision: Decision, api: str) -> ApiAction:

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
+
+import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
-_FIELDS = (
-    *("user", "time", "api", "value", "status", "source", "weight"),
-    *("visit_id", "session_id"),
-)
+Field = Literal[
+    "user", "time", "api", "value", "status", "source", "weight", "visit_id", "session_id"
+]
+_FIELDS = get_args(Field)
+
+
+class MapFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The file, for its schema; what is wrong with one is said by `ColumnMap.read`."""
+
+    columns: dict[Field, str] = {}
+    ignore: list[str] = []
+    elements: list[str] = []
+    null: Literal["value", "absent"] | list[str] = "absent"
+    apis: dict[str, str] = {}
+    flatten: bool = True
+    visitor: bool = False
+    log_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

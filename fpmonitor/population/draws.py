@@ -23,7 +23,7 @@ from fpmonitor.population.browsers import (
     joined_kind,
     systems_of_rows,
 )
-from fpmonitor.population.kept_values import KeptValues, kept_in_memory
+from fpmonitor.population.kept_values import ChosenValues, kept_in_memory
 from fpmonitor.population.memory import MemorySource, joined_kinds
 from fpmonitor.population.people import People, Selected
 from fpmonitor.population.snapshot import (
@@ -128,7 +128,7 @@ class Draws(People):
 
     def searched_and_rest(
         self, users: int, apis: Sequence[str]
-    ) -> tuple[SpectrumSource, KeptValues]:
+    ) -> tuple[SpectrumSource, ChosenValues]:
         """Divide the users, in no order, into some to search among and all others.
 
         The draw follows from the data, as the hash by which values of the others are kept, so

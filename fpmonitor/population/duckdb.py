@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.population.kept_values import KeptValues
+from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra
@@ -90,7 +90,7 @@ class DuckDBSource:
         """Count spectra of the sets, in their order."""
         return [self.spectrum(apis) for apis in sets]
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, KeptValues]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, ChosenValues]:
         """Divide the users: about so many to search among, and all others."""
         fragments = {
             "snapshot": self._snapshot.table,
@@ -111,7 +111,7 @@ class DuckDBSource:
         def kept_spectra(sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
             return [self._kept_spectrum(apis, level, fragments) for apis in sets]
 
-        rest = KeptValues(users=self.users - searched.users, kept_spectra=kept_spectra)
+        rest = ChosenValues(users=self.users - searched.users, kept_spectra=kept_spectra)
         return searched, rest
 
     def _kept_spectrum(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class KeptValues:
+class ChosenValues:
     """Users whose values are counted by few of them.
 
     Attributes
@@ -38,7 +38,7 @@ class KeptValues:
     in_memory: bool = False
 
 
-def kept_in_memory(source: MemorySource, secret: str) -> KeptValues:
+def kept_in_memory(source: MemorySource, secret: str) -> ChosenValues:
     """Keep values of users in memory, by a hash made of a secret.
 
     It must not have played a part in what the sets and values are.
@@ -47,7 +47,7 @@ def kept_in_memory(source: MemorySource, secret: str) -> KeptValues:
     def kept_spectra(sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
         return [kept_spectrum(source, secret, apis, level) for apis in sets]
 
-    return KeptValues(users=source.users, kept_spectra=kept_spectra, in_memory=True)
+    return ChosenValues(users=source.users, kept_spectra=kept_spectra, in_memory=True)
 
 
 def kept_spectrum(

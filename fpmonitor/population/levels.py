@@ -351,7 +351,9 @@ class _ComponentFile(msgspec.Struct, forbid_unknown_fields=True):
         )
 
 
-class _LevelsFile(msgspec.Struct, forbid_unknown_fields=True):
+class LevelsFile(msgspec.Struct, forbid_unknown_fields=True):
+    """Components as they are written down: docs/levels.md."""
+
     component: tuple[_ComponentFile, ...]
 
 
@@ -365,7 +367,7 @@ def read_levels(path: Path) -> tuple[Component, ...]:
     """
     hint = '[[component]] with apis = ["..."] and levels = [{raw = true}, {step = 50}], fine first'
     kind = f"levels: {path}"
-    content = typed(read_toml(path, "levels", hint=hint), _LevelsFile, kind, hint=hint)
+    content = typed(read_toml(path, "levels", hint=hint), LevelsFile, kind, hint=hint)
     components = []
     for number, declared in enumerate(content.component, start=1):
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
-    from fpmonitor.population.kept_values import KeptValues
+    from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
     from fpmonitor.unit import Unit
@@ -114,7 +114,7 @@ class SpectrumQueries(Protocol):
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, KeptValues]:
+    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ChosenValues]:
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 

@@ -8,7 +8,7 @@ from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.render.check_files import named_set
 from fpmonitor.render.forecasts import forecast_table
-from fpmonitor.render.numbers import between, count, decimal, percent
+from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
@@ -417,6 +417,7 @@ def names(lines: Sequence[ApiOverview]) -> list[Column]:
 
 def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     """Return every API alone."""
+    few = any(line.suppressed for line in lines)
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
@@ -425,13 +426,27 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
             *names(lines),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
-            *columns("count", "values"),
+            *(columns("text", ("values", values_told)) if few else columns("count", "values")),
             *columns("decimal", ("entropy, bits", "entropy_bits"), digits=3),
-            *columns("share", "exposure"),
+            *(
+                columns("text", ("exposure", exposure_told))
+                if few
+                else columns("share", "exposure")
+            ),
             *columns("short share", ("changes between visits", "changes")),
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])
+
+
+def values_told(line: ApiOverview) -> str:
+    """Return how many values an API has, or at most has."""
+    return at_most(count(line.values), suppressed=line.suppressed)
+
+
+def exposure_told(line: ApiOverview) -> str:
+    """Return the share of the users whom an API exposes, or at most exposes."""
+    return at_most(percent(line.exposure), suppressed=line.suppressed)
 
 
 def demand(lines: Sequence[DemandLine], k: int) -> Output:

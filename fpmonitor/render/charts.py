@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from fpmonitor.render.numbers import label, percent
+from fpmonitor.render.numbers import at_most, between, label, percent
 from fpmonitor.render.svg import (
     Scale,
     axis_end,
@@ -23,7 +23,7 @@ from fpmonitor.render.svg import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WIDTH = 680
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 14, 48
@@ -311,10 +311,12 @@ def range_chart(
     title: str,
     x_label: str,
     budget: float | None = None,
+    hollow: Collection[str] = (),
 ) -> str:
     """Draw ranges `(name, lower, upper, estimate)` of shares, one below the other.
 
-    Without any name, the ranges take the whole width.
+    Without any name, the ranges take the whole width. Estimates of the names in `hollow` are at
+    most what is drawn.
     """
     letters = min(max(len(name) for name, *_ in rows), _LETTERS)
     left = _RIGHT + letters * _LETTER
@@ -333,8 +335,11 @@ def range_chart(
             parts.append(text(left - 8, y + 4, shown, hover=name, text_anchor="end"))
         drawn = [line(across(lower), y, max(across(upper), across(lower) + 1), y, class_="range")]
         if estimate is not None:
-            drawn.append(tag("circle", class_="dot", cx=across(min(estimate, top)), cy=y, r=4))
-        parts.append(tag("g", *drawn, class_="s0"))
+            kind = "dot hollow" if name in hollow else "dot"
+            drawn.append(tag("circle", class_=kind, cx=across(min(estimate, top)), cy=y, r=4))
+        told = at_most(percent(estimate), suppressed=name in hollow)
+        note = f"{name}: {between(lower, upper)}, estimate {told}".removeprefix(": ")
+        parts.append(tag("g", tooltip(note), *drawn, class_="s0"))
     if budget is not None:
         parts.append(line(across(budget), _TOP - 6, across(budget), base, class_="budget"))
     parts.append(text((left + WIDTH - _RIGHT) / 2, base + 40, x_label, text_anchor="middle"))

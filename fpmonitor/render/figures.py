@@ -21,7 +21,7 @@ from fpmonitor.render.charts import (
     scatter_chart,
 )
 from fpmonitor.render.decisions import conflicts
-from fpmonitor.render.numbers import percent
+from fpmonitor.render.numbers import at_most, percent
 from fpmonitor.render.svg import standalone
 from fpmonitor.render.tables import Table, columns
 from fpmonitor.store.windows import PARTS
@@ -111,11 +111,12 @@ def of_exposures(
     more = len(reports) - len(ordered)
     left_out = f" The first {len(ordered)} of {len(reports)} are drawn." if more else ""
     line = "" if budget is None else f" The dashed line is the budget, {percent(budget)}."
+    hollow = " Hollow dots: at most so much." if any(r.suppressed for r in ordered) else ""
     return Figure(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}. Bars are limits of the average over populations, each wrong "
-            f"with probability at most {first.delta:g}; dots are unbiased estimates."
+            f"with probability at most {first.delta:g}; dots are unbiased estimates.{hollow}"
             f"{sample_note(first.sample, first.drawn)}{line}{left_out}{remark}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
@@ -127,18 +128,29 @@ def of_exposures(
             title=title,
             x_label="exposure",
             budget=budget,
+            hollow=[names[report.apis] for report in ordered if report.suppressed],
         ),
         table=Table.of(
             ordered,
             title=title,
             columns=[
                 *columns("text", ("APIs", lambda report: names[report.apis])),
-                *columns("short share", "lower", ("estimate", "unbiased"), "upper"),
+                *columns("short share", "lower"),
+                *columns("text", ("estimate", _estimate_told)),
+                *columns("short share", "upper"),
                 *columns("decimal", ("entropy, bits", "entropy_bits")),
-                *columns("count", "values"),
+                *columns("text", ("values", _values_told)),
             ],
         ),
     )
+
+
+def _estimate_told(report: ExposureReport) -> str:
+    return at_most(percent(report.unbiased), suppressed=report.suppressed)
+
+
+def _values_told(report: ExposureReport) -> str:
+    return at_most(f"{report.values:,}", suppressed=report.suppressed)
 
 
 def of_curve(curve: CurveReport) -> Figure:

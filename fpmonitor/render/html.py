@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
-from fpmonitor.render.answers import WORDS_OF_APIS, names
+from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names, values_told
 from fpmonitor.render.decisions import (
     bounds,
     called,
@@ -200,9 +200,9 @@ def _apis(findings: Findings) -> str:
             *names(findings.overview),
             *columns("count", "users"),
             *columns("short share", "coverage"),
-            *columns("count", "values"),
+            *columns("text", ("values", values_told)),
             *columns("decimal", ("entropy, bits", "entropy_bits")),
-            *columns("short share", ("exposed users", "exposure")),
+            *columns("text", ("exposed users", exposure_told)),
             *columns("text", ("volatile", lambda line: "yes" if line.volatile else "no")),
             *columns("short share", ("changes between visits", "changes")),
         ],
@@ -243,16 +243,23 @@ def _border(decision: Decision) -> str:
     apis = decision.policy.candidates
     shown = sets[: min(_MOST_SETS, max(_MOST_CELLS // len(apis), 1))]
     boxes = "".join(
-        f'<label><input type="checkbox" value="{place}"> {escape(api)}</label>'
+        f'<label><input type="checkbox" value="{place}"> <b>{place + 1}</b> {escape(api)}</label>'
         for place, api in enumerate(apis)
     )
-    head = "".join(f'<th scope="col"><span>{escape(api)}</span></th>' for api in apis)
+    # Names in a head would take more room than the sets: numbers, which the boxes above explain.
+    head = "".join(
+        f'<th scope="col" title="{escape(api)}"><span aria-hidden="true">{place}</span>'
+        f'<span class="hidden">{escape(api)}</span></th>'
+        for place, api in enumerate(apis, start=1)
+    )
     rows = []
     for number, members in enumerate(shown, start=1):
         held = set(members)
         places = " ".join(str(place) for place, api in enumerate(apis) if api in held)
         cells = "".join(
-            '<td class="in">●<span class="hidden">in</span></td>' if api in held else "<td></td>"
+            f'<td class="in" title="{escape(api)}">●<span class="hidden">in</span></td>'
+            if api in held
+            else "<td></td>"
             for api in apis
         )
         rows.append(

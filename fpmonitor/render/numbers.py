@@ -22,6 +22,11 @@ def percent(share: float | None, decimals: int | None = None, *, signed: bool = 
     return f"{Decimal(f'{100 * share:.3g}'):{sign}f} %"
 
 
+def at_most(shown: str, *, suppressed: bool) -> str:
+    """Return a number that others are told in place of a smaller one, marked as such."""
+    return f"≤ {shown}" if suppressed and shown != DASH else shown
+
+
 def between(lower: float, upper: float) -> str:
     """Return two limits of a share, both per cent and as exact as each other; one if they agree."""
     places = max(1, 1 - math.floor(math.log10(100 * upper))) if upper else 0

@@ -106,6 +106,7 @@ def _check_apart(
                 raise InputError(
                     f"users of these sketches may overlap ({names[other.digest]}, {name}); make "
                     "them from parts by user",
-                    hint="`sketch make --user COLUMN --part 1/16` and so on; or say --disjoint if "
+                    hint="`scale sketch make --user COLUMN --part 1/16` and so on; or "
+                    "say --disjoint if "
                     "you know that nobody is in two of them",
                 )

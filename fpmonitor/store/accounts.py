@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from shlex import quote
@@ -64,10 +65,16 @@ class Staged:
 
 @dataclass(slots=True)
 class Judged:
-    """The account of one log, and what of it only the user can say."""
+    """The account of one log, and what of it only the user can say.
+
+    `rejected` counts records that cannot be stored, as far as a plan has looked; `reason` is the
+    commonest.
+    """
 
     account: Account
     asks: dict[str, Verdict] = field(default_factory=dict)
+    rejected: int = 0
+    reason: str = ""
 
     @property
     def taken(self) -> list[str]:
@@ -227,6 +234,12 @@ def refuse_asks(label: str, asks: Mapping[str, Verdict], fields: Collection[str]
     """
     if not asks:
         return
+    if named := next((name for name, verdict in asks.items() if verdict.asks == "names"), None):
+        raise InputError(
+            f"{label}: {excerpt(named)!r} looks like {LOOKS['names']}; nothing was stored",
+            hint=f"a column map says so: [columns] with api = {json.dumps(named)}, and value = the "
+            f"column beside it; or --as {quote(f'{named}=')} to take it for an API all the same",
+        )
     taken = set(fields)
     options, seen = [], []
     for name, verdict in asks.items():

@@ -299,7 +299,12 @@ def plan_ingest(
         scan = _scan(log, collector, column_map)
         stage_all(database, scan)
         with database.transaction():
-            return _judged(database, log, collector, scan, column_map)[1]
+            judged = _judged(database, log, collector, scan, column_map)[1]
+            rejects, refused = rejects_of(database, log, collector)
+            [(read, problems)] = database.rows("ingest/count_problems")
+        if rejects and problems == read:
+            raise all_rejected(log, read + refused, rejects)
+        return replace(judged, rejected=problems + refused, reason=commonest_reason(rejects)[0])
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:

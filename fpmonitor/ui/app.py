@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import secrets
 import shlex
 import zipfile
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.account import summary
@@ -24,11 +26,11 @@ from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
 from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
-from fpmonitor.ui.words import sentences
+from fpmonitor.ui.words import sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,6 +47,7 @@ _COOKIE = "fpmonitor_ui"
 _LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 _JSON = "application/json"
 _MOST_BYTES = 4_000_000
+_MOST_GROUPS = 20
 _CHOICES = (
     ("API", "an API"),
     ("ignore", "no API: leave out"),
@@ -73,14 +76,27 @@ def create_app(desk: Desk, token: str) -> Starlette:
         Route("/apis.csv", _answered(addresses.apis_csv)),
         Route("/exposure", _answered(addresses.exposure)),
         Route("/exposure.json", _answered(addresses.exposure_json)),
+        Route("/why", _answered(addresses.why)),
+        Route("/why.json", _answered(addresses.why_json)),
         Route("/decide", _answered(addresses.decide), methods=["POST"]),
         Route("/decision.json", _answered(addresses.decision_json)),
         Route("/lists", _answered(addresses.lists)),
         Route("/lists.json", _answered(addresses.lists_json)),
+        Route("/visitor", _answered(addresses.visitor)),
         Route("/list/{name}", _answered(addresses.list_file)),
         *static_routes(),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(_Owner, token=token)])
+
+    @asynccontextmanager
+    async def reading_ahead(app: Starlette) -> AsyncIterator[None]:
+        del app
+        reading = asyncio.create_task(run_in_threadpool(desk.warm))
+        yield
+        await reading
+
+    return Starlette(
+        routes=routes, middleware=[Middleware(_Owner, token=token)], lifespan=reading_ahead
+    )
 
 
 class _Owner:
@@ -157,6 +173,7 @@ class _Addresses:
         decision = await run_in_threadpool(self._desk.decision)
         return page(
             "page.html",
+            words=words_of(asked, 0 if stored is None else stored.users),
             unit="user" if stored is None else stored.unit,
             name=self._desk.db.name,
             file=self._desk.decision_file.name,
@@ -168,6 +185,7 @@ class _Addresses:
             problem=problem,
             chosen={},
             summary=summary,
+            background=BackgroundTask(self._desk.warm),
         )
 
     # ---- Is this column the API?
@@ -245,16 +263,13 @@ class _Addresses:
         """Show what the ticked APIs expose."""
         asked = Asked.of(request.query_params)
         explored = await run_in_threadpool(self._desk.explore, asked)
-        stored = await run_in_threadpool(self._desk.stored, asked.k)
-        lacks = {} if stored is None else stored.lacks
         return fragment(
             "exposure.html",
-            unit="user" if stored is None else stored.unit,
+            unit=explored.unit,
             asked=asked,
             chart=draw(explored.exposure, asked.budget),
-            masked=explored.exposure.masked,
-            lacks=lacks,
-            lacking=[api for api in explored.exposure.apis if api in lacks],
+            explored=explored,
+            most=_MOST_GROUPS,
             command=self._exposure_command(asked, explored),
             python=self._exposure_python(asked, explored),
             told=sentences(explored, asked),
@@ -264,10 +279,7 @@ class _Addresses:
         """Return what the ticked APIs expose."""
         asked = Asked.of(request.query_params)
         explored = await run_in_threadpool(self._desk.explore, asked)
-        stored = await run_in_threadpool(self._desk.stored, asked.k)
-        lacks = {} if stored is None else stored.lacks
-        lacking = {api: lacks[api] for api in explored.exposure.apis if api in lacks}
-        found = asdict(asked) | asdict(explored) | {"no_evidence": lacking}
+        found = asdict(asked) | asdict(explored)
         return JSONResponse(found, headers=PAGE_HEADERS)
 
     # ---- What follows?
@@ -306,9 +318,37 @@ class _Addresses:
         rows = []
         for one in found:
             headline = one.result.headline if one.result else None
-            row: dict[str, Any] = {"name": one.name, "problem": one.problem}
+            row: dict[str, Any] = {"name": one.name, "problem": one.problem, "breaks": one.breaks}
             rows.append(row | ({} if headline is None else asdict(headline)))
         return JSONResponse(rows, headers=PAGE_HEADERS)
+
+    async def why(self, request: Request) -> Response:
+        """Show why APIs are withheld, and what would change that."""
+        del request
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        found = await run_in_threadpool(self._desk.withheld, decision)
+        return fragment("why.html", found=found, decision=decision, unit=decision.unit)
+
+    async def why_json(self, request: Request) -> Response:
+        """Return why APIs are withheld, and what would change that."""
+        del request
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        found = await run_in_threadpool(self._desk.withheld, decision)
+        return JSONResponse([one.to_json() for one in found], headers=PAGE_HEADERS)
+
+    async def visitor(self, request: Request) -> Response:
+        """Show the page for visitors, whose own policy lets it send nothing."""
+        del request
+        decision = await run_in_threadpool(self._desk.decision)
+        if decision is None:
+            return text_refusal(404, "nothing is decided yet")
+        result = await run_in_threadpool(self._desk.list_of, decision, "visitor-page")
+        policy = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
+        return HTMLResponse(result.text, headers=PAGE_HEADERS | policy)
 
     async def list_file(self, request: Request) -> Response:
         """Return one list: a file, or an archive of several."""
@@ -318,7 +358,8 @@ class _Addresses:
             return text_refusal(404, "nothing is decided yet")
         result = await run_in_threadpool(self._desk.list_of, decision, name)
         if not result.files:
-            return _download(result.text.encode(), f"{name}.txt", "text/plain")
+            ending = "html" if name == "visitor-page" else "txt"
+            return _download(result.text.encode(), f"{name}.{ending}", "text/plain")
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for file, text in result.files.items():
@@ -343,14 +384,16 @@ class _Addresses:
         words += ["--k", str(asked.k), "--db", str(self._desk.db)]
         words += ["--population", str(asked.population)] * (asked.population is not None)
         words += ["--rows-are-users"] * asked.rows_are_users
+        words += ["--given", asked.given] * bool(asked.given)
         return shlex.join(words)
 
     def _exposure_python(self, asked: Asked, explored: Explored) -> str:
-        population = "" if asked.population is None else f", population={asked.population}"
+        population = "" if asked.population is None else f", n={asked.population}"
+        given = f", given=[{asked.given!r}]" if asked.given else ""
         return (
             "import fpmonitor as fp\n\n"
-            f"with fp.Monitor({str(self._desk.db)!r}) as monitor:\n"
-            f"    monitor.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population})"
+            f"log = fp.Log({str(self._desk.db)!r})\n"
+            f"log.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population}{given})"
         )
 
     def _decide_command(self, decision: Decision) -> str:

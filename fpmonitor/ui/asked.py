@@ -37,6 +37,8 @@ class Asked:
         What is ticked.
     rows_are_users
         Whether each row of a log that names no users is taken for a user.
+    given
+        API whose groups are shown one by one; empty for all users together.
     """
 
     k: int = DEFAULT_K
@@ -44,6 +46,7 @@ class Asked:
     budget: float = DEFAULT_BUDGET
     apis: tuple[str, ...] = ()
     rows_are_users: bool = False
+    given: str = ""
 
     @classmethod
     def of(cls, fields: QueryParams | FormData) -> Asked:
@@ -64,6 +67,7 @@ class Asked:
             budget=budget,
             apis=tuple(dict.fromkeys(str(api) for api in fields.getlist("api"))),
             rows_are_users=bool(fields.get("rows")),
+            given=str(fields.get("given") or ""),
         )
 
     def question(self) -> Question:
@@ -81,6 +85,7 @@ class Asked:
         fields = [("k", str(self.k)), ("budget", self.percent)]
         fields += [("n", str(self.population))] * (self.population is not None)
         fields += [("rows", "1")] * self.rows_are_users
+        fields += [("given", self.given)] * bool(self.given)
         fields += [("api", api) for api in self.apis]
         return f"{path}?{urlencode(fields)}"
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
+from fpmonitor.answers.withheld import explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
 from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -20,20 +25,24 @@ from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.followed import Follower
+from fpmonitor.ui.asked import DEFAULT_K, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.cohorts import CohortReport
+    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
+    from fpmonitor.population.population import Population
     from fpmonitor.question import Question
     from fpmonitor.store.accounts import Judged
     from fpmonitor.store.batches import BatchReport
-    from fpmonitor.ui.asked import Asked
     from fpmonitor.unit import Unit
 
 _HELD = 4  # users of as many questions in memory
@@ -78,6 +87,12 @@ class Explored:
         Combinations of one user each, and of 2 to k - 1 users each.
     bits, by_entropy
         Plug-in entropy of the users, and the size of a crowd that it suggests, users.
+    unit
+        What is counted.
+    no_evidence
+        API -> why the users are no evidence of how it divides them.
+    cohorts
+        The same within each group of the users; null where no group was asked for.
     """
 
     exposure: IndexedExposure
@@ -87,6 +102,18 @@ class Explored:
     in_few: int
     bits: float
     by_entropy: float
+    unit: Unit
+    no_evidence: Mapping[str, str]
+    cohorts: CohortReport | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """The users of one question, what they are, and which APIs they are no evidence of."""
+
+    index: ExposureIndex
+    unit: Unit
+    lacks: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +128,15 @@ class Listed:
         The list; null where it cannot be written.
     problem
         Why it cannot.
+    breaks
+        Ordinary pages that stop beside its controls, as they were tried in the product.
     """
 
     name: str
     about: str
     result: ExportResult | None
     problem: str = ""
+    breaks: tuple[str, ...] = ()
 
 
 class Desk:
@@ -133,8 +163,10 @@ class Desk:
         self.logs, self.db = tuple(logs), db
         self.decision_file = db.with_name(f"{db.stem}.decision.json")
         self._key_file, self._patience = key_file, patience
-        self._lock = threading.Lock()
-        self._indexes: dict[tuple[object, ...], ExposureIndex] = {}
+        self._lock = threading.RLock()
+        self._follower = Follower()
+        self._followed: tuple[int, int] | None = None  # state of the file that it has read
+        self._indexes: dict[tuple[object, ...], _Held] = {}
         self._stored: tuple[tuple[int, ...], Stored | None] | None = None
 
     def _state(self) -> tuple[int, int]:
@@ -145,13 +177,25 @@ class Desk:
     @contextmanager
     def _monitor(self, *, create: bool = False) -> Iterator[Monitor]:
         # One at a time: a process opens a DuckDB file once.
-        with (
-            self._lock,
-            Monitor(
+        with self._lock:
+            before = self._state() if self.db.exists() else None
+            if before != self._followed:
+                self._follower = Follower()
+            self._followed = None
+            with Monitor(
                 self.db, create=create, key_file=self._key_file, patience=self._patience
-            ) as monitor,
-        ):
-            yield monitor
+            ) as monitor:
+                monitor.follower = self._follower
+                yield monitor
+            # What wrote anything is read anew: another program may have written after it.
+            self._followed = before if before == self._state() else None
+
+    def warm(self) -> None:
+        """Read the users before anybody asks, so that the first tick is answered as the next."""
+        with suppress(FpmonitorError, OSError):
+            stored = self.stored(DEFAULT_K)
+            if stored is not None and stored.apis:
+                self.explore(Asked(apis=(stored.apis[0].api,)))
 
     # ---- Is this column the API, and is a row a user?
 
@@ -173,22 +217,28 @@ class Desk:
         if not self.db.exists():
             return None
         state = (*self._state(), k)
-        if self._stored is None or self._stored[0] != state:
-            with self._monitor() as monitor:
-                self._stored = state, _stored(monitor, k)
-        return self._stored[1]
+        with self._lock:
+            if self._stored is None or self._stored[0] != state:
+                with self._monitor() as monitor:
+                    self._stored = state, _stored(monitor, k)
+            return self._stored[1]
 
     # ---- What does a set expose?
 
     def explore(self, asked: Asked) -> Explored:
         """Measure the ticked APIs; errors as of `ExposureIndex.explore`."""
-        index = self._index(asked.question())
+        held = self._held(asked.question())
+        index = held.index
         exposure = index.explore(asked.apis)
         spectrum = index.sample.told(exposure.apis).most
         few = spectrum.counts < index.k
         bits = entropy_bits(spectrum)
+        cohorts = self._cohorts(asked, exposure.apis) if asked.given else None
         return Explored(
+            cohorts=cohorts,
             exposure=exposure,
+            unit=held.unit,
+            no_evidence={api: held.lacks[api] for api in exposure.apis if api in held.lacks},
             users=index.users,
             values=int(spectrum.values.sum()),
             alone=int(spectrum.values[spectrum.counts == 1].sum()),
@@ -197,19 +247,34 @@ class Desk:
             by_entropy=naive_group_size(bits, index.population),
         )
 
-    def _index(self, question: Question) -> ExposureIndex:
+    def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
+        with self._monitor() as monitor:
+            [report] = report_exposures(
+                monitor.population(), asked.question(), [apis], given=[asked.given]
+            )
+            return report.cohorts
+
+    def _held(self, question: Question) -> _Held:
         """Hold the users of a question as long as nobody writes to the file."""
         if not self.db.exists():
             raise InputError("no log is stored yet", hint="store one on this page first")
-        state = (*self._state(), question)
-        if (found := self._indexes.get(state)) is not None:
+        if (found := self._indexes.get((*self._state(), question))) is not None:
             return found
-        with self._monitor() as monitor:
-            users = monitor.population()
-            index = users.index(question, users.askable_apis(question))
-        alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
-        self._indexes = dict([*alive.items()][-_HELD + 1 :]) | {state: index}
-        return index
+        with self._lock:
+            state = (*self._state(), question)
+            if (found := self._indexes.get(state)) is not None:  # read while this one waited
+                return found
+            with self._monitor() as monitor:
+                users = monitor.population()
+                apis = users.askable_apis(question)
+                held = _Held(
+                    index=users.index(question, apis),
+                    unit=monitor.unit,
+                    lacks=_lacks(users, apis, question.k),
+                )
+            alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
+            self._indexes = dict([*alive.items()][-_HELD + 1 :]) | {state: held}
+            return held
 
     # ---- Which question, and what follows?
 
@@ -252,12 +317,23 @@ class Desk:
                 for name, exporter in exporters.items()
                 if not isinstance(exporter, PlainExporter)
             ]
+            # What hides most comes first.
+            listed.sort(key=_hidden, reverse=True)
             return listed, asked.seal == decision.digest
+
+    def withheld(self, decision: Decision) -> tuple[Withheld, ...]:
+        """Tell why APIs are withheld, and what would change that."""
+        with self._monitor() as monitor:
+            return explain_withheld(monitor.population_as(decision), decision)
 
     def list_of(self, decision: Decision, name: str) -> ExportResult:
         """Write one list; errors as of its exporter, and of a name that there is not."""
         exporter: Exporter = load_plugin(EXPORTERS, name)
-        return exporter.export(decision, ExportOptions())
+        if not isinstance(exporter, VisitorPage):
+            return exporter.export(decision, ExportOptions())
+        with self._monitor() as monitor:
+            crowds = partial(shared_crowds, monitor.population_as(decision), decision)
+            return exporter.export(decision, ExportOptions(crowds=crowds))
 
 
 def _stored(monitor: Monitor, k: int) -> Stored | None:
@@ -269,14 +345,22 @@ def _stored(monitor: Monitor, k: int) -> Stored | None:
     except UndecidableError:
         return Stored(batches=batches, unit=monitor.unit, users=0, apis=(), lacks={})
     apis = tuple(monitor.apis(k=k))
-    lacks = users.lacks([line.api for line in apis], k)
     return Stored(
         batches=batches,
         unit=monitor.unit,
         users=users.users,
         apis=apis,
-        lacks={api: lack_in_words(lack, k) for api, lack in lacks.items()},
+        lacks=_lacks(users, [line.api for line in apis], k),
     )
+
+
+def _lacks(users: Population, apis: Sequence[str], k: int) -> dict[str, str]:
+    return {api: lack_in_words(lack, k) for api, lack in users.lacks(apis, k).items()}
+
+
+def _hidden(one: Listed) -> int:
+    headline = None if one.result is None else one.result.headline
+    return -1 if headline is None else headline.hidden
 
 
 def _listed(name: str, exporter: Exporter, decision: Decision, options: ExportOptions) -> Listed:
@@ -284,4 +368,10 @@ def _listed(name: str, exporter: Exporter, decision: Decision, options: ExportOp
         result = exporter.export(decision, options)
     except FpmonitorError as error:
         return Listed(name=name, about=exporter.summary, result=None, problem=str(error))
-    return Listed(name=name, about=exporter.summary, result=replace(result, text=""))
+    breaks = sorted({page for verdict in result.verdicts for page in verdict.breaks})
+    return Listed(
+        name=name,
+        about=exporter.summary,
+        result=replace(result, text=""),
+        breaks=tuple(breaks),
+    )

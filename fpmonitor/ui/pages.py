@@ -14,12 +14,14 @@ from starlette.routing import Route
 from fpmonitor.render.charts import range_chart
 from fpmonitor.render.decisions import bounds, counted, headline
 from fpmonitor.render.html import chips
-from fpmonitor.render.numbers import percent
+from fpmonitor.render.numbers import between, percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.serve.pages import PAGE_HEADERS, breakable
+from fpmonitor.ui.words import more_users
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
+    from starlette.background import BackgroundTask
     from starlette.requests import Request
 
     from fpmonitor.population.exposure_index import IndexedExposure
@@ -45,6 +47,8 @@ def _templates() -> jinja2.Environment:
     )
     templates.globals |= {
         "percent": percent,
+        "between": between,
+        "more_users": more_users,
         "headline": headline,
         "counted": counted,
         "bounds": bounds,
@@ -64,11 +68,18 @@ def page(template: str, *, unit: Unit = "user", **values: Any) -> Response:
     return fragment(template, unit=unit, style=style, script=script, **values)
 
 
-def fragment(template: str, *, status: int = 200, unit: Unit = "user", **values: Any) -> Response:
+def fragment(
+    template: str,
+    *,
+    status: int = 200,
+    unit: Unit = "user",
+    background: BackgroundTask | None = None,
+    **values: Any,
+) -> Response:
     """Return a part of the page, filled; rows are called rows."""
     text = _templates().get_template(template).render(**values)
     headers = HEADERS | {"Cache-Control": "no-store"}
-    return HTMLResponse(spoken(text, unit), status_code=status, headers=headers)
+    return HTMLResponse(spoken(text, unit), status, headers, background=background)
 
 
 def draw(exposure: IndexedExposure, budget: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.render.numbers import between, decimal, percent, significant
 
 if TYPE_CHECKING:
+    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.ui.asked import Asked
     from fpmonitor.ui.desk import Explored
 
@@ -46,3 +47,33 @@ def sentences(explored: Explored, asked: Asked) -> dict[str, str]:
             f"{significant(explored.by_entropy)} users. It cannot see who is alone."
         ),
     }
+
+
+WORDS = {
+    "k": "A site cannot tell a user from at least {} others. Whoever it can tell is exposed.",
+    "budget": "About {} users of the site may be exposed.",
+    "n": "Values rarer than about one user in {} expose.",
+}
+
+
+def words_of(asked: Asked, users: int) -> dict[str, tuple[str, str]]:
+    """Say what the sliders mean, and with which words the page says it while one moves."""
+    site = asked.population or users
+    numbers = {
+        "k": asked.k - 1,
+        "budget": round(site * asked.budget),
+        "n": max(1, round(site / asked.k)),
+    }
+    return {
+        name: (words.format(f"{numbers[name]:,}") if site or name == "k" else "", words)
+        for name, words in WORDS.items()
+    }
+
+
+def more_users(one: Withheld, observed: int) -> str:
+    """Say whether more users might allow an API."""
+    if not one.is_undecided:
+        return "No: it is above the budget." if one.upper is not None else "No: it has no values."
+    if one.users_needed is None:
+        return "Nobody can tell how many."
+    return f"About {one.users_needed:,}, {significant(one.users_needed / observed)} times as many."

@@ -175,9 +175,14 @@ def entry_of(api: str) -> Api:
 
 @cache
 def same_information(api: str) -> tuple[str, ...]:
-    """APIs that tell by another name what an API or one of its selectors tells, sorted."""
+    """APIs that tell by another name what an API or one of its selectors tells, sorted.
+
+    What a worker reads of its navigator, the page reads as well.
+    """
+    page = api.replace("WorkerNavigator.", "Navigator.")
     groups: Iterable[list[str]] = entries()["information"].values()
-    told = {name for names in groups if any(_is_part(api, one) for one in names) for name in names}
+    told = {name for names in groups if any(_is_part(page, one) for one in names) for name in names}
+    told |= {page} & known_apis().keys()
     return tuple(sorted(name for name in told if not _is_part(api, name)))
 
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.controls import HIDING, controls_of, effect_of
 from fpmonitor.export.coverage import coverage
+from fpmonitor.export.crowds import Crowds
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ApiVerdict, ExportOptions
 from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
+from fpmonitor.export.lists import told_elsewhere
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.vocabulary import is_known
 from tests.decided import decided
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.each  # a format each, in milliseconds
 EXPORTER_NAMES = plugin_names(EXPORTERS)
+NOBODY = Crowds(users=0, unit="user", values={}, why={}, sets=(), tuples=())
 FAMILIES = (
     "permissions-policy", "firefox", "firefox-preferences", "chromium", "scriptlet", "ublock",
     "adguard",    "jshelter", "duckduckgo", "brave",
@@ -94,7 +97,7 @@ HOSTILE = [
 
 
 def exported(name: str, decision: Decision, **options: Any) -> str:
-    return exporter_of(name).export(decision, ExportOptions(**options)).text
+    return exporter_of(name).export(decision, ExportOptions(crowds=lambda: NOBODY, **options)).text
 
 
 def verdict(name: str, api: str, allow: tuple[str, ...] = ()) -> ApiVerdict:
@@ -109,7 +112,7 @@ def test_every_decision_exports_to_every_format_and_passes_validation(
     name: str, decision: Decision
 ) -> None:
     exporter = exporter_of(name)
-    result = exporter.export(decision, ExportOptions())
+    result = exporter.export(decision, ExportOptions(crowds=lambda: NOBODY))
     assert exporter.validate(result.text) == []
     assert [entry.api for entry in result.verdicts] == list(decision.policy.candidates)
 
@@ -156,6 +159,9 @@ def test_names_cannot_break_out_of_a_format(name: str, hostile: str) -> None:
     if name in {"json", "csv", "gate-js"}:
         assert exporter_of(name).validate(text) == []
         assert "</script>" not in text or name != "gate-js"
+    elif name == "visitor-page":
+        assert exporter_of(name).validate(text) == []
+        assert text.count("<script") == clean.count("<script") == 2
     elif name == "jshelter":
         level = json.loads(text)["custom_levels"]["fpm"]
         assert level | {"level_description": ""} == {
@@ -258,7 +264,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
         ("firefox-policies", "OfflineAudioContext.startRendering", "impossible"),
         ("firefox-policies", "Screen.width", "impossible"),
         ("chromium-policies", "Navigator.hardwareConcurrency", "impossible"),
-        ("chromium-policies", "Window.queryLocalFonts", "untried"),
+        ("chromium-policies", "Window.queryLocalFonts", "by-passable"),
         ("chromium-policies", "WebGLRenderingContext.getParameter", "by-passable"),
         ("ublock", "Navigator.hardwareConcurrency", "by-passable"),
         ("ublock", "Intl.DateTimeFormat.resolvedOptions#timeZone", "impossible"),
@@ -323,9 +329,26 @@ def test_a_list_by_information_blocks_the_other_names_of_what_is_blocked() -> No
     assert "a border of 0.1px" in verdicts["css:resolution"].note
     assert "CSSResolution" in result.text
     assert "css:device-height" not in {e.api for e in result.verdicts if e.action == "block"}
-    assert not any("tells what" in note for note in result.notes)
+    assert not any(note.startswith("css:resolution tells what") for note in result.notes)
     with pytest.raises(InputError, match="candidates"):
         exported("csv", decision, by_information=True)
+
+
+def test_what_tells_the_same_is_what_was_found_in_the_product() -> None:
+    """Of the vocabulary a name counts where nobody looked; `decide` knows no product."""
+    ratio = decision_of([], ["Window.devicePixelRatio", "Navigator.hardwareConcurrency"])
+    firefox = PRODUCTS["firefox-userjs"].product
+    here, anywhere = told_elsewhere(ratio, firefox), told_elsewhere(ratio)
+    assert {"CanvasRenderingContext2D.measureText", "HTMLImageElement.currentSrc"} <= here.keys()
+    assert "CanvasRenderingContext2D.measureText" not in anywhere
+    assert "http:dpr" in anywhere
+    assert "http:dpr" not in here, "Firefox sends no such header"
+    assert here["css:resolution"] == ["Window.devicePixelRatio"]
+    options = ExportOptions(by_information=True)
+    found = {entry.api for entry in PRODUCTS["firefox-userjs"].export(ratio, options).verdicts}
+    assert here.keys() <= found
+    worker = decision_of([], ["WorkerNavigator.languages"])
+    assert "Navigator.languages" in told_elsewhere(worker)
 
 
 def test_a_list_that_randomises_canvases_says_what_still_reads_them() -> None:

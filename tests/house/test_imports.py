@@ -44,9 +44,9 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"planning", "snapshots"},
+    {"log", "planning", "snapshots"},
     {"serve", "watch"},
-    {"ui"},
+    {"assistant", "ui"},
     {"cli"},
     # Registers its commands by their names; nothing knows of it.
     {"private"},

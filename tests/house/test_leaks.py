@@ -311,6 +311,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "export": [
         ["{decision}", "--coverage", "--format", "json"],
         *(["{decision}", "--to", name] for name in plugin_names(EXPORTERS)),
+        ["{decision}", "--to", "visitor-page", "--db", "{db}"],
     ],
     "export --preview": [
         ["{decision}", "--to", "firefox-policies", "--format", form] for form in TEXTS
@@ -375,6 +376,7 @@ ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "collect serve": "test_no_answer_of_the_service_holds_a_plant",
     "look": "it shows the owner what the owner has, and is refused for others",
+    "mcp": "test_no_count_below_k_and_no_value_is_told in tests/house/test_assistant.py",
     "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         (

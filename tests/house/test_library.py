@@ -46,8 +46,8 @@ def test_all_that_a_public_signature_names_is_exported() -> None:
     for name in fp.__all__:
         thing = getattr(fp, name)
         for function in signatures(thing):
-            if (thing, function.__name__) == (fp.Result, "to_polars"):
-                continue  # Polars is loaded for it alone
+            if function.__name__ in {"to_polars", "to_pandas"}:
+                continue  # these are loaded for it alone
             for annotation in typing.get_type_hints(function).values():
                 # The fields of a result are seen when there is one.
                 made = dataclasses.is_dataclass(thing) and function.__name__ in {name, "__init__"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     Cell = Callable[[str], dict[str, str]]
 
@@ -66,3 +66,20 @@ def test_results_show_themselves_in_a_kernel(cell: Cell, tmp_path: Path) -> None
     assert frame == {"stdout": "2\n"}
     curve = cell("monitor.curve(['A.a'])")
     assert "<caption>Exposure curve: A.a</caption>" in curve["text/html"]
+
+
+def test_the_notebook_of_the_documentation_runs(cell: Cell, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    path = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    shown = []
+    for one in content["cells"]:
+        if one["cell_type"] == "code":
+            found = cell("".join(one["source"]))
+            assert "error" not in found, found["error"]
+            shown.append(found)
+    assert "text/html" in shown[0]
+    assert "text/html" in shown[1]
+    assert "<svg" in shown[2]["image/svg+xml"]
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "list.txt").read_text().startswith("!")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -98,3 +99,30 @@ def test_plug_in_claimed_twice_or_broken_is_an_error(monkeypatch: pytest.MonkeyP
     points[:] = [Point("x", "one:A", broken=True)]
     with pytest.raises(InputError, match="cannot be imported"):
         load_plugin(COLLECTORS, "x")
+
+
+@pytest.mark.long
+def test_a_built_wheel_runs_by_uvx(tmp_path: Path) -> None:
+    """What will be uploaded runs in an environment of its own: `uvx --from WHEEL fpmonitor`."""
+    uvx = shutil.which("uvx")
+    if uvx is None:
+        pytest.skip("needs uv")
+    built = subprocess.run(
+        [str(Path(uvx).with_name("uv")), "build", "--wheel", "--out-dir", str(tmp_path), str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode != 0 and "resolve" in built.stderr:
+        pytest.skip("needs an index of packages")
+    [wheel] = tmp_path.glob("*.whl")
+    for words, code in ((["--version"], 0), (["quickstart", "q", "--quiet"], 0), (["rank"], 2)):
+        done = subprocess.run(
+            [uvx, "--from", str(wheel), "fpmonitor", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+    assert (tmp_path / "q" / "decision.json").is_file()

@@ -42,7 +42,7 @@ MEASURED = sorted(
         api
         for browser in CONTENT["browsers"].values()
         for told in browser["secrets"].values()
-        for api in told["apis"]
+        for api in told.get("apis", ())
     }
 )
 ZONE = "Intl.DateTimeFormat.resolvedOptions#timeZone"

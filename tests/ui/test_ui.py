@@ -192,9 +192,45 @@ def test_a_log_stored_by_another_program_is_seen(client: TestClient, tmp_path: P
     assert (before["users"], after["users"]) == (600, 650)
 
 
+def test_groups_are_those_of_the_command(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(client)
+    asked = {"api": "userAgent", "given": "screenWidth"}
+    page = client.get("/exposure", params=asked).text
+    shown = client.get("/exposure.json", params=asked).json()["cohorts"]["cohorts"]
+    command = ["exposure", "--apis", "userAgent", "--given", "screenWidth", "--k", "10"]
+    db = str(tmp_path / "fp.duckdb")
+    assert run([*command, "--db", db, "--format", "json"]) == 0
+    told: Any = json.loads(capsys.readouterr().out)
+    told = told[0] if isinstance(told, list) else told
+    assert shown == told["cohorts"]
+    assert "Within the groups of screenWidth" in page
+    for cohort in shown:
+        assert f"{cohort['users']:,}" in page
+
+
+def test_each_k_and_each_log_has_its_own_answer(client: TestClient, tmp_path: Path) -> None:
+    """Users are read once and held: neither a question nor a log of another program is missed."""
+    store(client)
+    limits = set()
+    for k in ("2", "10", "40", "10"):
+        found = client.get("/exposure.json", params={"api": "userAgent", "k": k}).json()
+        limits.add((k, found["exposure"]["empirical"]))
+    assert len(limits) == 3
+    log = tmp_path / "gone.csv"
+    log.write_text("user,userAgent\n" + "".join(f"y{i},again\n" for i in range(20)))
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        monitor.ingest(str(log))
+    assert client.get("/exposure.json", params={"api": "userAgent"}).json()["users"] == 620
+    assert run(["db", "forget", "--batch", str(log), "--db", str(tmp_path / "fp.duckdb")]) == 0
+    assert client.get("/exposure.json", params={"api": "userAgent"}).json()["users"] == 600
+
+
 @pytest.mark.parametrize(
     ("asked", "word"),
     [
+        ({"api": "userAgent", "given": "nowhere"}, "nowhere"),
         ({"api": "nowhere"}, "nowhere"),
         ({"api": "userAgent", "k": "word"}, "a number"),
         ({"api": "userAgent", "budget": "200"}, "percentage"),
@@ -262,6 +298,43 @@ def test_each_list_says_what_it_hides_and_is_the_file_of_export(
     archive = zipfile.ZipFile(BytesIO(client.get("/list/webextension").content))
     assert json.loads(archive.read("manifest.json"))["manifest_version"] == 3
     assert client.get("/list/nowhere").status_code == 422
+
+
+def test_each_withheld_api_says_why_and_what_would_change_that(log: Path, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    lines = ["who,userAgent,screenWidth,cores"]
+    for number in range(800):
+        width = 1000 + chance.randrange(300)
+        lines.append(f"u{number},Agent/{number % 90}.{number},{width},{number % 4}")
+    log.write_text("\n".join(lines))
+    client = opened(Desk([str(log)], tmp_path / "fp.duckdb"))
+    store(client)
+    form = {"asked": "k=10&budget=10&api=userAgent&api=screenWidth&api=cores"}
+    client.post("/decide", data=form, headers=OWN)
+    rows = {row["api"]: row for row in client.get("/why.json").json()}
+    decision = client.get("/decision.json").json()
+    assert rows.keys() == {"userAgent", "screenWidth", "cores"} - {*decision["recommended"]}
+    widths = rows["screenWidth"]["coarser"]
+    assert [one["words"] for one in widths] == ["to multiples of 10", "to multiples of 100"]
+    # Rounding is what `--what-if` does, and can only lower the exposure.
+    assert widths[1]["upper"] < widths[0]["upper"] <= rows["screenWidth"]["upper"]
+    assert [one["transform"] for one in rows["userAgent"]["coarser"]] == [{"major": True}]
+    page = client.get("/why").text
+    for row in rows.values():
+        assert row["reason"] in page
+
+
+def test_the_page_for_visitors_is_the_file_of_export(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided(client)
+    assert "/visitor" in client.get("/").text
+    page = client.get("/visitor")
+    assert "only 1" not in page.text
+    made, db = str(tmp_path / "fp.decision.json"), str(tmp_path / "fp.duckdb")
+    assert run(["export", made, "--to", "visitor-page", "--db", db, "-q"]) == 0
+    assert page.text == capsys.readouterr().out
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
 
 
 def test_lists_of_a_changed_decision_file_are_refused(client: TestClient, tmp_path: Path) -> None:

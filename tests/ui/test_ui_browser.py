@@ -1,4 +1,4 @@
-"""The page of `fpmonitor ui` in Chromium: from a log to a list, by keyboard, and for everybody."""
+"""The page of `fpmonitor ui` in browsers: from a log to a list, by keyboard, for everybody."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+import polars as pl
 import pytest
 
+from tests.firefox import ENTER, TAB, firefox
+from tests.patience import patience
 from tests.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.browser
 PATIENCE = 120_000  # milliseconds; the machine may be busy
@@ -36,20 +42,67 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """What the command prints, on a log whose users a column of another name tells."""
-    chance = random.Random(5)
-    lines = [
-        f"c{i},Mozilla/5.0 rv:{chance.randrange(5)},{chance.choice([390, 1280])},{i % 3}"
-        for i in range(400)
+@dataclass(frozen=True)
+class Walk:
+    """Somebody's raw file, the member that names the users, and the file that they came for."""
+
+    log: str
+    user: str
+    link: str
+    ending: str
+    holds: str
+
+    @property
+    def file(self) -> str:
+        return self.link.removeprefix("list/") + self.ending
+
+
+CHANCE = random.Random(5)
+ROWS = [
+    {
+        "userAgent": f"Mozilla/5.0 rv:{CHANCE.randrange(5)}" if number > 30 else f"only {number}",
+        "screenWidth": CHANCE.choice([390, 1280]),
+        "hardwareConcurrency": CHANCE.choice([4, 8]),
+        "NavigatorUAData.getHighEntropyValues#model": f"Model {number}" if number < 200 else "",
+    }
+    for number in range(400)
+]
+WALKS = {
+    "vendor": Walk("telemetry.parquet", "client_id", "list/firefox-policies", ".txt", "policies"),
+    "site": Walk(
+        "visits.jsonl", "visitor", "list/permissions-policy", ".txt", "Permissions-Policy"
+    ),
+    "researcher": Walk("study.csv", "id", "apis.csv", "", "userAgent"),
+    "extension author": Walk("users.jsonl", "uid", "list/webextension", ".zip", "PK"),
+    "student": Walk("homework.csv", "client", "list/visitor-page", ".html", "Am I one of them?"),
+}
+
+
+def write_log(walk: Walk, folder: Path) -> Path:
+    path = folder / walk.log
+    frame = pl.DataFrame([{walk.user: f"c{number}"} | row for number, row in enumerate(ROWS)])
+    kinds = {".csv": "csv", ".jsonl": "ndjson", ".parquet": "parquet"}
+    getattr(frame, f"write_{kinds[path.suffix]}")(path)
+    return path
+
+
+@contextmanager
+def opened(walk: Walk, folder: Path) -> Iterator[str]:
+    """What the command prints, on the raw file."""
+    command = [
+        sys.executable,
+        "-m",
+        "fpmonitor",
+        "ui",
+        write_log(walk, folder).name,
+        "--no-browser",
     ]
-    (tmp_path / "log.csv").write_text("\n".join(["client,userAgent,screenWidth,x", *lines]))
-    command = [sys.executable, "-m", "fpmonitor", "ui", "log.csv", "--no-browser"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        yield re.findall(r"http\S+", running.stderr.readline())[0]
-        running.terminate()
+        try:
+            yield re.findall(r"http\S+", running.stderr.readline())[0]
+        finally:
+            running.terminate()
 
 
 def press_until(page: Any, selector: str, key: str = "Tab", *, most: int = 120) -> None:
@@ -61,53 +114,106 @@ def press_until(page: Any, selector: str, key: str = "Tab", *, most: int = 120) 
     raise AssertionError(f"{selector} is not reached by keyboard")
 
 
-def test_from_a_log_to_a_list_by_keyboard_alone(
-    chromium: Any, address: str, hindrances: Callable[[Any, str], Iterator[str]]
+@pytest.mark.parametrize("who", WALKS)
+def test_from_a_raw_file_to_the_right_one_in_five_steps_by_keyboard(
+    chromium: Any, who: str, tmp_path: Path, hindrances: Callable[[Any, str], Iterator[str]]
 ) -> None:
+    walk = WALKS[who]
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
-    page.goto(address)
-    # 1. The member that names the users is said by its first letters.
-    page.wait_for_selector("#account:not([aria-busy]) table")
-    press_until(page, 'select[name="member:client"]')
-    page.keyboard.type("who")
-    ready = "#account:not([aria-busy]) #reading button:not([disabled])"
-    page.wait_for_selector(ready)
-    # The focus stays where it was, in the table that was made anew.
-    assert page.locator('select[name="member:client"]').evaluate(
-        "one => one === document.activeElement"
-    )
-    press_until(page, "#reading button >> nth=0")
-    page.keyboard.press("Enter")
-    # 2. and 3. Two APIs are ticked, and the answer follows.
-    page.wait_for_selector("#set")
-    for api in ("userAgent", "screenWidth"):
-        press_until(page, f'input[value="{api}"]')
-        page.keyboard.press("Space")
-    page.wait_for_selector("#answer:not([aria-busy]) .lead >> text=These 2 APIs together")
-    press_until(page, "#decide button")
-    page.keyboard.press("Enter")
-    # 4. Every product says what it would hide.
-    page.wait_for_selector("#products:not([aria-busy]) table")
-    assert page.locator("#lists .lead").inner_text().startswith("A site may read")
-    assert "readable" in page.locator("#products").inner_text()
-    with page.expect_download() as found:
-        press_until(page, 'a[href="/list/ublock"]')
+    with opened(walk, tmp_path) as address:
+        page.goto(address)
+        page.wait_for_selector("#account:not([aria-busy]) table")
+        steps = 0
+        # 1. The member that names the users is said by its first letters, where it is not known.
+        if page.locator("#reading button[disabled]").count():
+            press_until(page, f'select[name="member:{walk.user}"]')
+            page.keyboard.type("who")
+            page.wait_for_selector("#account:not([aria-busy]) #reading button:not([disabled])")
+            # The focus stays where it was, in the table that was made anew.
+            assert page.locator(f'select[name="member:{walk.user}"]').evaluate(
+                "one => one === document.activeElement"
+            )
+            steps += 1
+        # 2. Store.
+        press_until(page, "#reading button >> nth=0")
         page.keyboard.press("Enter")
-    assert found.value.suggested_filename == "ublock.txt"
-    assert failures == []
-    # The address holds the state: another tab shows the same.
-    again = context.new_page()
-    again.goto(page.url)
-    again.wait_for_selector(
-        "#answer:not([aria-busy]) .lead >> text=These 2 APIs together", timeout=PATIENCE
-    )
-    query = again.url.partition("?")[2].partition("#")[0]
-    context.close()
-    assert list(hindrances(chromium, f"{address}&{query}")) == []
+        page.wait_for_selector("#set")
+        # 3. All is ticked, and the answer follows.
+        press_until(page, "#all")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#answer:not([aria-busy]) .lead >> text=These 4 APIs together")
+        # 4. Decide.
+        press_until(page, "#decide button")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#products:not([aria-busy]) table")
+        page.wait_for_selector("#why:not([aria-busy]) table")
+        assert page.locator("#lists .lead").inner_text().startswith("A site may read")
+        # 5. The file.
+        with page.expect_download() as found:
+            press_until(page, f'a[href="/{walk.link}"]', most=250)
+            page.keyboard.press("Enter")
+        steps += 4
+        assert steps <= 5
+        assert found.value.suggested_filename == walk.file
+        assert walk.holds in Path(found.value.path()).read_text(encoding="latin-1")
+        assert failures == []
+        # The address holds the state: another tab shows the same.
+        again = context.new_page()
+        again.set_default_timeout(PATIENCE)
+        again.goto(page.url)
+        again.wait_for_selector("#answer:not([aria-busy]) .lead >> text=These 4 APIs together")
+        query = again.url.partition("?")[2].partition("#")[0]
+        context.close()
+        if who in {"vendor", "student"}:
+            shown = f"{address}&{query}&given=hardwareConcurrency"
+            assert list(hindrances(chromium, shown)) == []
+
+
+def test_the_same_walk_in_firefox(tmp_path: Path) -> None:
+    walk = WALKS["site"]
+    with opened(walk, tmp_path) as address, firefox(tmp_path) as browser:
+        browser.open(address)
+
+        def until(told: str) -> None:
+            end = time.monotonic() + patience(60)
+            while not browser.run(told):
+                assert time.monotonic() < end, told
+                time.sleep(0.1)
+
+        def tab_to(selector: str) -> None:
+            for _ in range(250):
+                if browser.run(f"document.activeElement.matches({json.dumps(selector)})"):
+                    return
+                browser.press(TAB)
+            raise AssertionError(f"{selector} is not reached by keyboard")
+
+        until("!!document.querySelector('#account:not([aria-busy]) table')")
+        tab_to('#reading button:not([formaction]), select[name="member:visitor"]')
+        if browser.run("document.activeElement.matches('select')"):
+            if browser.run("!!document.querySelector('#reading button[disabled]')"):
+                browser.press("w")
+            until("!!document.querySelector('#reading button:not([disabled])')")
+            tab_to("#reading button:not([formaction])")
+        browser.press(ENTER)
+        until("!!document.querySelector('#set')")
+        tab_to("#all")
+        browser.press(ENTER)
+        until("/These 4 APIs/.test(document.querySelector('#answer .lead')?.textContent)")
+        tab_to("#decide button")
+        browser.press(ENTER)
+        until("!!document.querySelector('#products:not([aria-busy]) table')")
+        tab_to('a[href="/list/permissions-policy"]')
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        browser.press(ENTER)
+        saved = tmp_path / "Downloads" / walk.file
+        end = time.monotonic() + patience(60)
+        while not saved.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert walk.holds in saved.read_text()
 
 
 MARK = "window.ran=1"

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.vocabulary import known_apis
+
 if TYPE_CHECKING:
     import pytest
 
@@ -59,3 +61,27 @@ def test_only_what_a_browser_shipped_and_a_page_reads_is_compared(
         "Intl.Newest",
         "Intl.Newest.rule",
     }
+
+
+def test_judgements_are_of_names_that_the_vocabulary_lacks_and_give_a_reason(
+    tmp_path: Path,
+) -> None:
+    """A pattern judges no member of an interface where members that tell a device come."""
+    rules = script.tomllib.loads(script.JUDGED.read_text(encoding="utf-8"))
+    watched = set(rules.pop("watched"))
+    assert {"Navigator", "Screen", "Window", "Performance"} <= watched
+    every = [name for rule in rules.values() for name in rule["names"]]
+    assert len(every) == len(set(every))
+    assert not {name for name in every if "*" not in name} & set(known_apis())
+    assert all(len(why.split()) > 5 for why in rules)
+    data = tmp_path / "@mdn" / "browser-compat-data"
+    data.mkdir(parents=True)
+    shipped = {
+        "Navigator": {"quiteNew": support("150"), "sendBeacon": support("1")},
+        "HTMLSlotElement": {"assign": support("1")},
+        "Unheard": {"of": support("1"), "planned": support(False)},
+    }
+    (data / "data.json").write_text(json.dumps({"api": shipped}), encoding="utf-8")
+    names = {"Navigator.quiteNew", "HTMLSlotElement.assign", "Unheard.of", "Unheard.planned"}
+    assert script.judged(names, tmp_path) == {"HTMLSlotElement.assign", "Unheard.planned"}
+    assert script.judged({"Navigator.setAppBadge"}, tmp_path) == {"Navigator.setAppBadge"}

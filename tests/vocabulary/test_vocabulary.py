@@ -213,6 +213,8 @@ def test_names_of_one_information_are_known_and_know_each_other() -> None:
             assert name in known_apis()
             assert set(names) <= {name, *same_information(name)}
     assert same_information("Screen.width#fingerprintjs.screenResolution") == ("css:device-width",)
+    of_page = same_information("Navigator.languages")
+    assert {*of_page, "Navigator.languages"} == {*same_information("WorkerNavigator.languages")}
     assert "http:sec-ch-ua-model" in same_information("NavigatorUAData.getHighEntropyValues")
     assert same_information("Navigator.webdriver") == same_information("x:mine:y") == ()
 

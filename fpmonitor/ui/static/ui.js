@@ -11,6 +11,7 @@ async function fill(part, address, options = {}) {
   try {
     const response = await fetch(address, { ...options, signal: control.signal });
     part.innerHTML = await response.text();
+    label(part);
     part.removeAttribute("aria-busy");
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -19,9 +20,19 @@ async function fill(part, address, options = {}) {
   }
 }
 
+// On a narrow screen each row is a card, whose cells say which column they are of.
+function label(part) {
+  for (const table of part.querySelectorAll("table")) {
+    const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, at) => (cell.dataset.label = names[at]));
+    }
+  }
+}
+
 function query() {
   const fields = new URLSearchParams(new FormData(ask));
-  if (!fields.get("n")) fields.delete("n");
+  for (const name of ["n", "given"]) if (!fields.get(name)) fields.delete(name);
   return fields;
 }
 
@@ -39,14 +50,38 @@ function tick(on) {
   explore();
 }
 
+label(document);
 for (const part of document.querySelectorAll("[data-from]")) {
   if (part.querySelector(".waits")) void fill(part, part.dataset.from);
 }
 ask.addEventListener("change", explore);
 ask.addEventListener("submit", (event) => event.preventDefault());
+const field = (name) => ask.elements[name];
+const range = document.getElementById("n-range"); // the logarithm of n
+const site = () => Number(field("n").value.replace(/[,_\s]/g, "") || field("n").placeholder) || 0;
+
+// The words below the sliders, as `words_of` has them.
+function say() {
+  const users = site();
+  const numbers = {
+    k: field("k").value - 1,
+    budget: Math.round((users * field("budget").value) / 100),
+    n: Math.max(1, Math.round(users / field("k").value)),
+  };
+  for (const [name, number] of Object.entries(numbers)) {
+    const words = document.getElementById(`${name}-words`);
+    if (users || name === "k") words.textContent = words.dataset.words.replace("{}", number.toLocaleString("en"));
+  }
+}
+
+if (site()) range.value = Math.log10(site());
 ask.addEventListener("input", (event) => {
-  const shown = event.target.type === "range" && event.target.parentElement.querySelector("output");
-  if (shown) shown.value = event.target.value + (event.target.name === "budget" ? " %" : "");
+  const { id, name, value } = event.target;
+  if (id === "n-range") field("n").value = Number((10 ** value).toPrecision(1));
+  if (name === "n" && site()) range.value = Math.log10(site());
+  const shown = ask.querySelector(`output[for="${CSS.escape(id)}"]`);
+  if (shown) shown.value = value + (name === "budget" ? " %" : "");
+  say();
 });
 document.getElementById("all")?.addEventListener("click", () => tick(true));
 document.getElementById("none")?.addEventListener("click", () => tick(false));

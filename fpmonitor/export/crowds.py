@@ -1,0 +1,40 @@
+"""What a visitor may compare with: values, and combinations, that at least k users share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.unit import Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowds:
+    """What at least k users share, and how many users there are.
+
+    Attributes
+    ----------
+    users
+        Observed users.
+    unit
+        What is counted.
+    values
+        API -> values that at least k users share: `v` and the text, or `u` for undefined. An API
+        that cannot be compared is not there.
+    why
+        API that cannot be compared -> why.
+    sets
+        The recommended set, and the largest allowed ones, of APIs that can be compared.
+    tuples
+        For each of them the combinations of values that at least k users share.
+    """
+
+    users: int
+    unit: Unit
+    values: Mapping[str, Sequence[str]]
+    why: Mapping[str, str]
+    sets: Sequence[tuple[str, ...]]
+    tuples: Sequence[Sequence[tuple[str, ...]]]

@@ -1,0 +1,124 @@
+"""`fpmonitor mcp`, through the protocol: it answers as to others, and writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+mcp: Any = pytest.importorskip("mcp")
+K = 10
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three users are alone with a value, and one API is of four users."""
+    folder = tmp_path_factory.mktemp("assistant")
+    chance = random.Random(2)
+    log = folder / "log.jsonl"
+    with log.open("w") as file:
+        for number in range(500):
+            row = {"user": f"who-{number}", "Screen.width": chance.choice([390, 1280])}
+            row["Navigator.userAgent"] = f"planted-{number}" if number < 3 else f"a{number % 2}"
+            if number < 4:
+                row["Secret.member"] = "x"
+            file.write(json.dumps(row) + "\n")
+    db, decision = str(folder / "x.duckdb"), str(folder / "d.json")
+    assert run(["ingest", str(log), "--db", db, "-q"]) == 0
+    asked = ["--budget", "5%", "--candidates", "Screen.width,Navigator.userAgent"]
+    assert run(["decide", *asked, "--db", db, "-o", decision, "-q"]) == 0
+    return folder
+
+
+def spoken_with(folder: Path, talk: Callable[[Any], Awaitable[Any]], *more: str) -> Any:
+    """Start the command as an assistant does, and talk to it over its pipes."""
+    words = ["-m", "fpmonitor", "mcp", "--db", str(folder / "x.duckdb"), *more]
+
+    async def main() -> Any:
+        server = mcp.StdioServerParameters(command=sys.executable, args=words)
+        async with mcp.Client(server) as client:
+            return await talk(client)
+
+    return asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def text_of(result: Any) -> str:
+    return "".join(part.text for part in result.content)
+
+
+def test_its_tools_only_read_and_change_no_byte(folder: Path) -> None:
+    before = {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
+
+    async def talk(client: Any) -> Any:
+        tools = (await client.list_tools()).tools
+        answers = [
+            await client.call_tool("apis", {}),
+            await client.call_tool("exposure", {"sets": [["Screen.width"]], "n": 100_000}),
+            await client.call_tool("rank", {"size": 2}),
+            await client.call_tool("may_read", {"apis": ["Screen.width"]}),
+        ]
+        return tools, answers
+
+    tools, answers = spoken_with(folder, talk, "--decision", str(folder / "d.json"))
+    assert {tool.name for tool in tools} == {"apis", "exposure", "rank", "may_read"}
+    assert all(tool.annotations.read_only_hint for tool in tools)
+    assert not any(answer.is_error for answer in answers)
+    assert json.loads(text_of(answers[3]))["verdict"] == "allow"
+    after = {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
+    assert after == before
+
+
+def test_no_count_below_k_and_no_value_is_told(folder: Path) -> None:
+    async def talk(client: Any) -> list[Any]:
+        sets = [["Navigator.userAgent"], ["Navigator.userAgent", "Screen.width"]]
+        return [
+            await client.call_tool("apis", {}),
+            await client.call_tool("exposure", {"sets": sets}),
+            await client.call_tool("rank", {}),
+        ]
+
+    told = "\n".join(map(text_of, spoken_with(folder, talk)))
+    for gone in ("planted", "who-", "Secret.member"):
+        assert gone not in told
+    # Three of 500 users are exposed: others are told of at most nine.
+    exposures = [float(text) for text in re.findall(r'"(?:empirical|exposure)": ([\d.]+)', told)]
+    assert exposures
+    assert all(share == 0 or share * 500 >= K - 1 for share in exposures)
+    assert '"suppressed": true' in told
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "word"),
+    [
+        ("exposure", {"sets": [["nowhere"]]}, "nowhere"),
+        ("exposure", {"sets": [["Screen.width"]], "k": 2}, ""),
+        ("exposure", {"sets": [[]]}, "at least one"),
+        ("rank", {"size": 9}, "1 or 2"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_of_the_tool(
+    folder: Path, tool: str, given: dict[str, Any], word: str
+) -> None:
+    async def talk(client: Any) -> Any:
+        return await client.call_tool(tool, given)
+
+    found = spoken_with(folder, talk)
+    # A `k` of the asker is refused or passed over: it is the operator's.
+    if "k" in given:
+        assert found.is_error or '"k": 10' in text_of(found)
+        return
+    assert found.is_error
+    assert word in text_of(found)
+    assert "\n" not in text_of(found).strip()
