@@ -427,7 +427,7 @@ def _base(
     """Design a base; it follows from the question alone."""
     cells, share = base_cells(serving, function, budget)
     return design_base(
-        cells,
+        cells.capped(budget) if sign < 0 else cells,
         sign=sign,
         budget=budget,
         log_term=log_term,

@@ -125,7 +125,7 @@ def test_a_visitor_is_an_address_with_a_user_agent_on_a_day_and_a_robot_is_none(
     (tmp_path / "proxy.log").write_text("".join(proxy))
     assert run(["collect", "shares", str(tmp_path / "proxy.log"), "-q"]) == 0
     assert "one address" not in capsys.readouterr().err
-    assert run(["shares", str(tmp_path / "proxy.log")]) == 0
+    assert run(["collect", "shares", str(tmp_path / "proxy.log")]) == 0
     assert "100 % of the visitors come from one address" in capsys.readouterr().err
 
 

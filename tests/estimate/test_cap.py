@@ -15,7 +15,7 @@ from scipy import stats
 from fpmonitor.estimate.averaging import Base, design_base
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import design_cells
+from fpmonitor.estimate.looks import decision_criteria, design_cells
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.spectrum import CountSpectrum
 
@@ -104,3 +104,18 @@ def test_tiers_that_hold_a_tenth_each_are_allowed() -> None:
         limits.of(CountSpectrum.from_counts(rng.multinomial(10_000, unsafe)))[1] for _ in range(40)
     ]
     assert min(found) > 0.095
+
+
+def test_a_decision_allows_tiers_that_hold_a_tenth_each() -> None:
+    """Of 40 samples of a fixed question; none where a tier is a little below a tenth."""
+    criteria = decision_criteria(
+        users=10_000, k=100_000, population=1_000_000, budget=0.05, delta=0.05, universe=1
+    )
+    rng = np.random.default_rng(3)
+
+    def allowed(law: list[float]) -> int:
+        spectra = (CountSpectrum.from_counts(rng.multinomial(10_000, law)) for _ in range(40))
+        return sum(criteria.allow.holds(spectrum, 1) for spectrum in spectra)
+
+    assert allowed([0.12, 0.15, 0.2, 0.23, 0.3]) >= 30
+    assert allowed([0.095, 0.205, 0.3, 0.4]) == 0

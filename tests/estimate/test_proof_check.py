@@ -164,6 +164,20 @@ def test_certificates_of_few_large_groups_are_proved() -> None:
         assert check_proof(content) == "", name
 
 
+@pytest.mark.parametrize(
+    ("users", "k", "population"), [(500, 1_000, 10_000), (1_000, 300, 2_000), (2_000, 60, 600)]
+)
+def test_what_counts_no_value_for_more_than_the_budget_is_proved_and_says_so(
+    users: int, k: int, population: int
+) -> None:
+    question = {"users": users, "k": k, "population": population, "budget": 0.05, "delta": 0.05}
+    content = decision_criteria(**question, universe=3).proofs(3)["allow"]
+    assert content["capped"] is True
+    assert check_proof(content) == ""
+    assert check_proof(content | {"capped": False}).startswith("line")
+    assert check_proof(content | {"budget": 0.025})  # half of it is no cap
+
+
 @pytest.mark.parametrize("member", ["weights", "limits"])
 def test_what_allows_must_not_increase(member: str) -> None:
     """Else a set above the budget is allowed while the smaller one that stands for it is not."""
