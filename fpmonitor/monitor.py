@@ -580,17 +580,6 @@ class Monitor(Closing):
         )
         return replace(report, renewal=renewal)
 
-    def confirmed(self, decision: Decision, *, new_users: bool = False) -> list[Confirmed]:
-        """Count the sets that the newest day, week and month could confirm, as far as there are."""
-        found: list[Confirmed] = []
-        if decision.policy.delta is None or decision.policy.realised or not decision.allow:
-            return found
-        for period in get_args(Period):
-            with suppress(UndecidableError):
-                users, _ = self._newest(decision, period)
-                found.append(count_confirmed(users, decision, period, new_users=new_users))
-        return found
-
     def _since_decided(
         self, users: Population, decision: Decision, by: Period
     ) -> SinceDecided | None:
@@ -650,6 +639,20 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             found["demand"] = report_demand(users, question_of(decision), read)
         return found
+
+
+def confirmed_by_length(
+    monitor: Monitor, decision: Decision, *, new_users: bool = False
+) -> list[Confirmed]:
+    """Count the sets that the newest day, week and month could confirm, as far as there are."""
+    found: list[Confirmed] = []
+    if decision.policy.delta is None or decision.policy.realised or not decision.allow:
+        return found
+    for period in get_args(Period):
+        with suppress(UndecidableError):
+            users, _ = monitor._newest(decision, period)  # noqa: SLF001 -- its own module
+            found.append(count_confirmed(users, decision, period, new_users=new_users))
+    return found
 
 
 @contextmanager

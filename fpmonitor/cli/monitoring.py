@@ -35,6 +35,7 @@ from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, 
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
 from fpmonitor.export.exporter import printable
+from fpmonitor.monitor import confirmed_by_length
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -203,7 +204,7 @@ def check(
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
         longer = (
-            longer_windows(monitor.confirmed(decided, new_users=new_users), by)
+            longer_windows(confirmed_by_length(monitor, decided, new_users=new_users), by)
             if is_open and by
             else None
         )
