@@ -130,7 +130,7 @@ def plot(
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
-    with users.open() as monitor:
+    with users.open(audience=Audience.OTHERS) as monitor:
         figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget)
     emit_figure(figure, output, quiet=quiet)
 

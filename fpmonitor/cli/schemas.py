@@ -6,7 +6,7 @@ They are made from the types that read the files, so that an editor says what a 
 from __future__ import annotations
 
 import json
-from importlib import resources
+from importlib import import_module, resources
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -15,23 +15,27 @@ import typer
 from fpmonitor.cli.options import OUTPUT
 from fpmonitor.cli.output import emit
 from fpmonitor.cli.settings import settable_of
-from fpmonitor.decide.questions import PolicyFile
-from fpmonitor.logs.column_map import MapFile
-from fpmonitor.population.levels import LevelsFile
-from fpmonitor.question import SharesFile
-from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typer.core import TyperGroup
 
 Name = Literal["decision", "columns", "levels", "policy", "settings", "shares", "transforms"]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ABOUT: dict[str, tuple[Any, str]] = {
-    "columns": (MapFile, "Column map of `fpmonitor ingest --columns`."),
-    "levels": (LevelsFile, "Levels of `fpmonitor decide --levels`."),
-    "policy": (PolicyFile, "A question that is registered before the first user."),
-    "shares": (SharesFile, "Known shares of strata, of `--strata`."),
-    "transforms": (dict[str, Transform], "What APIs could return instead, of `--what-if`."),
+# By name: the schema of decisions needs none of them.
+_ABOUT: Mapping[str, tuple[str, str]] = {
+    "columns": ("logs.column_map:MapFile", "Column map of `fpmonitor ingest --columns`."),
+    "levels": ("population.levels:LevelsFile", "Levels of `fpmonitor decide --levels`."),
+    "policy": (
+        "decide.questions:PolicyFile",
+        "A question that is registered before the first user.",
+    ),
+    "shares": ("question:SharesFile", "Known shares of strata, of `--strata`."),
+    "transforms": (
+        "store.transforms:Transforms",
+        "What APIs could return instead, of `--what-if`.",
+    ),
 }
 
 
@@ -51,7 +55,9 @@ def schema(
 
 
 def _of(name: str) -> dict[str, Any]:
-    kind, about = _ABOUT[name]
+    home, about = _ABOUT[name]
+    module, _, attribute = home.partition(":")
+    kind = getattr(import_module(f"fpmonitor.{module}"), attribute)
     made = json.loads(json.dumps(msgspec.json.schema(kind)))
     reference = made.pop("$ref", None)
     if reference is not None:  # the file itself, rather than a name for it

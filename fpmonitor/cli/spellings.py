@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _OTHERS = "--for-others"
+_OF_THE_PAGE = frozenset(("--browser", "--no-browser", "--port"))
 _ALONE = {"version": "--version", "-V": "--version"}
 
 
@@ -36,7 +37,9 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     elif name in _ALONE:
         options = [_ALONE[name]]
     elif name not in commands and name not in MOVED and Path(name).is_file():
-        options.insert(first, "ui" if shows_pages() else "look")
+        # Whoever says what becomes of the page means the page.
+        of_page = not _OF_THE_PAGE.isdisjoint(options)
+        options.insert(first, "ui" if of_page or shows_pages() else "look")
     return options + rest
 
 

@@ -77,6 +77,9 @@ class Transform(
         return _sorted_list(text) if self.sort else text
 
 
+Transforms = dict[str, Transform]  # the file: a table for each API
+
+
 def is_digest(text: str) -> bool:
     """Whether a value was too large to be kept."""
     return _DIGEST.fullmatch(text) is not None
