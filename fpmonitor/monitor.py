@@ -7,14 +7,21 @@ questions asked most often are methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
-from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
+from fpmonitor.answers.check import (
+    CheckReport,
+    Confirmed,
+    check_window,
+    count_confirmed,
+    report_check,
+    usable,
+)
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import called_as, question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
@@ -632,6 +639,20 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             found["demand"] = report_demand(users, question_of(decision), read)
         return found
+
+
+def confirmed_by_length(
+    monitor: Monitor, decision: Decision, *, new_users: bool = False
+) -> list[Confirmed]:
+    """Count the sets that the newest day, week and month could confirm, as far as there are."""
+    found: list[Confirmed] = []
+    if decision.policy.delta is None or decision.policy.realised or not decision.allow:
+        return found
+    for period in get_args(Period):
+        with suppress(UndecidableError):
+            users, _ = monitor._newest(decision, period)  # noqa: SLF001 -- its own module
+            found.append(count_confirmed(users, decision, period, new_users=new_users))
+    return found
 
 
 @contextmanager

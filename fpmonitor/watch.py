@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import report_check, usable
+from fpmonitor.answers.check import longer_windows, report_check, usable
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
@@ -49,7 +49,7 @@ from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, Unkno
 from fpmonitor.export.exporter import printable
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
-from fpmonitor.monitor import Monitor
+from fpmonitor.monitor import Monitor, confirmed_by_length
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -497,6 +497,13 @@ class Watch:
         except UnknownNameError as error:
             self._note(f"cannot be checked: {error}")
             problems += [_LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
+        if before is None and settings.by is not None and after.outcome == "cannot tell":
+            longer = longer_windows(
+                confirmed_by_length(monitor, settings.decision, new_users=settings.new_users),
+                settings.by,
+            )
+            if longer is not None:
+                self._note(longer)
         after = replace(after, problems=tuple(problems))
         record_check(
             database,

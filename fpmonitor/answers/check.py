@@ -58,7 +58,7 @@ from fpmonitor.store.windows import LeftOut, Period, position
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 Outcome = Literal["holds", "violated", "cannot tell"]
 _ANY = 0.05  # delta of a question that estimates nothing
 RUN_LENGTH = 3650  # windows without a false alarm, on average
+_LIKE_A_YEAR = 52  # windows so far, of which each has passed
 _LATEST_WINDOWS = 400  # that are added up where users were forgotten
 _OTHER_SETS = 50  # that are not on the list, and tested to see whether to decide again
 
@@ -359,6 +360,56 @@ def usable(population: Population, decision: Decision) -> bool:
     except UndecidableError:
         return False
     return asked.users >= least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """How many of so many listed sets a window of a length can confirm, with so many users."""
+
+    period: Period
+    users: int
+    sets: int
+    listed: int
+
+
+def count_confirmed(
+    population: Population, decision: Decision, period: Period, *, new_users: bool
+) -> Confirmed:
+    """Count the sets that windows like this one confirm, after as many that passed as in a year.
+
+    Nothing is recorded: windows are numbered by the calendar, so a look changes no share.
+    """
+    decision = called_as(decision, population)
+    asked = population.asked(question_of(decision), decision.policy.candidates)
+    source = asked.source(decision.policy.candidates)
+    most, least = _told(source, population, decision.policy.k)
+    evidence = weigh(decision, most, least=least, new_users=new_users)
+    needed = needed_evidence(
+        decision.policy.delta or 1.0, place=_LIKE_A_YEAR, successes=_LIKE_A_YEAR
+    )
+    return Confirmed(
+        period=period,
+        users=asked.users,
+        sets=sum(found >= needed for found in evidence.within),
+        listed=len(decision.allow),
+    )
+
+
+def longer_windows(found: Sequence[Confirmed], by: Period) -> str | None:
+    """Say which length of windows decides more than one does; null where none does."""
+    [*own] = (one for one in found if one.period == by)
+    if not own or own[0].sets == own[0].listed:
+        return None
+    best = max(found, key=lambda one: one.sets)
+    if best.sets <= own[0].sets:
+        return (
+            f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} "
+            "sets, and no longer windows that there are confirm more: wait, or deploy fewer APIs"
+        )
+    return (
+        f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} sets, "
+        f"{best.period}s of {best.users:,} {best.sets:,}: use `--by {best.period}`"
+    )
 
 
 def check_window(

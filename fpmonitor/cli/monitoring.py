@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fpmonitor.answers.check import longer_windows
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
@@ -34,6 +35,7 @@ from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, 
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
 from fpmonitor.export.exporter import printable
+from fpmonitor.monitor import confirmed_by_length
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -200,10 +202,18 @@ def check(
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
+        is_open = by is not None and report.outcome == "cannot tell"
+        longer = (
+            longer_windows(confirmed_by_length(monitor, decided, new_users=new_users), by)
+            if is_open and by
+            else None
+        )
         users.note_beside(monitor, decided, quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
     for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
+    if longer is not None:
+        note(longer, quiet=quiet)
     return emit_check(report, decision, output_format, output)
 
 

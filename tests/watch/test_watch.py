@@ -336,7 +336,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
         finally:
             running.terminate()
             running.wait()
-    told_by = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    told_by = detailed(told.read_text(encoding="utf-8"))
     assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
     notes = (tmp_path / "said").read_text(encoding="utf-8")
     assert notes.count("the decision of before is watched, until it can be read") == 1
@@ -467,7 +467,7 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
         done = subprocess.run(
             [*as_a_user, sys.executable, "-P", "-c", command], capture_output=True, check=False
         )
-        told = [json.loads(line) for line in done.stdout.splitlines()]
+        told = detailed(done.stdout.decode())
         return done.returncode, [p["what"] for body in told for p in body["problems"]]
 
     log(settings.folder, "1.jsonl", range(100), "common")
@@ -1365,3 +1365,23 @@ def test_a_source_that_vanishes_comes_or_sends_less_is_named(
     assert "% fewer users than on 2026-01-01" in told[7]["shop"]
     assert "shop2 is new since" in told[7]["shop2"]
     assert "has sent fewer than 5 users" in told[14]["shop"]
+
+
+def test_where_days_cannot_tell_the_length_that_can_is_named(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]],
+    on_population: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for day in range(-3, 4):  # a week from Monday on
+        date = f"{START + timedelta(days=day):%Y-%m-%d}"
+        users = range(1000 * (day + 5), 1000 * (day + 5) + 200)
+        day_log(tmp_path / "in", date, users, a=lambda u: u % 3, b=lambda u: u % 2)
+    code, _, said = daily(4)
+    assert code == 3
+    wanted = "days of 200 users can confirm 0 of 1 sets, weeks of 1,400 1: use `--by week`"
+    assert wanted in said
+    assert wanted not in daily(5)[2]
+    asked = ["check", str(on_population), "--db", str(tmp_path / "db"), "--new-users", "--by"]
+    assert run([*asked, "week"]) == 0
+    assert "can confirm" not in capsys.readouterr().err
