@@ -77,7 +77,7 @@ def test_a_page_shows_how_biased_the_sample_may_be_where_that_was_asked(monitor:
     assert "How biased" not in Service(monitor, decided).client().get("/").text
     told = replace(decided, bias_tolerated=(1.25,) * len(decided.allow))
     page = Service(monitor, told).client().get("/").text
-    assert "no kind of user is more than 1.25 times as frequent" in page
+    assert "stays allowed up to a bias of 1.25" in page
     section = page[page.index("How biased the sample may be") :]
     assert 'aria-label="What stays allowed if the sample is biased"' in section
     assert "Navigator.vendor: up to 1.25" in section
