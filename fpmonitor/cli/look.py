@@ -11,6 +11,7 @@ import typer
 
 from fpmonitor.account import summary
 from fpmonitor.cli.context import INVOCATION, open_monitor
+from fpmonitor.cli.data import Reading
 from fpmonitor.cli.output import progress_line
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
@@ -28,7 +29,9 @@ _NAMED = 3
 
 
 def look(
+    *,
     paths: Annotated[list[str], typer.Argument(help="Logs to look at; nothing is stored.")],
+    reading: Reading,
 ) -> None:
     """Print on one screen what logs hold, what they expose, and which commands come next."""
     if INVOCATION.get().for_others:
@@ -38,7 +41,12 @@ def look(
         open_monitor(Path(folder) / "look.duckdb", create=True) as monitor,
         progress_line(quiet=False) as progress,
     ):
-        reports = monitor.ingest(paths, progress=lambda _log, stage: progress(stage))
+        reports = monitor.ingest(
+            paths,
+            collector=reading.collector,
+            column_map=reading.column_map(),
+            progress=lambda _log, stage: progress(stage),
+        )
         progress("deciding")
         lines = list(_answer(monitor))
     accounts = [report.account for report in reports if report.account is not None]
@@ -46,8 +54,7 @@ def look(
     aside = [member.path for account in accounts for member in account.set_aside]
     if aside:
         lines.append(f"Not stored: {', '.join(aside[:_NAMED])}{_and_more(len(aside) - _NAMED)}.")
-    quoted = shlex.join(paths)
-    lines += ["", "Next:", f"  fpmonitor ingest {quoted}"]
+    lines += ["", "Next:", f"  fpmonitor ingest {shlex.join([*paths, *_given(reading)])}"]
     lines += ["  fpmonitor decide --budget 5% -o decision.json"]
     lines += ["  fpmonitor export decision.json ublock -o list.txt"]
     print("\n".join(lines))
@@ -77,6 +84,30 @@ def _answer(monitor: Monitor) -> Iterator[str]:
     yield f"Most exposing alone: {', '.join(worst)}."
     if monitor.unit == "row":
         yield "No column names the users, so rows are counted; --user COLUMN of `ingest` names one."
+
+
+def _given(reading: Reading) -> list[str]:
+    """Return the options by which the logs were read, for the command that stores them."""
+    one = {
+        "--collector": reading.collector,
+        "--columns": reading.columns,
+        "--user": reading.user,
+        "--time": reading.time,
+        "--log-format": reading.log_format,
+        "--weight": reading.weight,
+    }
+    several = {
+        "--as": reading.names,
+        "--ignore": reading.ignore,
+        "--elements": reading.elements,
+        "--null": reading.null,
+    }
+    options = [part for flag, value in one.items() if value for part in (flag, str(value))]
+    options += ["--visitor"] * reading.visitor
+    options += ["--no-flatten"] * (not reading.flatten)
+    return options + [
+        part for flag in several for text in several[flag] or () for part in (flag, text)
+    ]
 
 
 def _and_more(number: int) -> str:

@@ -15,7 +15,7 @@ from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
 from fpmonitor.answers.trust import Knowledge
-from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
     BUDGET_OR_NONE,
     COUNTER,
@@ -30,7 +30,13 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
-from fpmonitor.cli.users import TransformedUsers, note_coverage, note_evidence, note_view
+from fpmonitor.cli.users import (
+    TransformedUsers,
+    note_coverage,
+    note_evidence,
+    note_lacks,
+    note_view,
+)
 from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
@@ -142,7 +148,11 @@ def exposure(
         sets = [split_names(one) for one in (*(names or ()), *(apis or ()))]
         sets = sets or [(api,) for api in population.askable_apis(asked.question)]
         named = {api for one in sets for api in one}
-        note_coverage(population.coverage(named, asked.k), asked.k, missing=asked.missing)
+        owner = INVOCATION.get().audience is Audience.OWNER
+        lacks = population.lacks(sorted(named), asked.k) if owner else {}
+        note_lacks(lacks, asked.k)
+        coverage = population.coverage(named - lacks.keys(), asked.k)
+        note_coverage(coverage, asked.k, missing=asked.missing)
         reports = report_exposures(
             population,
             asked.question,

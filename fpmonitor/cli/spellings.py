@@ -37,9 +37,10 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     elif name in _ALONE:
         options = [_ALONE[name]]
     elif name not in commands and name not in MOVED and Path(name).is_file():
-        # Whoever says what becomes of the page means the page.
+        # Whoever says what becomes of the page means the page; how to read the log is asked there.
         of_page = not _OF_THE_PAGE.isdisjoint(options)
-        options.insert(first, "ui" if of_page or shows_pages() else "look")
+        reads = any(word.startswith("-") for word in options[first:])
+        options.insert(first, "ui" if of_page or (shows_pages() and not reads) else "look")
     return options + rest
 
 

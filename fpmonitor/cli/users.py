@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
+    from fpmonitor.population.evidence import Lack
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
     from fpmonitor.store.transforms import Transform
@@ -185,13 +186,18 @@ def note_coverage(
         note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
 
 
-def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
-    """Note on stderr of which candidates nothing is known, and which of the others users lack."""
-    k, lacks = decision.policy.k, decision.no_evidence
+def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> None:
+    """Note on stderr of which APIs the users are no evidence, and why."""
     for api, lack in list(lacks.items())[:_NOTED]:
         note(f"no evidence about {api}: {lack_in_words(lack, k)}", quiet=quiet)
     if len(lacks) > _NOTED:
         note(f"... and no evidence about {len(lacks) - _NOTED:,} more APIs", quiet=quiet)
+
+
+def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
+    """Note on stderr of which candidates nothing is known, and which of the others users lack."""
+    k, lacks = decision.policy.k, decision.no_evidence
+    note_lacks(lacks, k, quiet=quiet)
     if lacks:
         note("no list holds an API without evidence; --assume NAME takes one in", quiet=quiet)
     coverage = {api: had for api, had in (decision.coverage or {}).items() if api not in lacks}
