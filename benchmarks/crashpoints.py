@@ -51,7 +51,7 @@ from fpmonitor.serve import moving
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.service import Service
-from fpmonitor.store import database, encryption, ingest
+from fpmonitor.store import database, encryption, staging
 from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.upkeep import verify_database
@@ -70,16 +70,16 @@ from fpmonitor.serve.config import read_config
 from fpmonitor.serve.frames import Observation, Observations
 from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.service import Service
-from fpmonitor.store import ingest
+from fpmonitor.store import staging
 
-ingest.MAX_APIS = moving.MAX_APIS = int(sys.argv[2])
+staging.MAX_APIS = moving.MAX_APIS = int(sys.argv[2])
 
 async def main():
     config = read_config(Path(sys.argv[1]))
     service = Service(config, Questions(config))
     writing = asyncio.create_task(service.spool.run())
     for number in range(3):
-        name = f"A.{number if ingest.MAX_APIS < 3 else 0}"
+        name = f"A.{number if staging.MAX_APIS < 3 else 0}"
         record = Observation(f"u{number}", name, "value", f'"v{number}"')
         received = f"2026-03-01T00:00:0{number}Z"
         await service.spool.append("s", [Observations("s", received, [record])])
@@ -429,7 +429,7 @@ def with_settings(folder: Path) -> None:
 
 
 def flush(
-    folder: Path, under: Callable[[list[str]], list[str]], most: int = ingest.MAX_APIS
+    folder: Path, under: Callable[[list[str]], list[str]], most: int = staging.MAX_APIS
 ) -> None:
     """Take records as the service does, without HTTP; store what waits once."""
     whole = under([sys.executable, "-P", "-c", FLUSH, str(folder / "serve.toml"), str(most)])
@@ -487,12 +487,12 @@ def received(folder: Path) -> Any:
 
 
 def received_names(folder: Path) -> Any:
-    usual = ingest.MAX_APIS
-    ingest.MAX_APIS = moving.MAX_APIS = 1
+    usual = staging.MAX_APIS
+    staging.MAX_APIS = moving.MAX_APIS = 1
     try:
         return received(folder)
     finally:
-        ingest.MAX_APIS = moving.MAX_APIS = usual
+        staging.MAX_APIS = moving.MAX_APIS = usual
 
 
 def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:

@@ -40,7 +40,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import UndecidableError
+from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -649,7 +649,8 @@ def confirmed_by_length(
     if decision.policy.delta is None or decision.policy.realised or not decision.allow:
         return found
     for period in get_args(Period):
-        with suppress(UndecidableError):
+        # Windows whose logs lack an API of the list can confirm nothing.
+        with suppress(UndecidableError, UnknownNameError):
             users, _ = monitor._newest(decision, period)  # noqa: SLF001 -- its own module
             found.append(count_confirmed(users, decision, period, new_users=new_users))
     return found

@@ -324,7 +324,7 @@ sys.meta_path.insert(0, Hidden())
 from fpmonitor.cli import run
 import fpmonitor.snapshots
 assert not {{"pyspark", "sqlglot", "grpc", "pandas", "pyarrow"}} & set(sys.modules)
-sys.exit(run(["snapshot", "--engine", "{sail}", "--from", "t", "--to", "x"]))
+sys.exit(run(["scale", "snapshot", "--engine", "{sail}", "--from", "t", "--to", "x"]))
 """
     done = run_program(script, tmp_path)
     assert done.returncode == 2

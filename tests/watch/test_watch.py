@@ -963,12 +963,12 @@ def test_each_thing_in_the_way_is_told_once(
     assert (code, notices) == (0, [])
     assert "3 users have visits of the future" in said
     day_log(folder, "2099-01-02", range(903, 910), a=lambda _: 0, b=lambda _: 0)
-    assert problems(0) == (0, [("future", "visits")])
+    assert problems(0) == (0, [("future", "2099-01-02.jsonl")])
     good(folder, 1)
     assert problems(1) == (0, [])
     # A source falls silent: told when a whole day is missing, once.
     assert problems(2) == (0, [])
-    assert problems(3) == (0, [("no logs", "2026-01-03"), ("future", "visits")][::-1])
+    assert problems(3) == (0, [("future", "2099-01-02.jsonl"), ("no logs", "2026-01-03")])
     assert problems(4) == (0, [])
     # An API comes under another name.
     rename = {"a": lambda u: u % 3, "B": lambda u: u % 2}
