@@ -290,11 +290,12 @@ def _is_header(value: object) -> bool:
 def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
     """Columns of headers that are elements of a list, below the column of the list."""
     known = {column.name for column in columns}
+    lists = [column for column in columns if "[]" in sample[column.name]]
     return [
         column.within(name.removeprefix(f"{column.name}."))
-        for column in columns
+        for column in lists
         for name in sample
-        if name not in known and name.startswith(f"{column.name}.") and "[]" in sample[column.name]
+        if name not in known and name.startswith(f"{column.name}.")
     ]
 
 
