@@ -40,7 +40,7 @@ def photographed(address: str) -> bytes:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1100, "height": 760}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light")
         page.goto(address)
         page.goto(
             f"{address.split('?', maxsplit=1)[0]}?k=10&budget=5&n=20000{ticked}",
