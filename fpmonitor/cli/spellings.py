@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _OTHERS = "--for-others"
-_OF_THE_PAGE = frozenset(("--browser", "--no-browser", "--port"))
+_OF_THE_PAGE = frozenset(("--browser", "--db", "--no-browser", "--port"))
 _ALONE = {"version": "--version", "-V": "--version"}
 
 
@@ -38,7 +38,7 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
         options = [_ALONE[name]]
     elif name not in commands and name not in MOVED and Path(name).is_file():
         # Whoever says what becomes of the page means the page; how to read the log is asked there.
-        of_page = not _OF_THE_PAGE.isdisjoint(options)
+        of_page = not _OF_THE_PAGE.isdisjoint(word.partition("=")[0] for word in options)
         reads = any(word.startswith("-") for word in options[first:])
         options.insert(first, "ui" if of_page or (shows_pages() and not reads) else "look")
     return options + rest

@@ -20,6 +20,7 @@ from fpmonitor.population.levels import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -111,8 +112,8 @@ class Generalised:
     def product_weights(self, values: pl.DataFrame) -> NDArray[np.float64]:
         """Return the probability of each row for a record of independent values of these users."""
         weights = np.ones(len(self.table))
-        for place, (ladder, allowed) in enumerate(zip(self.ladders, self.allowed, strict=True)):
-            codes = _codes(self.ladders, values)[:, place]
+        columns = _codes(self.ladders, values).T
+        for codes, ladder, allowed in zip(columns, self.ladders, self.allowed, strict=True):
             had = np.bincount(codes[codes != _UNKNOWN], minlength=ladder.size)
             weights *= np.maximum(allowed @ had, 1) / (len(values) + 1)
         return weights
@@ -278,7 +279,7 @@ class Ranges:
     @classmethod
     def of(cls, api: str, counted: Sequence[tuple[str, int]], k: int) -> Ranges | None:
         """Make leaves of at least k users; None where values are no numbers, or too few of them."""
-        numbers = [(number_of(text), text, users) for text, users in counted]
+        numbers = [(_number(text), text, users) for text, users in counted]
         values = sorted((found, text, users) for found, text, users in numbers if found is not None)
         told = sum(users for _, _, users in values)
         if len({found for found, _, _ in values}) < max(len(values), 2):  # 1 and 1.0 are texts
@@ -313,7 +314,7 @@ class Ranges:
         edges = np.array([float(edge) for edge in self.edges])
         found = np.zeros(len(rows), dtype=np.int64)
         for place, (text,) in enumerate(rows):
-            number = number_of(text)
+            number = _number(text)
             if number is not None:
                 found[place] = 1 + np.searchsorted(edges, float(number), side="right")
         return found
@@ -355,6 +356,11 @@ class Ranges:
         if low is None:
             return (None if high is None else f"<{high}",)
         return (f">={low}" if high is None else f"[{low}, {high})",)
+
+
+def _number(text: str) -> Fraction | None:
+    """Read a number; what a level calls `below` one is a text here."""
+    return None if text.startswith("below") else number_of(text)
 
 
 def shortest_between(low: Decimal, high: Decimal) -> str:

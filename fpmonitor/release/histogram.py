@@ -22,7 +22,7 @@ from fpmonitor.errors import (
     reason_of,
 )
 from fpmonitor.policy import check_share
-from fpmonitor.population.levels import Component  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.levels import WITHHELD, Component, check_components
 from fpmonitor.release.generalisation import generalise
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.sampling import Sampling, drawn_users
@@ -311,7 +311,11 @@ def _shown(generalised: Generalised) -> Suppression:
 def _check_levels(levels: Sequence[Component], apis: Sequence[str], mechanism: Mechanism) -> None:
     if levels and mechanism != "generalisation":
         raise PolicyError("levels", "are for the generalisation", hint="--mechanism generalisation")
+    if levels:
+        check_components(levels)
     for component in levels:
+        if component.most == WITHHELD:
+            raise PolicyError("levels", f"show {component.name} nowhere", hint="release fewer APIs")
         if component.designed:
             raise PolicyError("levels", "must be declared, not designed from the users")
         for api in component.apis:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cli.spellings import understood
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +59,8 @@ def test_an_exposure_says_of_which_apis_the_log_is_no_evidence(
     assert "userAgent" not in noted
     assert run(["--for-others", "exposure"]) == 0
     assert "no evidence" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--db=other.duckdb", "--db other.duckdb", "--port=8123"])
+def test_options_of_the_page_mean_the_page(log: str, option: str) -> None:
+    assert understood([log, *option.split()], ["ui", "look"])[0] == "ui"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpmonitor.cli import run
-from fpmonitor.population.levels import read_levels
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.population.levels import Component, LevelMap, read_levels
 from fpmonitor.release.generalisation import generalise, shortest_between
+from fpmonitor.release.histogram import make_release
 from fpmonitor.release.suppression import USERS, suppress_cells
 
 if TYPE_CHECKING:
@@ -148,3 +151,31 @@ def test_the_command_releases_and_the_audit_makes_it_again(
     assert run([*made, "--sample", "10%"]) == 2
     assert run(["release", "--apis", "touch", "--k", "5", "-o", "t.csv", *made[-4:]]) == 2
     assert run(["release", "--apis", "touch", "--k", "501", "-o", "t.csv", *made[-4:-2]]) == 3
+
+
+def test_texts_among_numbers_are_texts_whatever_they_say() -> None:
+    ages = ["below 18"] * 20 + [str(20 + number % 9) for number in range(200)]
+    users = pl.DataFrame({"age": ages})
+    check(users, generalise(users, ("age",), 5), 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [("a", "a", "'a' is named twice"), ("a", "c", "unknown"), ("a most 0", "b", "nowhere")],
+)
+def test_levels_that_cannot_be_shown_are_refused(first: str, second: str, words: str) -> None:
+    users = pl.DataFrame({"a": ["1", "2"] * 50, "b": ["x", "y"] * 50})
+    levels = []
+    for number, text in enumerate((first, second)):
+        api, _, most = text.partition(" most ")
+        levels.append(
+            Component(
+                name=f"component {number}", apis=(api,), levels=(LevelMap(raw=True),),
+                utility=(0.0, 1.0), least=0, most=int(most or 1),
+            )
+        )  # fmt: skip
+    with pytest.raises(FpmonitorError, match=words):
+        make_release(
+            users, k=5, transforms={}, digest="", made=datetime(2026, 3, 2, tzinfo=UTC),
+            mechanism="generalisation", levels=levels,
+        )  # fmt: skip
