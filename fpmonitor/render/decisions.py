@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
@@ -158,7 +157,7 @@ def answer(decided: Decision) -> str:
     return f"{headline(decided)}{listed}. {counted(decided)}"
 
 
-def drawn(decided: Decision | LevelDecision) -> str:
+def drawn(decided: Decision) -> str:
     """Say how many users count where not all that were observed do."""
     who = decided.drawn
     said = who_was_drawn(who)
