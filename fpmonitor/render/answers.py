@@ -100,16 +100,29 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{in_short_limits(first)}{drawn_note(first.drawn)}"
+            f"{linked_note(reports)} {in_short_limits(first)}{drawn_note(first.drawn)}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
             *columns("share", "observed", "lower", "upper"),
+            *columns("share", *(["linkable"] if len(reports) > 1 else [])),
             Column(f"0 to {percent(widest, 2)}", "bar"),
         ],
-        rows=[_exposure_row(report, widest) for report in reports],
+        rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
+
+
+def linked_note(reports: Sequence[ExposureReport]) -> str:
+    """Say how many users can be recognised at most, whatever a site does with the values."""
+    users = f"{reports[0].population:,} users, on average"
+    if len(reports) > 1:
+        return (
+            "`linkable`: with these APIs alone, no method links the visits of a larger share of "
+            f"{users}."
+        )
+    most = percent(reports[0].linked.upper, 2)
+    return f"No method that uses these APIs alone links the visits of more than {most} of {users}."
 
 
 def _reading_table(reports: Sequence[ExposureReport]) -> Table:
@@ -181,12 +194,13 @@ def counts_exposure(found: CountsExposure) -> Output:
     return Output(tables=[table], rows=found.rows())
 
 
-def _exposure_row(report: ExposureReport, widest: float) -> tuple[Cell, ...]:
+def _exposure_row(report: ExposureReport, widest: float, *, several: bool) -> tuple[Cell, ...]:
     return (
         _called(report),
         *_estimates(report, "empirical"),
         report.lower,
         report.upper,
+        *([f"≤ {percent(report.linked.upper, 2)}"] if several else []),
         bar(report.lower, report.empirical, report.upper, widest),
     )
 
