@@ -43,7 +43,7 @@ WORDS_OF_APIS = (
     "Coverage: share of the users who have a value. Changes between visits: share of those who "
     "came back whose value had changed."
 )
-_BAR = 24  # letters
+_BAR, _SHORT_BAR = 24, 13  # letters; with one column more a table still fits 80
 _ESTIMATES = (
     "`plug-in`: the observed shares taken for those of the population; `unbiased`: right on "
     "average, and only for populations up to the observed users; `bits`: entropy."
@@ -201,7 +201,13 @@ def _exposure_row(report: ExposureReport, widest: float, *, several: bool) -> tu
         report.lower,
         report.upper,
         *([f"≤ {percent(report.linked.upper, 2)}"] if several else []),
-        bar(report.lower, report.empirical, report.upper, widest),
+        bar(
+            report.lower,
+            report.empirical,
+            report.upper,
+            widest,
+            letters=_SHORT_BAR if several else _BAR,
+        ),
     )
 
 
@@ -215,10 +221,10 @@ def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
     return [None if share is None else most + percent(share, 2) for share in shares]
 
 
-def bar(lower: float, found: float, upper: float, widest: float) -> str:
+def bar(lower: float, found: float, upper: float, widest: float, *, letters: int = _BAR) -> str:
     """Draw limits and the share between them on a line from 0 to the widest limit."""
-    at = [min(int(_BAR * share / (widest or 1)), _BAR - 1) for share in (lower, found, upper)]
-    line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (_BAR - 1 - at[2])
+    at = [min(int(letters * share / (widest or 1)), letters - 1) for share in (lower, found, upper)]
+    line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (letters - 1 - at[2])
     line[at[0]], line[at[2]] = "├", "┤"
     if at[0] <= at[1] <= at[2]:
         line[at[1]] = "●"
