@@ -46,8 +46,8 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
 }
 # An option that says nothing without another, and what to do then.
 _ONLY_WITH = {
-    "confirm": ("search-users", "on which users?", "say how many to search"),
-    "design-share": ("levels", "is of levels", "name them"),
+    "confirm": ("search-users", "on which users?", "say how many to search: --search-users"),
+    "design-share": ("levels", "is of levels", "name them by --levels"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
 _HOW_SETS_ARE_SEARCHED = frozenset(
@@ -208,7 +208,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
     for one, (other, why, then) in _ONLY_WITH.items():
         if one in said and other not in said:
             if one not in free:
-                raise InputError(f"--{one}: {why}", hint=f"{then}: --{other}")
+                raise InputError(f"--{one}: {why}", hint=then)
             said.discard(one)
     return {name: value for name, value in given.items() if option[name] in said}
 
