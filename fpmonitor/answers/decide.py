@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -176,15 +176,10 @@ def _of_levels(
     begun: Decision, components: Sequence[Component], asked: DecideQuestion
 ) -> LevelDecision:
     """Return a decision about levels, which were fixed before the users were seen."""
-    members = {each.name: getattr(begun, each.name) for each in fields(begun)}
-    decision = LevelDecision(**members, components=tuple(components))
-    return replace(
-        decision,
-        must=finest(decision.named(asked.must)),
-        never=tuple(
-            sorted(word for each in asked.never for word in finest(decision.named([each])))
-        ),
-    )
+    decision = LevelDecision.of(begun, components)
+    never = {word for each in asked.never for word in finest(decision.named([each]))}
+    must = finest(decision.named(asked.must))
+    return replace(decision, must=must, never=tuple(sorted(never)))
 
 
 def _lacks_of(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.utility import hoped_set
+from fpmonitor.population.levels import finest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -54,6 +55,10 @@ class HopedSearch:
     failed: list[ApiSet] = field(default_factory=list)
     bound: float | None = None
     tested: int = 0
+    _smallest_failed: list[ApiSet] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._smallest_failed = [*self.failed]
 
     def run(self) -> None:
         """Find the passing set of the greatest weight, or end with what is proven."""
@@ -63,7 +68,7 @@ class HopedSearch:
             self.effort.check(f"{self.tested:,} level vectors tested")
             hoped = hoped_set(
                 self.candidates,
-                self.failed,
+                self._smallest_failed,
                 weights=self.weights,
                 must=self.must,
                 along=self.along,
@@ -94,7 +99,7 @@ class HopedSearch:
                 less = members - {api}
                 if not self._passes(less):
                     members = less
-        self.failed.append(tuple(sorted(members)))
+        self._smallest_failed.append(tuple(sorted(members)))
         return members
 
     def _brought_by(self, api: str, members: set[str]) -> bool:
@@ -107,7 +112,7 @@ class HopedSearch:
             return False
         self.effort.check(f"{self.tested:,} level vectors tested")
         self.tested += 1
-        apis = tuple(sorted(members))
-        passes = self.criterion.holds(self.source.spectrum(apis), len(apis))
-        (self.passed if passes else self.failed).append(apis)
+        spectrum = self.source.spectrum(finest(members))  # what they bring along divides nobody
+        passes = self.criterion.holds(spectrum, len(members))
+        (self.passed if passes else self.failed).append(tuple(sorted(members)))
         return passes

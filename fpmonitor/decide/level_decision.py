@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction
-from fpmonitor.decide.decision import ApiSet, Decision, ProofSide
+from fpmonitor.decide.decision import ApiSet, Decision, DesignPart, ProofSide
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn
 from fpmonitor.population.levels import (
@@ -58,6 +58,14 @@ class LevelDecision(Decision):
     components: tuple[Component, ...]
 
     promised: ClassVar = "every level vector on the allow list, like every coarser one,"
+
+    @classmethod
+    def of(
+        cls, begun: Decision, components: Iterable[Component], design: DesignPart | None = None
+    ) -> Self:
+        """Return a decision that has no answer yet as one about levels."""
+        members = {each.name: getattr(begun, each.name) for each in fields(begun)}
+        return cls(**(members | {"design": design}), components=tuple(components))
 
     @property
     def fixed(self) -> str:
@@ -250,7 +258,7 @@ class LevelDecision(Decision):
         named = typed(content, _Listed, _NAME)
         if named.proof is not None and len(named.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
-        drawn = {}
+        drawn: dict[str, Any] = {}
         if named.drawn is not None:
             drawn = {
                 "observed": named.drawn.observed,
@@ -258,6 +266,7 @@ class LevelDecision(Decision):
                 "unobserved_share": named.drawn.unobserved,
             }
         empty = dict.fromkeys((*_LISTS, "recommended"), ())
+        drawn |= {"masked": named.masked}
         known = {name: value for name, value in content.items() if name in _MEMBERS}
         bare = typed({**known, **empty, **drawn}, cls, _NAME)
         check_components(bare.components)
@@ -290,3 +299,4 @@ class _Listed(msgspec.Struct):
     names: dict[str, str]
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
     drawn: Drawn | None = None
+    masked: tuple[str, ...] = ()
