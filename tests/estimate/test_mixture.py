@@ -10,10 +10,11 @@ import pytest
 
 from fpmonitor.estimate.averaging import proved_base
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import design_cells
+from fpmonitor.estimate.looks import decision_criteria, design_cells
 from fpmonitor.estimate.mixture import design_menu, log_evidence
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.estimate.programme import growing_weights
+from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,3 +157,23 @@ def test_a_cap_below_the_budget_is_no_cap() -> None:
         found.append(float(np.minimum(np.exp(nats - base.bound), MOST).mean()))
     assert found[0] <= 1.02
     assert found[1] > 1.1
+
+
+def test_the_menu_blocks_where_the_design_of_the_level_alone_does_not() -> None:
+    """Values of 0.9 k/n, whose users are 14 times the budget."""
+    criteria = decision_criteria(
+        users=2_000, k=50, population=100_000, budget=0.02, delta=0.05, universe=8
+    )
+    mixture, rng = criteria.blocking, np.random.default_rng(1)
+    assert mixture is not None
+    law = np.append(np.full(888, 4.5e-4), 1 - 888 * 4.5e-4)
+    alone = mixture.scores[0].critical(criteria.log_terms[1][1])
+    blocked = by_one = 0
+    for _ in range(40):
+        spectrum = CountSpectrum.from_counts(rng.multinomial(2_000, law))
+        blocked += criteria.refute.refutes(spectrum, 1)
+        taken = mixture.weights[0].take(spectrum.counts, mode="clip")
+        by_one += float(taken @ spectrum.members.astype(float)) > float(alone)
+        assert not criteria.allow.holds(spectrum, 1)
+    assert blocked >= 8
+    assert by_one <= 4
