@@ -20,8 +20,8 @@ from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
-from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
+from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
@@ -550,7 +550,7 @@ class Judge(NamedTuple):
             The policy asks more than so many users can carry.
         """
         _check_all_searched(decision)
-        return cls(_designed(decision, users))
+        return cls(tests_of(decision, users))
 
     def verdict(
         self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
@@ -675,21 +675,11 @@ def _check_all_searched(decision: Decision) -> None:
         )
 
 
-def _designed(decision: Decision, users: int) -> Tests:
-    """Design the tests of a decision for a number of users."""
+def tests_of(decision: Decision, users: int) -> Tests:
+    """Design the tests of a decision for a number of users, never those that its file holds."""
     policy = decision.policy
     level = decision.level or policy.delta
     return _tests(policy, decision.setting, users, decision.universe, level)
-
-
-def tests_of(proof: Proof) -> Tests:
-    """Make the tests that a decision file holds."""
-    allow, block = proof["allow"], proof["block"]
-    allowing = Criterion(np.array(allow["weights"]), np.array(allow["limits"]))
-    blocking = blocking_tests(
-        np.array(block["weights"]), np.array(block["limits"]), monotone=block["monotone"]
-    )
-    return Tests(allowing, *blocking, proof)
 
 
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
@@ -702,7 +692,7 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     weights[policy.k] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
-    return Criterion(weights, np.full(largest + 1, float(limit)))
+    return Criterion(Score(weights), np.full(largest + 1, float(limit)))
 
 
 def recommended_of(
