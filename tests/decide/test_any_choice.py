@@ -155,7 +155,9 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
             points = sum(weights[min(count, len(weights) - 1)] * count * n for count, n in groups)
             price = design["slope"] * design["budget"] + design["intercept"] + design["charge"]
             price -= design["clock"]["log_factor"]
-            terms.append(math.log(design["share"]) + design["sign"] * design["scale"] * points - price)
+            terms.append(
+                math.log(design["share"]) + design["sign"] * design["scale"] * points - price
+            )
         return max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms))
 
     assert decision.allow
