@@ -1,5 +1,4 @@
-"""JSON lines of which each wraps a record, as queues, log services and databases write them, or
-lists the visits of a user."""
+"""JSON lines of which each wraps a record, as queues and databases write them, or lists visits."""
 
 from __future__ import annotations
 

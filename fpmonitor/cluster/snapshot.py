@@ -200,7 +200,7 @@ def _named_unit(engine: Engine, cells: CellTable) -> Unit:
     """Return what the names of the users say that these are, as `store.convert` writes them."""
     forms: dict[Unit, str] = {unit: f"{unit}:{'_' * 16}" for unit in ("row", "visitor")}
     counts = [
-        f"max(CASE WHEN \"user\" LIKE {quote_text(form)} THEN 1 ELSE 0 END) AS {unit}s"
+        f'max(CASE WHEN "user" LIKE {quote_text(form)} THEN 1 ELSE 0 END) AS {unit}s'
         for unit, form in forms.items()
     ]
     counted = rows(engine, "cluster/count", counts=", ".join(counts), relation=cells.relation)

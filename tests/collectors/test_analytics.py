@@ -228,9 +228,7 @@ def _leaves(content: dict[str, Any], *above: str) -> list[tuple[str, ...]]:
     return [
         leaf
         for name, value in content.items()
-        for leaf in (
-            _leaves(value, *above, name) if isinstance(value, dict) else [(*above, name)]
-        )
+        for leaf in (_leaves(value, *above, name) if isinstance(value, dict) else [(*above, name)])
     ]
 
 
