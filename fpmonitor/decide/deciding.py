@@ -78,7 +78,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = _designed(asked, source.users)
+        tests = tests_of(asked, source.users)
         if how.known is not None:
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
@@ -375,7 +375,7 @@ def _biased_tests(decision: Decision, users: int) -> Iterator[tuple[float, Tests
         if bias > policy.sample.bias:
             sample = replace(policy.sample, bias=bias)
             biased = replace(decision, policy=replace(policy, sample=sample))
-            yield bias, _designed(biased, users)
+            yield bias, tests_of(biased, users)
 
 
 def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
