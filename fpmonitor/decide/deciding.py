@@ -21,8 +21,8 @@ from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
-from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
+from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.spectrum import spectra_of
@@ -79,7 +79,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = _designed(asked, source.users)
+        tests = tests_of(asked, source.users)
         if how.known is not None:
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
@@ -454,7 +454,7 @@ def _biased_tests(decision: Decision, users: int) -> Iterator[tuple[float, Tests
         if bias > policy.sample.bias:
             sample = replace(policy.sample, bias=bias)
             biased = replace(decision, policy=replace(policy, sample=sample))
-            yield bias, _designed(biased, users)
+            yield bias, tests_of(biased, users)
 
 
 def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
@@ -518,7 +518,7 @@ class Judge(NamedTuple):
             The policy asks more than so many users can carry.
         """
         _check_all_searched(decision)
-        return cls(_designed(decision, users))
+        return cls(tests_of(decision, users))
 
     def verdict(
         self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
@@ -545,8 +545,8 @@ class Tests(NamedTuple):
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
 
 
-def _designed(decision: Decision, users: int) -> Tests:
-    """Design the tests of a decision for a number of users.
+def tests_of(decision: Decision, users: int) -> Tests:
+    """Design the tests of a decision for a number of users, never those that its file holds.
 
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta.
@@ -641,16 +641,6 @@ def _check_all_searched(decision: Decision) -> None:
         )
 
 
-def tests_of(proof: Proof) -> Tests:
-    """Make the tests that a decision file holds."""
-    allow, block = proof["allow"], proof["block"]
-    allowing = Criterion(np.array(allow["weights"]), np.array(allow["limits"]))
-    blocking = blocking_tests(
-        np.array(block["weights"]), np.array(block["limits"]), monotone=block["monotone"]
-    )
-    return Tests(allowing, *blocking, proof)
-
-
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
     """Count the users in groups smaller than k; the limit is the whole number within the budget.
 
@@ -661,7 +651,7 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     weights[policy.k] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
-    return Criterion(weights, np.full(largest + 1, float(limit)))
+    return Criterion(Score(weights), np.full(largest + 1, float(limit)))
 
 
 def recommended_of(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import search
-from fpmonitor.estimate.criterion import Criterion, Refutation, score
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.population.levels import coarser
 from fpmonitor.population.memory import MemorySource
 
@@ -54,7 +54,12 @@ def questions(draw: st.DrawFn) -> tuple[list[int], MemorySource, Criterion, Crit
     limits = rng.uniform(0.02, 0.5) * rows * falling
     limits[0] = rows
     source = users_of(chains, draw(st.integers(0, 1000)), rows)
-    return chains, source, Criterion(weights, limits), Criterion(weights, limits * 1.5)
+    return (
+        chains,
+        source,
+        Criterion(Score(weights), limits),
+        Criterion(Score(weights), limits * 1.5),
+    )
 
 
 def maximal(sets: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -107,13 +112,13 @@ def test_vectors_are_blocked_by_a_test_of_single_ones(monotone: bool) -> None:
     chains = [3, 2, 3]
     source = users_of(chains, 5, 3000)
     weights = np.r_[1, 1, np.linspace(0.9, 0.1, 8), 0]
-    allow = Criterion(weights, np.linspace(700, 300, 9))
-    refute = Refutation(weights, np.linspace(900, 700, 9), monotone)
-    never = Criterion(weights, np.full(9, 3000.0))
+    allow = Criterion(Score(weights), np.linspace(700, 300, 9))
+    refute = Refutation(Score(weights), np.linspace(900, 700, 9), monotone)
+    never = Criterion(Score(weights), np.full(9, 3000.0))
     found = search(source, allow=allow, block=never, refute=refute, along=coarser)
     vectors = [words(v) for v in itertools.product(range(4), range(3), range(4))]
     for vector in found.block:
-        assert score(weights, source.spectrum(vector)) > refute.limits[len(vector)]
+        assert refute.score(source.spectrum(vector)) > refute.limits[len(vector)]
     refused = [v for v in vectors if not allow.holds(source.spectrum(v), len(v))]
     held = [*found.block, *found.undecided]
     assert all(any({*each} <= {*v} for each in held) for v in refused)
@@ -123,7 +128,7 @@ def test_vectors_are_blocked_by_a_test_of_single_ones(monotone: bool) -> None:
 def test_what_a_stopped_search_says_is_true(tests: int) -> None:
     chains = [5, 4, 5, 4, 3]
     source = users_of(chains, 7, 4000)
-    allow = Criterion(np.r_[np.ones(10), 0], np.full(sum(chains) + 1, 900.0))
+    allow = Criterion(Score(np.r_[np.ones(10), 0]), np.full(sum(chains) + 1, 900.0))
 
     class Stopping(Effort):
         left = tests
