@@ -63,6 +63,7 @@ COLUMNS = {
     "viewport": ["viewportWidth", "viewportHeight"],
     "connection": ["connection"],
 }
+SHOWN_PAIRS = ("userAgent+screen", "userAgent+viewport", "userAgent+connection")
 SETS = [*combinations(COLUMNS, 1), *combinations(COLUMNS, 2), tuple(COLUMNS)]
 CHROME = re.compile(
     r"Mozilla/5\.0 \(([^()]+)\) AppleWebKit/537\.36 \(KHTML, like Gecko\) "
@@ -358,7 +359,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                     *(with_bits(releases[release]["all"][name]) for release in chosen),
                 ]
                 for name in ("+".join(apis) for apis in SETS)
-                if name.count("+") != 1 or "userAgent" in name
+                if name.count("+") != 1 or name in SHOWN_PAIRS
             ),
         ),
         "hints": table(
