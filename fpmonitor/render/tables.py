@@ -324,8 +324,8 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
         names = [""] * len(names)
     if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
         names = [
-            _BETWEEN_WORDS.sub("\n", name) if column.is_number else name
-            for column, name in zip(table.columns, names, strict=True)
+            _BETWEEN_WORDS.sub("\n", name) if column.is_number and len(name) > cells else name
+            for column, name, cells in zip(table.columns, names, widest, strict=True)
         ]
     drawn = RichTable(
         title=_plain(table.title, "table.title") if table.title else None,
