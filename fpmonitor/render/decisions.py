@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
-_SHOWN_SETS = 5
+_SHOWN_SETS = 3
 _SHOWN_PARTNERS = 3
 _DIFFERING, _AGAIN = 10, 0.6  # sets, and what an API still counts for each before that holds it
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
@@ -303,11 +303,12 @@ def questions(listed: Sequence[ListedQuestion]) -> Output:
         title="Questions",
         caption="Sets on the lists of a decision: allowed / blocked / undecided.",
         columns=[
-            *columns("text", "time (UTC)", "kind", "view"),
+            *columns("text", "time (UTC)"),
+            *columns("text", "kind", "view", spare=True),
             *columns("text", "k of n"),
             *columns("short share", "budget"),
             *columns("count", "APIs", "users"),
-            *columns("significant", "level"),
+            *columns("significant", "level", spare=True),
             *columns("text", "sets"),
         ],
         rows=[
