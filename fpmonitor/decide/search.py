@@ -519,7 +519,8 @@ def search(
     lower = _BorderSearch(allow, order, most, effort)
     upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
-        _recall(apis, known, lower, upper)
+        held = [members for members in known.allow if {*must} <= {*members}]
+        _recall(apis, replace(known, allow=held), lower, upper)
     with effort.until_stopped():
         try:
             _run(lower, source, allow, apis, must)

@@ -105,6 +105,11 @@ def test_what_must_and_must_not_be_shown_is_kept(
     vectors = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
     meant = [v for v in vectors if must in v and never not in v]
     assert found.allow == maximal([v for v in meant if allow.holds(source.spectrum(v), len(v))])
+    known = search(source, allow=allow, block=allow, along=coarser)
+    again = search(
+        source, allow=allow, block=allow, must=[must], never=[never], known=known, along=coarser
+    )
+    assert again.allow == found.allow  # what is known of other vectors is in no list
 
 
 @pytest.mark.parametrize("monotone", [False, True])
