@@ -254,7 +254,7 @@ def report_exposures(
         The API sets.
     given
         APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
-        users that share their values.
+        users that share their values. `family` and `system` are those that the user agent tells.
     realised
         Also limit the share of one population, and not only its average over populations.
     bounds
@@ -281,7 +281,7 @@ def report_exposures(
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(supports, wanted)
-    cohort = population.named(given)
+    population, cohort = population.with_kinds(given)
     if cohort and question.missing == "exposed":
         raise InputError(
             "given: users who lack a given API are a cohort, which --missing exposed has not",

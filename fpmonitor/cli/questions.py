@@ -14,6 +14,7 @@ from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -87,7 +88,7 @@ def exposure(
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values.",
+            " values. `family` and `system` are those that the user agent tells.",
         ),
     ] = "",
     realised: Annotated[
@@ -400,6 +401,7 @@ def decide(
             data = decisions.data_of(
                 monitor.name, population, users=decision.observed or decision.users, k=asked.k
             )
+            people = report_people(population, decision)
             note_evidence(decision, quiet=quiet)
             users.note_beside(monitor, decision, quiet=quiet)
         _note_level(decision, quiet=quiet)
@@ -418,7 +420,7 @@ def decide(
         ):
             if wanted and found is None:
                 note(f"{option}: interrupted, so not told; ask for it once more with --resume")
-        _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
+        _show_decision(decisions.decision(decision, data, people), shown, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")

@@ -98,8 +98,11 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta / self.bases, size, self.universe)
-        return self.of_part(spectrum, log_term, hidden=hidden)
+        return self.of_part(spectrum, self.log_term(size), hidden=hidden)
+
+    def log_term(self, size: int, part: float = 1.0) -> float:
+        """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""
+        return _log_term(self.delta * part / self.bases, size, self.universe)
 
     def of_part(
         self,

@@ -133,6 +133,8 @@ class Contents(Draws):
 
     def value_texts(self, api: str) -> dict[int, str | None]:
         """Return what codes stand for; a status in brackets where it is no value."""
+        if api in self._told:
+            return dict(self._told[api][1])
         return {
             code: text if status == "value" else f"({status})"
             for code, (status, text) in self.snapshot.values(api).items()
@@ -186,7 +188,7 @@ class Contents(Draws):
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        held = {*apis}.difference(self._unobserved)  # the others take next to no room
+        held = {*apis}.difference(self._unobserved, self._told)  # the others take no room
         in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
