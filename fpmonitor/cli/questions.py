@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
+_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 # Not what must hold of the answer, as --must and --realised say.
@@ -129,6 +130,14 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False,
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -154,6 +163,12 @@ def exposure(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
+        came = (population.visits or 0) / population.users
+        if came >= _SEVERAL_VISITS and not visits:
+            note(
+                f"users came {came:.1f} times on average, and their last values count; --visits "
+                "limits what one visit exposes, and all visits"
+            )
         reports = report_exposures(
             population,
             asked.question,
@@ -166,6 +181,7 @@ def exposure(
             entropies=entropies,
             forecast=forecast,
             gamma=users_for,
+            visits=visits,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
