@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 _SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
+_NOTED = 3  # names that tell what others tell
 
 
 def exposure(
@@ -405,8 +406,13 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
     if asked.realised:
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
-        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+        others = [f"{name} ({', '.join(apis)})" for name, apis in told.items()]
+        more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
+        first = "; ".join(others[:_NOTED])
+        note(
+            f"also leaks what is blocked (`export --by-information` blocks it, too): {first}{more}",
+            quiet=quiet,
+        )
     for option, wanted, found in (
         ("--forecast", asked.forecast, decision.users_needed),
         ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),

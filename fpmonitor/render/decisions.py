@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
-_SHOWN_SETS = 5
+_SHOWN_SETS = 3
 _SHOWN_PARTNERS = 3
 _DIFFERING, _AGAIN = 10, 0.6  # sets, and what an API still counts for each before that holds it
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
