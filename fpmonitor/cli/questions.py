@@ -14,6 +14,7 @@ from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
+_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
@@ -84,7 +86,7 @@ def exposure(
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values.",
+            " values. `family` and `system` are those that the user agent tells.",
         ),
     ] = "",
     realised: Annotated[
@@ -125,6 +127,14 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False,
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -150,6 +160,12 @@ def exposure(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
+        came = (population.visits or 0) / population.users
+        if came >= _SEVERAL_VISITS and not visits:
+            note(
+                f"users came {came:.1f} times on average, and their last values count; --visits "
+                "limits what one visit exposes, and all visits"
+            )
         reports = report_exposures(
             population,
             asked.question,
@@ -162,6 +178,7 @@ def exposure(
             entropies=entropies,
             forecast=forecast,
             gamma=users_for,
+            visits=visits,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -371,11 +388,11 @@ def decide(
             note_evidence(decided, quiet=quiet)
             if isinstance(decided, Decision):
                 users.note_beside(monitor, decided, quiet=quiet)
-        if isinstance(decided, Decision):
-            _note_decision(decided, question, quiet=quiet)
-            answer = decisions.decision(decided, data)
-        else:
-            answer = level_decision(decided, data)
+                people = report_people(population, decided)
+                answer = decisions.decision(decided, data, people)
+                _note_decision(decided, question, quiet=quiet)
+            else:
+                answer = level_decision(decided, data)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
