@@ -13,6 +13,7 @@ from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
+_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
@@ -83,7 +85,7 @@ def exposure(
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values.",
+            " values. `family` and `system` are those that the user agent tells.",
         ),
     ] = "",
     realised: Annotated[
@@ -124,6 +126,14 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False,
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -149,6 +159,12 @@ def exposure(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
+        came = (population.visits or 0) / population.users
+        if came >= _SEVERAL_VISITS and not visits:
+            note(
+                f"users came {came:.1f} times on average, and their last values count; --visits "
+                "limits what one visit exposes, and all visits"
+            )
         reports = report_exposures(
             population,
             asked.question,
@@ -161,6 +177,7 @@ def exposure(
             entropies=entropies,
             forecast=forecast,
             gamma=users_for,
+            visits=visits,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -364,13 +381,13 @@ def decide(
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
             note_evidence(decided, quiet=quiet)
-            if not isinstance(decided, LevelDecision):
+            if isinstance(decided, LevelDecision):
+                answer = level_decision(decided, data)
+            else:
                 users.note_beside(monitor, decided, quiet=quiet)
-        if isinstance(decided, LevelDecision):
-            answer = level_decision(decided, data)
-        else:
-            _note_decision(decided, question, quiet=quiet)
-            answer = decisions.decision(decided, data)
+                people = report_people(population, decided)
+                answer = decisions.decision(decided, data, people)
+                _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
