@@ -129,11 +129,6 @@ def hoped_set(
         As of `search`.
     seconds
         Wall time after which the bound so far is taken.
-
-    Raises
-    ------
-    InputError
-        A weight that is negative or not finite.
     """
     weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])

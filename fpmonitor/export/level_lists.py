@@ -81,13 +81,7 @@ def limits(decision: LevelDecision) -> str:
 
 
 def what_if(decision: LevelDecision) -> str:
-    """Write the recommended vector as a file for `--what-if`.
-
-    Raises
-    ------
-    InputError
-        A level shows what such a file has no words for.
-    """
+    """Write the recommended vector as a file for `--what-if`."""
     lines = []
     for component, level in decision.recommended_levels():
         for place, api in enumerate(component.apis):
