@@ -289,12 +289,8 @@ def count_spectra(
 
     Parameters
     ----------
-    population, decision, listed
-        As of `facts_of`.
     exact
         Do not pool groups of fewer than k users; for the owner of the data only.
-    counters
-        As of `Facts`.
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)

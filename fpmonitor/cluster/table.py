@@ -167,8 +167,6 @@ def define_values(
 
     Parameters
     ----------
-    engine, table, name
-        As of `define_cells`.
     apis
         Columns, sorted.
     user, time

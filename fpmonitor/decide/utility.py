@@ -121,12 +121,8 @@ def hoped_set(
         All APIs that a set may hold.
     refused
         Sets proven not allowed: the blocked and the undecided ones.
-    weights
-        As in `recommend`.
     must
         APIs that every set holds.
-    along
-        As of `search`.
     seconds
         Wall time after which the bound so far is taken.
     """
