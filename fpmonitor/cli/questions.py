@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.counted import counted_exposures
-from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
@@ -26,6 +25,7 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
+    days_apart,
     share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
@@ -43,6 +43,7 @@ from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
@@ -60,7 +61,6 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
@@ -135,6 +135,15 @@ def exposure(
             "site that knows its users again.",
         ),
     ] = False,
+    followed: Annotated[
+        str,
+        typer.Option(
+            "--followed",
+            help="Also limit the share of users whose visits can be linked after this many days; "
+            "choose them before looking.",
+            metavar="DAYS,...",
+        ),
+    ] = "",
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -179,6 +188,7 @@ def exposure(
             forecast=forecast,
             gamma=users_for,
             visits=visits,
+            followed=[days_apart(each) for each in split_names(followed)],
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -371,28 +381,24 @@ def decide(
                 note_view(population, asked.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
-            decided: Decision | LevelDecision
-            if question.components:
-                decided = decide_by_levels(population, question)
-            else:
-                decided = decide_and_list(
-                    monitor.database if users.snapshot is None else None,
-                    population,
-                    question,
-                    counter=monitor.counter,
-                    note=lambda text: note(text, quiet=quiet),
-                )
+            decided = decide_and_list(
+                monitor.database if users.snapshot is None else None,
+                population,
+                question,
+                counter=monitor.counter,
+                note=lambda text: note(text, quiet=quiet),
+            )
             kept.enter_context(INTERRUPTS.held())
-            observed = decided.observed or decided.users
+            observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
             note_evidence(decided, quiet=quiet)
-            if isinstance(decided, Decision):
+            if isinstance(decided, LevelDecision):
+                answer = level_decision(decided, data)
+            else:
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
                 _note_decision(decided, question, quiet=quiet)
-            else:
-                answer = level_decision(decided, data)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
