@@ -35,7 +35,7 @@ from scipy.spatial.distance import jensenshannon
 from fpmonitor.answers.panel import WindowUsers
 from fpmonitor.answers.renewal import FALSE_MOVES
 from fpmonitor.answers.trend import compare_windows
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.disclosure import Audience
 
 if TYPE_CHECKING:

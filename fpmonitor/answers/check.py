@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.decide.horizon import (
-    CheckSlot,
+from fpmonitor.decide.evidence import (
     Evidence,
     identity_of,
     needed_evidence,
     prices_of_choice,
-    share_delta,
-    slot_of,
     weigh,
 )
+from fpmonitor.decide.guarantee import draws, who_was_drawn
 from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import (
@@ -49,7 +46,6 @@ from fpmonitor.store.checks import (
     add_checked,
     last_runs,
     lower_checked,
-    number_check,
     read_checked,
     read_list,
     users_before,
@@ -105,6 +101,14 @@ class RunAlarm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSlot:
+    """Number of a window among all that are checked, and its tolerated probability of error."""
+
+    check: int
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Result):
     """Every set on the allow list of a decision, tested on the current data.
 
@@ -117,7 +121,7 @@ class CheckReport(Result):
     limits
         Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
         They hold for all sets of this check together; its tests are sharper near the budget, and
-        stricter where checks share delta.
+        stricter where windows share delta.
     coverage
         Candidate -> share of the users who have a value of it, as decisions have it: null where
         fewer than k do; the others count as if they shared one.
@@ -126,7 +130,7 @@ class CheckReport(Result):
     since, until
         The window that was looked at; null where it is open.
     place
-        Slot among the checks that share the delta; null for a check alone.
+        Slot among the windows that share the delta; null for a check alone.
     masked
         Candidates whose volatile values the view masks in the current data.
     period
@@ -231,12 +235,6 @@ class CheckReport(Result):
                 f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
                 f"set that is above the budget, however often it is made, provided that {provided}."
             )
-        if self.place.horizon is not None:
-            return (
-                f"With probability at least {1 - delta:.6g}, none of the {self.place.horizon:,} "
-                "checks passes a set that is above the budget in the population of its users, "
-                f"provided that {provided} and that none was chosen for what was seen of them."
-            )
         chosen = (
             "" if self.period else " and that which users are checked does not follow from a look"
         )
@@ -302,6 +300,15 @@ _BY: dict[Period | None, str] = {
 }
 
 
+def of_recommended(decision: Decision) -> Decision:
+    """Return a decision whose allow list is its recommended set alone, which is what sites read.
+
+    Its windows count for themselves: what other sets did changes nothing of its promise.
+    """
+    is_listed = decision.recommended in decision.allow
+    return replace(decision, allow=(decision.recommended,)) if is_listed else decision
+
+
 def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
     """Blocked and undecided sets that are tested beside the allow list, the smallest first."""
     listed = {*decision.block, *decision.undecided}
@@ -311,7 +318,6 @@ def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
 def report_check(
     population: Population,
     decision: Decision,
-    slot: CheckSlot | None = None,
     *,
     beside: bool = False,
     faulty: Collection[str] = (),
@@ -324,8 +330,6 @@ def report_check(
         The users, seen as the decision saw its own.
     decision
         The decision.
-    slot
-        Which of the checks it is that share the decision's delta; None for a check alone.
     beside
         Test the `other_sets` as well.
     faulty
@@ -333,14 +337,13 @@ def report_check(
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()
-    tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
-    found = recheck_sets(population, replace(tested, allow=(*decision.allow, *others)))
+    found = recheck_sets(population, replace(decision, allow=(*decision.allow, *others)))
     verdicts = {apis: found[apis] for apis in decision.allow}
     return _report(
         population,
         decision,
         verdicts,
-        slot,
+        None,
         others={apis: found[apis] for apis in others},
         coverage=_coverage(population, decision),
         faulty=faulty,
@@ -417,7 +420,6 @@ def check_window(
     decision: Decision,
     *,
     database: Database,
-    horizon: int | None = None,
     period: Period | None = None,
     origin: datetime | None = None,
     new_users: bool = False,
@@ -436,8 +438,6 @@ def check_window(
         A decision on a population.
     database
         Keeps the numbers and outcomes of the windows.
-    horizon
-        Number of checks that share the decision's delta; None: they never end.
     period, origin
         Length of calendar windows, and beginning of the newest one, which gets the first number
         where the list is new; None for other windows, which are numbered as they come.
@@ -450,12 +450,12 @@ def check_window(
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
-        The horizon is out of range, or the data lack a candidate or hold too few users.
+        The data lack a candidate, or hold too few users.
     """
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by, --last and --horizon away, or decide without that option",
+            hint="leave --by and --last away, or decide without that option",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets, others = population.window, decision.allow, other_sets(decision)
@@ -467,30 +467,6 @@ def check_window(
     most, least = _told(source, population, decision.policy.k)
     coverage = _coverage(population, decision)
     lacks_all = _lacks_all(coverage)
-    if horizon is not None:
-        shared = share_delta(decision, horizon)
-        number = number_check(
-            database,
-            decision=identity,
-            horizon=horizon,
-            digest=population.snapshot.digest,
-        )
-        slot = slot_of(number, shared, horizon)
-        if decision.policy.realised:
-            return report_check(population, decision, slot, beside=True, faulty=faulty)
-        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
-        term = -math.log(slot.delta)
-        listed, beside = evidence.split(len(sets))
-        report = _report(
-            population,
-            decision,
-            listed.verdicts(sets, (term, term)),
-            slot,
-            others=beside.verdicts(others, (term, term)),
-            coverage=coverage,
-            faulty=faulty,
-        )
-        return replace(report, new_users=users.are_new, doubted=users.doubted)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -528,7 +504,7 @@ def check_window(
         evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
         if not is_blind:
             lower_checked(database, series, label, within=evidence.within, above=evidence.above)
-    slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
+    slot = CheckSlot(check=before.number, delta=math.exp(-before.terms[0]))
     listed, beside = evidence.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(delta, place=before.number, successes=0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,8 @@ _MOST = 0.98  # of the users, who have values of k users
 _VARIETY = 4  # times as many values before, as entropy counts them
 _COMMONEST = 5000  # values of each window that are looked at, and characters of each
 _LENGTH = 400
+_SURE = 5  # times k users of a source, of whom chance is no half
+_FEWER = 0.5  # of the users of a source, beside those of all
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
 
@@ -53,6 +55,25 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
         if words is not None:
             found[api] = words
     return found
+
+
+def changed_sources(
+    had: dict[str, int], has: dict[str, int], *, then: str, k: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what became of each source: its users then and now, where they are k or more."""
+    both = {*had} & {*has}
+    season = sum(has[name] for name in both) / max(sum(had[name] for name in both), 1)
+    for name in sorted({*had, *has}):
+        expected, users = had.get(name, 0), has.get(name, 0)
+        if len(both) > 1 or name not in both:
+            expected = round(min(season or 1.0, 1.0) * expected)
+        if not had.get(name):
+            yield name, f"the source {name} is new since {then}"
+        elif not users and expected >= _SURE * k:
+            yield name, f"the source {name} has sent fewer than {k} users, and many on {then}"
+        elif _SURE * k <= expected and users < _FEWER * expected:
+            fewer = 100 * (1 - users / expected)
+            yield name, f"the source {name} sends {fewer:.0f} % fewer users than on {then}"
 
 
 def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:

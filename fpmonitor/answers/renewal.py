@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, time
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.trend import compare_windows
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.population.browsers import browser_of
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
+    from datetime import date, datetime
 
+    from fpmonitor.answers.ledger import SinceDecided
     from fpmonitor.answers.panel import Finding
-    from fpmonitor.answers.since_decided import SinceDecided
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.unit import Unit
@@ -173,8 +171,8 @@ def find_renewal(
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    compared = None if since is None else _compared(since, decision, origin)
-    moved_since, moved = compared or (None, None)
+    compared = None if since is None else since.moved(origin, _share_of_false_moves)
+    moved_since, findings = compared or (None, None)
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
     return Renewal(
@@ -184,7 +182,7 @@ def find_renewal(
         days=decision.days,
         vanished=vanished,
         unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
-        moved=moved,
+        moved=None if findings is None else _moved(findings),
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
         would_block=tuple(
@@ -196,29 +194,9 @@ def find_renewal(
     )
 
 
-def _compared(
-    since: SinceDecided, decision: Decision, origin: datetime | None
-) -> tuple[date, tuple[MovedApi, ...]] | None:
-    """Find the APIs whose values are others now, and since when; None without k users each.
-
-    Fewer users are as good as none, so that they show in no answer. The shares of all windows add
-    up to 1.
-    """
-    decided = None if decision.days is None else datetime.combine(decision.days[1], time.min)
-    base = decided or origin
-    if base is None or (place := since.place(base)) < 1:
-        return None
-    before, k = since.before(base, like=True), decision.policy.k
-    if before is None or before.window.since is None or since.read(since.now).size < k:
-        return None
-    alarms = compare_windows(
-        since.read(before),
-        since.read(since.now),
-        k=k,
-        false_alarms=math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0)),
-        audience=since.windows.audience,
-    )
-    return before.window.since.date(), _moved(alarms)
+def _share_of_false_moves(place: int) -> float:
+    """Return what a window may be wrong by; the shares of all windows add up to all."""
+    return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 
 def _moved(alarms: Sequence[Finding]) -> tuple[MovedApi, ...]:

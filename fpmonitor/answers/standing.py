@@ -14,7 +14,7 @@ from fpmonitor.population.browsers import browser_of
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
@@ -35,6 +35,7 @@ ProblemKind = Literal[
     "source",
 ]
 _USUAL_WINDOWS = 28
+_NAMED = 3
 _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
 
 
@@ -53,6 +54,53 @@ class Problem:
     kind: ProblemKind
     what: str
     text: str
+
+
+_TEXTS: dict[ProblemKind, str] = {
+    "refused": "{what} cannot be read; `fpmonitor ingest` tells why",
+    "no logs": "the {by} from {what} on has too few users for a check, or no logs",
+    "late logs": "by all of its logs, of which some came after its first look, the {by} from "
+    "{what} on would be above the budget: {sets}",
+    "cannot judge": "{text}",
+    "future": "visits{of} have a time of the future; no window holds them before it has passed",
+    "vanished": "fewer than {k} users have a value of {what}; {lacking}",
+    "appeared": "{what} is new in the logs, and the decision knows nothing of it",
+    "decide again": "{text}",
+    "fault": "the logs{day} look broken: {what} has {words}; no set with it passes until they are "
+    "mended and stored again, or it is decided again",
+    "source": "{text}",
+}
+_LACKING = {
+    "value": "it counts as one that all share",
+    "drop": "the others are left out",
+    "exposed": "the others count as exposed by it",
+}
+
+
+def problem(kind: ProblemKind, what: str, **words: object) -> Problem:
+    """Return a problem in the words of its kind."""
+    return Problem(kind=kind, what=what, text=_TEXTS[kind].format(what=what, **words))
+
+
+TOO_FEW = problem("cannot judge", "users", text="the logs hold too few users for a check")
+LACKS_ALL = problem(
+    "cannot judge",
+    "apis",
+    text="these users have none of the APIs of the list: nothing can be said of it",
+)
+
+
+def vanished(api: str, decision: Decision) -> Problem:
+    """Return that too few users have a value of an API."""
+    lacking = _LACKING[decision.missing]
+    return problem("vanished", api, k=decision.policy.k, lacking=lacking)
+
+
+def late(by: str, since: datetime, sets: Sequence[ApiSet]) -> Problem:
+    """Return that late logs would have shown sets of a window to be above the budget."""
+    more = f" and {len(sets) - _NAMED:,} sets more" if len(sets) > _NAMED else ""
+    named = " and ".join(", ".join(apis) for apis in sets[:_NAMED]) + more
+    return problem("late logs", f"{since:%Y-%m-%d}", by=by, sets=named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +265,7 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
     if after.until is not None:
         last = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
         text = f"seen on {last:%Y-%m-%d}: {text}"
-    now = {
-        what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
-    }
+    now = {what: problem("decide again", what, text=text) for what in found if found[what]}
     return [*(known | now).values()]
 
 
