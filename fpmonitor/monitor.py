@@ -18,6 +18,7 @@ from fpmonitor.answers.check import (
     CheckReport,
     Confirmed,
     check_window,
+    longer_windows,
     report_check,
 )
 from fpmonitor.answers.curve import CurveReport, report_curve
@@ -591,18 +592,20 @@ class Monitor(Closing):
         return found
 
 
-def confirmed_by_length(
-    monitor: Monitor, decision: Decision, *, new_users: bool = False
-) -> list[Confirmed]:
-    """Count the sets that the newest day, week and month could confirm, as far as there are."""
-    found: list[Confirmed] = []
-    if decision.policy.delta is None or decision.policy.realised or not decision.allow:
-        return found
-    for period in get_args(Period):
+def windows_that_decide(
+    monitor: Monitor, decision: Decision, by: Period | None, *, new_users: bool = False
+) -> str | None:
+    """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
+    policy, found = decision.policy, list[Confirmed]()
+    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+        return None
+    for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.
         with suppress(UndecidableError, UnknownNameError):
-            found.append(monitor.ledger(decision, period).confirmed(new_users=new_users))
-    return found
+            one = monitor.ledger(decision, period).confirmed(new_users=new_users)
+            if monitor.audience is Audience.OWNER or one.users >= policy.k:
+                found.append(one)
+    return longer_windows(found, by)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import longer_windows, of_recommended, report_check
+from fpmonitor.answers.check import of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.ledger import compare_windows, read_users
 from fpmonitor.answers.notices import encoded, message
@@ -54,7 +54,7 @@ from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, Unkno
 from fpmonitor.export.exporter import printable
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
-from fpmonitor.monitor import Monitor, confirmed_by_length
+from fpmonitor.monitor import Monitor, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -502,9 +502,8 @@ class Watch:
             self._note(f"cannot be checked: {error}")
             problems += [LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         if before is None and settings.by is not None and after.outcome == "cannot tell":
-            longer = longer_windows(
-                confirmed_by_length(monitor, settings.checked, new_users=settings.new_users),
-                settings.by,
+            longer = windows_that_decide(
+                monitor, settings.checked, settings.by, new_users=settings.new_users
             )
             if longer is not None:
                 self._note(longer)

@@ -398,21 +398,28 @@ def count_confirmed(
     )
 
 
-def longer_windows(found: Sequence[Confirmed], by: Period) -> str | None:
-    """Say which length of windows decides more than one does; null where none does."""
-    [*own] = (one for one in found if one.period == by)
+def longer_windows(found: Sequence[Confirmed], by: Period | None) -> str | None:
+    """Say which length of windows decides more than one does, or than the shortest; null for none.
+
+    Parameters
+    ----------
+    found
+        What windows of each length confirm, the shortest first.
+    by
+        The length in question.
+    """
+    [*own] = (one for one in found if by in {None, one.period})
     if not own or own[0].sets == own[0].listed:
         return None
-    best = max(found, key=lambda one: one.sets)
-    if best.sets <= own[0].sets:
-        return (
-            f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} "
-            "sets, and no longer windows that there are confirm more: wait, or deploy fewer APIs"
-        )
-    return (
-        f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} sets, "
-        f"{best.period}s of {best.users:,} {best.sets:,}: use `--by {best.period}`"
-    )
+    best, [one, *_] = max(found, key=lambda one: one.sets), own
+    could = f"can confirm {one.sets:,} of {one.listed:,} sets"
+    more, than = f" {best.sets:,}", "confirm more: wait, or deploy fewer APIs"
+    if one.listed == 1:
+        could, more, than = "cannot confirm the set", " can", "can: wait, or deploy fewer APIs"
+    said = f"{one.period}s of {one.users:,} users {could}, "
+    if best.sets <= one.sets:
+        return f"{said}and no longer windows that there are {than}"
+    return f"{said}{best.period}s of {best.users:,}{more}: use `--by {best.period}`"
 
 
 def check_window(

@@ -402,6 +402,8 @@ def decide(
             )
             note_evidence(decision, quiet=quiet)
             users.note_beside(monitor, decision, quiet=quiet)
+            if users.snapshot is None and not quiet:
+                _note_windows(monitor, decision)
         _note_level(decision, quiet=quiet)
         if realised:
             _note_price(decision, quiet=quiet)
@@ -510,6 +512,14 @@ def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
                 "questions: the list is for the owner of the database", hint="omit --for-others"
             )
         shown.show(decisions.questions(list_questions(monitor.database)))
+
+
+def _note_windows(monitor: Monitor, decision: Decision) -> None:
+    """Note on stderr which windows are long enough for checks."""
+    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- for databases alone
+
+    if told := windows_that_decide(monitor, decision, None):
+        note(f"checks of windows: {told}")
 
 
 def _note_level(decision: Decision, *, quiet: bool) -> None:

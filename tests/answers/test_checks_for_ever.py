@@ -59,6 +59,20 @@ def decision(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_decision_says_which_windows_can_confirm_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = tmp_path / "db"
+    store(db, *(day_log(tmp_path, day, 400, rare=0.01) for day in range(14)))
+    asked = ["decide", "--budget", "5%", "--db", str(db), "-o", str(tmp_path / "made.json")]
+    assert run(asked) == 0
+    said = "days of 400 users cannot confirm the set, weeks of 2,800 can: use `--by week`"
+    assert said in capsys.readouterr().err
+    for more in (["--quiet"], ["--setting", "sample"], ["--realised"]):
+        assert run([*asked, *more]) == 0
+        assert "confirm" not in capsys.readouterr().err
+
+
 def by_day(path: Path, decision: Path) -> CheckReport:
     with Monitor(path) as monitor:
         return monitor.check(read_decision(decision), by="day")

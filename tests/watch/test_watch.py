@@ -1379,9 +1379,9 @@ def test_where_days_cannot_tell_the_length_that_can_is_named(
         day_log(tmp_path / "in", date, users, a=lambda u: u % 3, b=lambda u: u % 2)
     code, _, said = daily(4)
     assert code == 3
-    wanted = "days of 200 users can confirm 0 of 1 sets, weeks of 1,400 1: use `--by week`"
+    wanted = "days of 200 users cannot confirm the set, weeks of 1,400 can: use `--by week`"
     assert wanted in said
     assert wanted not in daily(5)[2]
     asked = ["check", str(on_population), "--db", str(tmp_path / "db"), "--new-users", "--by"]
     assert run([*asked, "week"]) == 0
-    assert "can confirm" not in capsys.readouterr().err
+    assert "confirm" not in capsys.readouterr().err
