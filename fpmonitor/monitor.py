@@ -542,6 +542,21 @@ class Monitor(Closing):
         )
         return replace(report, renewal=renewal)
 
+    def windows_that_decide(
+        self, decision: Decision, by: Period | None, *, new_users: bool = False
+    ) -> str | None:
+        """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
+        policy, found = decision.policy, list[Confirmed]()
+        if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+            return None
+        for period in get_args(Period) if decision.allow else ():
+            # Windows whose logs lack an API of the list can confirm nothing.
+            with suppress(UndecidableError, UnknownNameError):
+                one = self.ledger(decision, period).confirmed(new_users=new_users)
+                if self.audience is Audience.OWNER or one.users >= policy.k:
+                    found.append(one)
+        return longer_windows(found, by)
+
     def findings(
         self,
         decision: Decision,
@@ -590,22 +605,6 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             found["demand"] = report_demand(users, question_of(decision), read)
         return found
-
-
-def windows_that_decide(
-    monitor: Monitor, decision: Decision, by: Period | None, *, new_users: bool = False
-) -> str | None:
-    """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
-    policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
-        return None
-    for period in get_args(Period) if decision.allow else ():
-        # Windows whose logs lack an API of the list can confirm nothing.
-        with suppress(UndecidableError, UnknownNameError):
-            one = monitor.ledger(decision, period).confirmed(new_users=new_users)
-            if monitor.audience is Audience.OWNER or one.users >= policy.k:
-                found.append(one)
-    return longer_windows(found, by)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, Unkno
 from fpmonitor.export.exporter import printable
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
-from fpmonitor.monitor import Monitor, windows_that_decide
+from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -502,8 +502,8 @@ class Watch:
             self._note(f"cannot be checked: {error}")
             problems += [LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         if before is None and settings.by is not None and after.outcome == "cannot tell":
-            longer = windows_that_decide(
-                monitor, settings.checked, settings.by, new_users=settings.new_users
+            longer = monitor.windows_that_decide(
+                settings.checked, settings.by, new_users=settings.new_users
             )
             if longer is not None:
                 self._note(longer)

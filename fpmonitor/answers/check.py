@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,7 +56,6 @@ from fpmonitor.unit import spoken
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from fpmonitor.population.memory import MemorySource
@@ -94,10 +93,6 @@ class RunAlarm:
     log_evidence: float
     run_length: int = RUN_LENGTH
     after: datetime | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the alarm as `watch` posts it."""
-        return asdict(self) | {"after": None if self.after is None else self.after.isoformat()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,34 +252,29 @@ class CheckReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `watch` posts it."""
-        return {
+        told = {
             "outcome": self.outcome,
             "sets": self.rows(),
-            "lacking": list(self.lacking),
+            "lacking": self.lacking,
             "users": self.users,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-            "masked": list(self.masked),
-            "policy": untyped(self.decision.policy),
-            "place": None if self.place is None else asdict(self.place),
+            "since": self.since,
+            "until": self.until,
+            "masked": self.masked,
+            "policy": self.decision.policy,
+            "place": self.place,
             "guarantee": self.guarantee,
             "new_users": self.new_users,
             "doubted": self.doubted,
-            "late": [list(apis) for apis in self.late],
-            "faults": dict(self.faults),
-            "sources": dict(self.sources),
-            "alarm": None if self.alarm is None else self.alarm.to_json(),
+            "late": self.late,
+            "faults": self.faults,
+            "sources": self.sources,
+            "alarm": self.alarm,
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
-            "left_out": [
-                {
-                    "since": window.since.isoformat(),
-                    "until": window.until.isoformat(),
-                    "why": window.why,
-                }
-                for window in self.left_out
-            ],
+            "left_out": self.left_out,
         }
+        found: dict[str, Any] = untyped(told)
+        return found
 
     @property
     def exact(self) -> bool:
@@ -468,7 +458,11 @@ def check_window(
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin, made=decision.made)
-    users = _who_is_new(database, population, -1 if new_users else known.last_visit)
+    last_visit = -1 if new_users else known.last_visit
+    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
+    # Where the list may be of anybody, its choice is paid for instead.
+    are_new, doubted = not decided.any(), last_visit is None
+    old = seen if doubted else decided | seen
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
@@ -484,7 +478,7 @@ def check_window(
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         evidence = _all_or_nothing(population, decision, alone)
     else:
-        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
+        evidence = _weigh_all(decision, most, least=least, new_users=are_new)
     whole, before = evidence, read_checked(database, series, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacks_all and decision.missing == "value"
@@ -504,7 +498,7 @@ def check_window(
             violated="block" in found,
             run=None
             if period is None or lacks_all
-            else _run(database, series, asked, decision, new=users.fresh, after=known.runs_after),
+            else _run(database, series, asked, decision, new=~old, after=known.runs_after),
         )
         add_checked(database, series, label, window.since, before)
     else:
@@ -527,8 +521,8 @@ def check_window(
     return replace(
         report,
         period=period,
-        new_users=users.are_new,
-        doubted=users.doubted,
+        new_users=are_new,
+        doubted=doubted,
         late=tuple(
             apis
             for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
@@ -536,7 +530,7 @@ def check_window(
         ),
         alarm=None
         if before.run is None or window.since is None
-        else _alarm(database, series, decision, known, until=window.since, doubted=users.doubted),
+        else _alarm(database, series, decision, known, until=window.since, doubted=doubted),
         origin=known.origin,
     )
 
@@ -664,35 +658,6 @@ def _all_or_nothing(population: Population, decision: Decision, delta: float) ->
     return Evidence(
         within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),
         above=tuple(full if verdict == "block" else -full for verdict in verdicts.values()),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Users:
-    """Who of a window is new.
-
-    Attributes
-    ----------
-    are_new, doubted
-        As `CheckReport.new_users`, and `CheckReport.doubted`.
-    fresh
-        bool, shape (users,): who counts in the runs.
-    """
-
-    are_new: bool
-    doubted: bool
-    fresh: NDArray[np.bool_]
-
-
-def _who_is_new(database: Database, population: Population, last_visit: int | None) -> _Users:
-    """Tell the users apart; where the list may be of anybody, its choice is paid for instead."""
-    decided, seen = users_before(
-        database, population.window, last_visit, rows=population.snapshot.users
-    )
-    return _Users(
-        are_new=not decided.any(),
-        doubted=last_visit is None,
-        fresh=~seen if last_visit is None else ~(decided | seen),
     )
 
 

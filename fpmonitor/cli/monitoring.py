@@ -35,7 +35,6 @@ from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, 
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
-from fpmonitor.monitor import windows_that_decide
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -189,7 +188,7 @@ def check(
         decided = made if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
-        longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None
+        longer = monitor.windows_that_decide(decided, by, new_users=new_users) if is_open else None
         users.note_beside(monitor, decided, quiet=quiet)
     if rest := len(made.allow) - len(decided.allow):
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"

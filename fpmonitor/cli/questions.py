@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -402,8 +402,11 @@ def decide(
             )
             note_evidence(decision, quiet=quiet)
             users.note_beside(monitor, decision, quiet=quiet)
-            if users.snapshot is None and not quiet:
-                _note_windows(monitor, decision)
+            longer = (
+                monitor.windows_that_decide(decision, None)
+                if users.snapshot is None and not quiet
+                else None
+            )
         _note_level(decision, quiet=quiet)
         if realised:
             _note_price(decision, quiet=quiet)
@@ -420,7 +423,10 @@ def decide(
         ):
             if wanted and found is None:
                 note(f"{option}: interrupted, so not told; ask for it once more with --resume")
-        _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
+        screen = decisions.decision(decision, data)
+        if longer is not None:
+            screen = replace(screen, preface=[*screen.preface, f"Checks of windows: {longer}."])
+        _show_decision(screen, shown, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")
@@ -512,14 +518,6 @@ def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
                 "questions: the list is for the owner of the database", hint="omit --for-others"
             )
         shown.show(decisions.questions(list_questions(monitor.database)))
-
-
-def _note_windows(monitor: Monitor, decision: Decision) -> None:
-    """Note on stderr which windows are long enough for checks."""
-    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- for databases alone
-
-    if told := windows_that_decide(monitor, decision, None):
-        note(f"checks of windows: {told}")
 
 
 def _note_level(decision: Decision, *, quiet: bool) -> None:
