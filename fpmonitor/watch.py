@@ -19,8 +19,9 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -73,7 +74,7 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, start_before, whole_span
+from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ _FALSE_CAUSES = 0.01
 _MOST_DETAILS = 1000  # files of notices that are kept
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
+_MOST_DAYS = 31  # that are looked at for faults, the newest
 
 
 class DeliveryError(FpmonitorError):
@@ -447,20 +449,50 @@ class Watch:
             return before
         known = before
         for since in before.doubtful:
-            begin = datetime.fromisoformat(since)
-            end = end_of(begin.replace(tzinfo=None), by)
-            try:
+            begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
+            with suppress(UndecidableError):
                 report = monitor.check(
                     self._settings.checked,
                     by=by,
-                    until=end,
+                    until=end_of(begin, by),
                     new_users=self._settings.new_users,
                 )
-            except UndecidableError:
-                continue
-            if report.since == begin.replace(tzinfo=None):
-                known = taken_back(known, report, since)
+            if report is not None and report.since != begin:
+                report = None
+            faults = {} if report is None else report.faults
+            day = Window(begin, end_of(begin, "day"), self._settings.decision.source)
+            found = {} if by == "day" else self._faults_of(monitor, day)
+            if report is not None or (by != "day" and since in known.faulty and found is not None):
+                known = taken_back(known, report, since, faults=[*faults, *(found or ())])
         return known
+
+    def _faults_of(self, monitor: Monitor, day: Window) -> Mapping[str, str] | None:
+        """Find APIs whose values are at fault on a day; null where too few users came."""
+        ledger = monitor.ledger(self._settings.checked, "day")
+        if not ledger.has_users(day):
+            return None
+        beside = ledger.beside(ledger.population(day))
+        return {} if beside is None else beside.faults()
+
+    def _with_faulty_days(self, monitor: Monitor, after: Standing, now: datetime) -> Standing:
+        """Find what is at fault in days that are over, where the window that they are in is not."""
+        if self._settings.by in {None, "day"}:
+            return after
+        since = window_at(now, "day") - timedelta(days=1)
+        if after.day is not None:
+            since = datetime.fromisoformat(after.day)
+        problems = {(one.kind, one.what): one for one in after.problems}
+        for day in monitor.ledger(self._settings.checked, "day").over(since)[-_MOST_DAYS:]:
+            if day.since is None or day.until is None:
+                continue
+            found = self._faults_of(monitor, day) or {}
+            if found:
+                after = after.at_fault(day.since)
+            for api, words in found.items():
+                seen = problem("fault", api, words=words, day=f" of {day.since:%Y-%m-%d}")
+                problems.setdefault(("fault", api), seen)
+            after = replace(after, day=day.until.isoformat())
+        return replace(after, problems=tuple(problems.values()))
 
     def _missed(self, monitor: Monitor, before: Standing | None) -> Iterator[datetime]:
         """Find where the windows end that nobody looked at since the last one, but the newest."""
@@ -508,6 +540,8 @@ class Watch:
             if longer is not None:
                 self._note(longer)
         after = replace(after, problems=tuple(problems))
+        if until is None:
+            after = self._with_faulty_days(monitor, after, now)
         record_check(
             database,
             self._watched,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.answers.panel import in_both
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -34,6 +36,9 @@ _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile
 def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str, str]:
     """Find APIs whose values are at fault in a window: API -> what is wrong, in words.
 
+    A fault changes the values of those who had come before, too. Where these are enough, it is
+    looked for among them: a wave of bots with values of its own is no fault.
+
     Parameters
     ----------
     before, after
@@ -42,16 +47,18 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
         Anonymity threshold: fewer users make no fault.
     """
     found = {}
+    fewest, rows = max(k, _FEWEST), in_both(before, after)
+    again = rows if len(rows[0]) >= max(fewest, _SHARE * after.size) else (slice(None), slice(None))
     for api, codes in after.columns.items():
-        counts = _counts(before.columns[api]), _counts(codes)
-        fewest = max(k, _FEWEST)
+        had = before.columns[api]
+        counts = _counts(had[again[0]]), _counts(codes[again[1]])
         if min(sum(count.values()) for count in counts) < fewest:
             continue
         # What fewer than k users have shows in no fault.
         common = [{c: n for c, n in count.items() if n >= k} for count in counts]
         is_alike = all(map(_are_most, common, counts))
         words = _less_variety(*common) if is_alike else None
-        words = words or _other_form(*counts, texts=after.texts(api), k=k)
+        words = words or _other_form(_counts(had), counts[1], texts=after.texts(api), k=k)
         if words is not None:
             found[api] = words
     return found

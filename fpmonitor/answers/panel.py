@@ -135,7 +135,7 @@ def compare(
 
     `moved` is a share of all users, and of those in both windows for changes.
     """
-    both = _in_both(before, after)
+    both = in_both(before, after)
     alone = [_others(window, known) for window, known in zip((before, after), both, strict=True)]
     is_told = min(map(len, alone)) >= (2 if audience is Audience.OWNER else k)
     for names in tables:
@@ -151,8 +151,8 @@ def compare(
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
 
-def _in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the users who came in both windows, in the same order."""
+def in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows of the users who came in both windows, in the same order."""
     nobody = np.zeros(0, dtype=np.intp)
     if before.people is None or after.people is None or not (before.size and after.size):
         return nobody, nobody

@@ -99,10 +99,20 @@ class Renewal:
     def reasons(self) -> list[str]:
         """A sentence for each thing that has changed, without values."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        for changed, said in ((True, _CHANGED), (False, _OTHERS)):
-            apis = [_one(one) for one in self.moved or () if one.changed == changed]
-            if apis:
-                found.append(said.format(unit=self.unit, since=self.moved_since, apis=_some(apis)))
+        for changed in (True, False):
+            apis = [one for one in self.moved or () if one.changed == changed]
+            found += [self.said_of(apis)] if apis else []
+        return found + self.sets
+
+    def said_of(self, moved: Sequence[MovedApi]) -> str:
+        """Say that some APIs have moved, which all were changed, or of which others come."""
+        said, apis = _CHANGED if moved[0].changed else _OTHERS, _some([*map(_one, moved)])
+        return said.format(unit=self.unit, since=self.moved_since, apis=apis)
+
+    @property
+    def sets(self) -> list[str]:
+        """A sentence on sets whose verdict would be another one."""
+        found = []
         for what, sets in (("within", self.would_allow), ("above", self.would_block)):
             if sets:
                 named = _some([" + ".join(apis) for apis in sets])

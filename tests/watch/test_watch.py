@@ -868,14 +868,14 @@ def daily(
 
     for module in ("fpmonitor.watch", "fpmonitor.monitor"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
-    arguments = ["watch", str(folder), "--decision", str(on_population), "--by", "day", "--once"]
+    arguments = ["watch", str(folder), "--decision", str(on_population), "--once"]
     arguments += ["--settle", "0", "--new-users", "--db", str(tmp_path / "db")]
 
-    def at_the_end_of(day: int) -> tuple[int, list[dict[str, Any]], str]:
+    def at_the_end_of(day: int, by: str = "day") -> tuple[int, list[dict[str, Any]], str]:
         Clock.today = START + timedelta(days=day + 1, hours=3)
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
-            code = run(arguments)
+            code = run([*arguments, "--by", by])
         return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
@@ -1310,6 +1310,30 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     )
     assert [one["kind"] for one in notice["problems"]] == []
     assert daily(2)[:2] == (0, [])
+
+
+@pytest.mark.parametrize("by", ["week", "month"])
+def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
+    by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    """Also that it was mended, and that it was before its window was over."""
+    folder = tmp_path / "in"
+    for day in (-40, -7, -6, 0):
+        good(folder, day)
+    assert "fault" not in {one["kind"] for one in daily(0, by)[1][0]["problems"]}
+    day_log(folder, 1, range(10_000, 11_000), a=lambda _: 0, b=lambda u: u % 2)
+    _, [notice], _ = daily(1, by)
+    [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
+    assert problem["what"] == "a"
+    assert "the logs of 2026-01-02 look broken: a has the same value for all" in problem["text"]
+    good(folder, 2)
+    assert daily(2, by)[1] == []
+    good(tmp_path, 1)
+    (tmp_path / "2026-01-02.jsonl").rename(folder / "mended.jsonl")
+    _, [notice], _ = daily(3, by)
+    assert notice["mended"] == ["2026-01-02T00:00:00"]
+    assert daily(3, by)[1] == []
+    assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
 
 
 def test_a_violation_ends_though_no_window_is_certain_to_hold(on_population: Path) -> None:
