@@ -62,7 +62,7 @@ def test_a_wave_of_bots_is_no_fault_of_a_log_and_a_fault_beside_one_is() -> None
     after = np.concatenate([own[users // 2 :], wave])
     assert find_faults(before, seen(everybody, after), k=10) == {}
     after[: users // 2] = len(texts)
-    assert "cut short" in find_faults(before, seen(everybody, after), k=10)["api"]
+    assert find_faults(before, seen(everybody, after), k=10).keys() == {"api"}
 
 
 def drawn(texts: Sequence[str], users: int = 600, seed: int = 1) -> list[str]:
