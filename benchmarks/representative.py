@@ -31,6 +31,7 @@ from certificate import mean_score, reference_law
 from useragent_study import npm, read
 
 from fpmonitor.decide.deciding import decide
+from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.realised import average_budget
@@ -471,7 +472,7 @@ def browsers(named: str, frame: pl.DataFrame, runs: int, rng: np.random.Generato
                     candidates=tuple(names),
                     sample=sample,
                 )
-                listed = decide(source, policy, seal="").allow
+                listed = decide(source, Decision.begun(policy)).allow
                 wrong[row, place] += any(truth(apis) > budget for apis in listed)
                 allowed[row, place] += len(listed)
     for budget, mistaken, sets in zip(BUDGETS, wrong, allowed / runs, strict=True):

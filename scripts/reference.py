@@ -7,9 +7,11 @@ names the files that are not up to date, and ends with 1 if there are any.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import inspect
 import json
+import pkgutil
 import re
 import sys
 import tomllib
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fpmonitor
+import fpmonitor.answers
 from fpmonitor.cli import command_tree
 from fpmonitor.cli.table import FIRST, GROUPS
 
@@ -210,6 +213,20 @@ def library() -> str:
     return "\n".join(lines)
 
 
+def answers() -> str:
+    """What each answer holds as Markdown, from the docstrings of their dataclasses."""
+    lines = [MADE, "", "# Answers", ""]
+    lines += ["What questions return, in Python and, under the same names, in JSON."]
+    lines += ["[Formats](../formats.md) says where JSON differs.", ""]
+    for module in pkgutil.iter_modules(fpmonitor.answers.__path__, "fpmonitor.answers."):
+        kinds = vars(importlib.import_module(module.name)).values()
+        for kind in filter(inspect.isclass, kinds):
+            own = kind.__module__ == module.name and dataclasses.is_dataclass(kind)
+            if own and "Attributes" in (kind.__doc__ or "") and not kind.__name__.startswith("_"):
+                lines += [f"## {kind.__name__}", "", *described(kind)]
+    return "\n".join(lines)
+
+
 # ---- The service --------------------------------------------------------------------------------
 
 
@@ -326,7 +343,7 @@ def documents() -> dict[Path, str]:
     """Every generated file, with what it should hold."""
     folder = ROOT / "docs" / "reference"
     pages = {"cli": command_line(), "python": library(), "http": service()}
-    pages |= {"decision": decision_file(), "papers": papers()}
+    pages |= {"decision": decision_file(), "papers": papers(), "answers": answers()}
     made = {folder / f"{name}.md": text for name, text in pages.items()}
     made = {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
     return made | {ROOT / "docs" / "fpmonitor.1": manual_page()}
