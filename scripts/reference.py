@@ -298,7 +298,9 @@ def decision_file() -> str:
     lines += ["`fpmonitor lists schema` prints the JSON Schema that this page is made from.", ""]
     lines += ["| member | what it is |", "|---|---|", *rows_of(schema, kinds)]
     lines += ["", "## One side of a proof", "", "| member | what it is |", "|---|---|"]
-    return "\n".join([*lines, *rows_of(kinds["proof"], kinds)])
+    lines += rows_of(kinds["proof"], kinds)
+    lines += ["", "## One design of a proof", "", "| member | what it is |", "|---|---|"]
+    return "\n".join([*lines, *rows_of(kinds["design"], kinds)])
 
 
 # ---- The papers ---------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
-from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
+from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.spectrum import spectra_of
@@ -78,7 +78,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = _designed(asked, source.users)
+        tests = tests_of(asked, source.users)
         if how.known is not None:
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
@@ -375,7 +375,7 @@ def _biased_tests(decision: Decision, users: int) -> Iterator[tuple[float, Tests
         if bias > policy.sample.bias:
             sample = replace(policy.sample, bias=bias)
             biased = replace(decision, policy=replace(policy, sample=sample))
-            yield bias, _designed(biased, users)
+            yield bias, tests_of(biased, users)
 
 
 def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
@@ -439,7 +439,7 @@ class Judge(NamedTuple):
             The policy asks more than so many users can carry.
         """
         _check_all_searched(decision)
-        return cls(_designed(decision, users))
+        return cls(tests_of(decision, users))
 
     def verdict(
         self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
@@ -564,19 +564,9 @@ def _check_all_searched(decision: Decision) -> None:
         )
 
 
-def _designed(decision: Decision, users: int) -> Tests:
-    """Design the tests of a decision for a number of users."""
+def tests_of(decision: Decision, users: int) -> Tests:
+    """Design the tests of a decision for a number of users, never those that its file holds."""
     return _tests(decision.policy, decision.setting, users, decision.universe, decision.tested_at)
-
-
-def tests_of(proof: Proof) -> Tests:
-    """Make the tests that a decision file holds."""
-    allow, block = proof["allow"], proof["block"]
-    allowing = Criterion(np.array(allow["weights"]), np.array(allow["limits"]))
-    blocking = blocking_tests(
-        np.array(block["weights"]), np.array(block["limits"]), monotone=block["monotone"]
-    )
-    return Tests(allowing, *blocking, proof)
 
 
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
@@ -589,7 +579,7 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     weights[policy.k] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
-    return Criterion(weights, np.full(largest + 1, float(limit)))
+    return Criterion(Score(weights), np.full(largest + 1, float(limit)))
 
 
 def recommended_of(

@@ -653,12 +653,27 @@ class _Data(msgspec.Struct):
     account: dict[Kind, _Count] = {}
 
 
+_Numbers = Annotated[list[float], msgspec.Meta(min_length=2)]
+
+
+class _ProofDesign(msgspec.Struct):
+    share: float
+    weights: _Numbers
+
+
 class ProofSide(msgspec.Struct):
-    """What tests are made of, as it stands in a file."""
+    """What tests are made of, as it stands in a file; in one of before there is a single design."""
 
     monotone: bool
-    weights: Annotated[list[float], msgspec.Meta(min_length=2)]
-    limits: Annotated[list[float], msgspec.Meta(min_length=2)]
+    designs: Annotated[list[_ProofDesign], msgspec.Meta(min_length=1)] | None = None
+    nats: _Numbers | None = None
+    weights: _Numbers | None = None
+    limits: _Numbers | None = None
+
+    def __post_init__(self) -> None:
+        whole = (self.designs and self.nats) or (self.weights and self.limits)
+        if not whole:
+            raise ValueError("Object missing `designs` or `nats`")
 
 
 class _Parts(msgspec.Struct):
