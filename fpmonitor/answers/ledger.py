@@ -68,18 +68,9 @@ def read_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> 
 def compare_windows(
     before: WindowUsers, after: WindowUsers, *, k: int, false_alarms: float, audience: Audience
 ) -> tuple[Finding, ...]:
-    """Return which of the APIs have other values in a window than in another, the surest first.
+    """Return which APIs have other values in a window of k users than in another, the surest first.
 
-    Parameters
-    ----------
-    before, after
-        Their users, k or more each.
-    k
-        Anonymity threshold, users.
-    false_alarms
-        Tolerated probability of any alarm: see `TrendReport`.
-    audience
-        Who is told.
+    `false_alarms` is as of `TrendReport`.
     """
     tables = [(api,) for api in after.columns]
     tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))

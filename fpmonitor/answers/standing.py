@@ -160,7 +160,8 @@ class Standing:
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
         windows = () if since is None else (since.isoformat(),)
-        faulty = tuple(dict.fromkeys([*self.faulty, *windows]))[-_USUAL_WINDOWS:]
+        # The first ones stay: a window that is left out would count as mended.
+        faulty = tuple(dict.fromkeys([*self.faulty, *windows]))[:_USUAL_WINDOWS]
         return replace(self, faulty=faulty)
 
     @property

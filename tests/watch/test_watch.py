@@ -1336,6 +1336,28 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
 
 
+def test_a_fault_that_lasts_is_told_once_and_never_as_mended(on_population: Path) -> None:
+    decision, known, news = read_decision(on_population), None, 0
+    for day in range(40):
+        begin = datetime(2026, 1, 1) + timedelta(days=day)  # noqa: DTZ001 -- UTC, as stored
+        report = CheckReport(
+            decision=decision,
+            verdicts=dict.fromkeys(decision.allow, "undecided"),
+            limits=dict.fromkeys(decision.allow, (0.0, 0.5)),
+            coverage=dict.fromkeys(decision.policy.candidates, 1.0),
+            users=1000,
+            since=begin,
+            until=begin + timedelta(days=1),
+            place=None,
+            faults={"a": "far fewer values"},
+        )
+        after = judged(known, report, now="")
+        assert known is None or {*known.faulty} <= {*after.faulty}
+        news += is_news(known, after)
+        known = after
+    assert news == 1
+
+
 def test_a_violation_ends_though_no_window_is_certain_to_hold(on_population: Path) -> None:
     decision = read_decision(on_population)
     [apis] = decision.allow
