@@ -51,7 +51,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
-from tests.patience import patience
+from tests.patience import patience, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -1092,7 +1092,9 @@ def test_metrics_tell_the_exposure_of_the_set_that_is_deployed(apart: bool, tmp_
     config = with_decision(tmp_path)
     decision = read_decision(config.decision)
     with TestClient(service_app(config, apart=apart), base_url=HOME) as client:
-        text = client.get("/metrics").text
+        # A process of its own may take its time to begin, and users to be read for the first time.
+        told = wait(lambda: [t for t in [client.get("/metrics").text] if "set_exposure" in t], 60)
+        [text] = told
         told = client.get(f"/v1/exposure?apis={','.join(decision.recommended)}").json()
         found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] != "#")
         name = f'decision="{identity_of(decision)[:16]}",set="{" + ".join(decision.recommended)}"'
