@@ -14,6 +14,7 @@ from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -64,8 +65,10 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
+_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
+_NOTED = 3  # names that tell what others tell
 
 
 def exposure(
@@ -83,7 +86,7 @@ def exposure(
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values.",
+            " values. `family` and `system` are those that the user agent tells.",
         ),
     ] = "",
     realised: Annotated[
@@ -124,6 +127,14 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False,
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -149,6 +160,12 @@ def exposure(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
+        came = (population.visits or 0) / population.users
+        if came >= _SEVERAL_VISITS and not visits:
+            note(
+                f"users came {came:.1f} times on average, and their last values count; --visits "
+                "limits what one visit exposes, and all visits"
+            )
         reports = report_exposures(
             population,
             asked.question,
@@ -161,6 +178,7 @@ def exposure(
             entropies=entropies,
             forecast=forecast,
             gamma=users_for,
+            visits=visits,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -368,18 +386,15 @@ def decide(
             observed = decided.observed or decided.users
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
             note_evidence(decided, quiet=quiet)
-            longer = None
             if isinstance(decided, Decision):
                 users.note_beside(monitor, decided, quiet=quiet)
+                people = report_people(population, decided)
+                answer = decisions.decision(decided, data, people)
                 if users.snapshot is None and not quiet:
-                    longer = monitor.windows_that_decide(decided, None)
-        if isinstance(decided, Decision):
-            _note_decision(decided, question, quiet=quiet)
-            answer = decisions.decision(decided, data)
-        else:
-            answer = level_decision(decided, data)
-        if longer is not None:
-            answer = replace(answer, preface=[*answer.preface, f"Checks of windows: {longer}."])
+                    answer = _with_windows(answer, monitor.windows_that_decide(decided, None))
+                _note_decision(decided, question, quiet=quiet)
+            else:
+                answer = level_decision(decided, data)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
@@ -393,14 +408,25 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
     if asked.realised:
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
-        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+        others = [f"{name} ({', '.join(apis)})" for name, apis in told.items()]
+        more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
+        first = "; ".join(others[:_NOTED])
+        note(
+            f"also leaks what is blocked (`export --by-information` blocks it, too): {first}{more}",
+            quiet=quiet,
+        )
     for option, wanted, found in (
         ("--forecast", asked.forecast, decision.users_needed),
         ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),
     ):
         if wanted and found is None:
             note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+
+
+def _with_windows(answer: Output, longer: str | None) -> Output:
+    """Say also which windows are long enough for checks."""
+    said = [] if longer is None else [f"Checks of windows: {longer}."]
+    return replace(answer, preface=[*answer.preface, *said])
 
 
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:

@@ -179,12 +179,14 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    lacked = scarce(coverage)
-    for api, share in lacked[:_NOTED]:
-        having = f"fewer than {k} users" if share is None else f"only {percent(share)} of the users"
-        note(f"{api}: {having} have a value; {said}", quiet=quiet)
-    if len(lacked) > _NOTED:
-        note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
+    few = f"fewer than {k} users"
+    named = [
+        f"{api} ({few if share is None else percent(share)})" for api, share in scarce(coverage)
+    ]
+    if named:
+        more = f" and {len(named) - _NOTED:,} more" if len(named) > _NOTED else ""
+        first = ", ".join(named[:_NOTED])
+        note(f"not all users have a value of {first}{more}; {said}", quiet=quiet)
 
 
 def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> None:

@@ -215,7 +215,7 @@ class Decision(Result):
         see `Level`. Null for observed users alone, and in files of before.
     proof
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
-        verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
+        verdict from a count spectrum: docs/outputs.md. Null for observed users alone, and in files
         of before; empty where too few users prove nothing.
     confirmation
         What was tested on other users than those that were searched; null where all were searched.
