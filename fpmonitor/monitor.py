@@ -7,18 +7,16 @@ questions asked most often are methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import (
     CheckReport,
-    Confirmed,
     check_window,
-    longer_windows,
     report_check,
 )
 from fpmonitor.answers.curve import CurveReport, report_curve
@@ -29,7 +27,7 @@ from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
-from fpmonitor.answers.renewal import find_renewal
+from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
 from fpmonitor.answers.sets import check_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
@@ -39,7 +37,6 @@ from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -520,26 +517,10 @@ class Monitor(Closing):
             decision,
             others=report.others,
             vanished=report.vanished,
-            since=since,
-            origin=report.origin,
+            compared=None if since is None else since.moved(report.origin, share_of_false_moves),
             now=datetime.now(UTC),
         )
         return replace(report, renewal=renewal)
-
-    def windows_that_decide(
-        self, decision: Decision, by: Period | None, *, new_users: bool = False
-    ) -> str | None:
-        """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
-        policy, found = decision.policy, list[Confirmed]()
-        if policy.delta is None or policy.realised or policy.sample.looked_at_once:
-            return None
-        for period in get_args(Period) if decision.allow else ():
-            # Windows whose logs lack an API of the list can confirm nothing.
-            with suppress(UndecidableError, UnknownNameError):
-                one = self.ledger(decision, period).confirmed(new_users=new_users)
-                if self.audience is Audience.OWNER or one.users >= policy.k:
-                    found.append(one)
-        return longer_windows(found, by)
 
     def findings(
         self,

@@ -30,7 +30,7 @@ import msgspec
 
 from fpmonitor.answers.check import of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
-from fpmonitor.answers.ledger import compare_windows, read_users
+from fpmonitor.answers.ledger import compare_windows, read_users, windows_that_decide
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
     LACKS_ALL,
@@ -534,8 +534,8 @@ class Watch:
             self._note(f"cannot be checked: {error}")
             problems += [LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         if before is None and settings.by is not None and after.outcome == "cannot tell":
-            longer = monitor.windows_that_decide(
-                settings.checked, settings.by, new_users=settings.new_users
+            longer = windows_that_decide(
+                monitor.ledger, settings.checked, settings.by, new_users=settings.new_users
             )
             if longer is not None:
                 self._note(longer)

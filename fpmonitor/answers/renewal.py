@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from fpmonitor.answers.ledger import SinceDecided
     from fpmonitor.answers.panel import Finding
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
@@ -157,8 +156,7 @@ def find_renewal(
     *,
     others: Mapping[ApiSet, Verdict],
     vanished: tuple[str, ...],
-    since: SinceDecided | None,
-    origin: datetime | None,
+    compared: tuple[date, Sequence[Finding]] | None,
     now: datetime,
 ) -> Renewal:
     """Find out what a decision does not know of the users of a check.
@@ -169,19 +167,14 @@ def find_renewal(
         The users of the check, seen as the decision saw its own, and the decision.
     others, vanished
         See `CheckReport.others` and `CheckReport.vanished`.
-    since
-        The window of these users, which are compared with those of the days of the decision; null
-        where moves are not looked for.
-    origin
-        Begin of the first window that was checked: where the database has fewer than k users of the
-        days of the decision, users are compared with those of this window.
+    compared
+        The day whose users they were compared with, and what was found; null without.
     now
         UTC.
     """
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    compared = None if since is None else since.moved(origin, _share_of_false_moves)
     moved_since, findings = compared or (None, None)
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
@@ -204,7 +197,7 @@ def find_renewal(
     )
 
 
-def _share_of_false_moves(place: int) -> float:
+def share_of_false_moves(place: int) -> float:
     """Return what a window may be wrong by; the shares of all windows add up to all."""
     return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 

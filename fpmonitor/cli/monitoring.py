@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.check import of_recommended
+from fpmonitor.answers.ledger import windows_that_decide
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
@@ -188,7 +189,11 @@ def check(
         decided = made if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
-        longer = monitor.windows_that_decide(decided, by, new_users=new_users) if is_open else None
+        longer = (
+            windows_that_decide(monitor.ledger, decided, by, new_users=new_users)
+            if is_open
+            else None
+        )
         users.note_beside(monitor, decided, quiet=quiet)
     if rest := len(made.allow) - len(decided.allow):
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"

@@ -13,6 +13,7 @@ from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.ledger import windows_that_decide
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
 from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
@@ -391,7 +392,9 @@ def decide(
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
                 if users.snapshot is None and not quiet:
-                    answer = _with_windows(answer, monitor.windows_that_decide(decided, None))
+                    answer = _with_windows(
+                        answer, windows_that_decide(monitor.ledger, decided, None)
+                    )
                 _note_decision(decided, question, quiet=quiet)
             else:
                 answer = level_decision(decided, data)
