@@ -35,7 +35,6 @@ from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
@@ -272,7 +271,7 @@ class Monitor(Closing):
 
     def population_as(
         self,
-        decision: Decision | LevelDecision,
+        decision: Decision,
         *,
         window: Window | None = None,
         audience: Audience | None = None,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.counted import counted_exposures
-from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.ledger import windows_that_decide
@@ -44,6 +43,7 @@ from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
@@ -61,7 +61,6 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
@@ -372,22 +371,20 @@ def decide(
                 note_view(population, asked.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
-            decided: Decision | LevelDecision
-            if question.components:
-                decided = decide_by_levels(population, question)
-            else:
-                decided = decide_and_list(
-                    monitor.database if users.snapshot is None else None,
-                    population,
-                    question,
-                    counter=monitor.counter,
-                    note=lambda text: note(text, quiet=quiet),
-                )
+            decided = decide_and_list(
+                monitor.database if users.snapshot is None else None,
+                population,
+                question,
+                counter=monitor.counter,
+                note=lambda text: note(text, quiet=quiet),
+            )
             kept.enter_context(INTERRUPTS.held())
-            observed = decided.observed or decided.users
+            observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
             note_evidence(decided, quiet=quiet)
-            if isinstance(decided, Decision):
+            if isinstance(decided, LevelDecision):
+                answer = level_decision(decided, data)
+            else:
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
@@ -396,8 +393,6 @@ def decide(
                         answer, windows_that_decide(monitor.ledger, decided, None)
                     )
                 _note_decision(decided, question, quiet=quiet)
-            else:
-                answer = level_decision(decided, data)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0

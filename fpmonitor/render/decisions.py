@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fpmonitor.account import Kind
     from fpmonitor.answers.recommended import PeopleReport
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
@@ -188,7 +187,7 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
     )
 
 
-def drawn(decided: Decision | LevelDecision) -> str:
+def drawn(decided: Decision) -> str:
     """Say how many users count where not all that were observed do."""
     who = decided.drawn
     said = who_was_drawn(who)
