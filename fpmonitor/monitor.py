@@ -16,7 +16,10 @@ from typing import Any
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import (
     CheckReport,
+    Confirmed,
     check_window,
+    count_confirmed,
+    longer_windows,
     report_check,
 )
 from fpmonitor.answers.curve import CurveReport, report_curve
@@ -36,6 +39,7 @@ from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.disclosure import Audience
+from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -295,22 +299,6 @@ class Monitor(Closing):
         users = self.population(window=window, view=decision.view, audience=audience)
         return with_all_candidates(users, decision)
 
-    def ledger(self, decision: Decision, by: Period, *, until: datetime | None = None) -> Ledger:
-        """Return the calendar windows, as a decision looks at their users.
-
-        Only those that are over until a moment are checked; until now by default.
-        """
-        limits = self.window if until is None else replace(self.window, until=until)
-        return Ledger(
-            database=self.database,
-            period=by,
-            decision=decision,
-            limits=replace(limits, source=decision.source or self.window.source),
-            now=datetime.now(UTC).replace(tzinfo=None),
-            audience=self.audience,
-            population=lambda window: self.population_as(decision, window=window),
-        )
-
     def windows(
         self,
         division: Division,
@@ -485,7 +473,7 @@ class Monitor(Closing):
         if by is None:
             users = self.population_as(decision)
         else:
-            ledger = self.ledger(decision, by, until=until)
+            ledger = ledger_of(self, decision, by, until=until)
             users, left_out = first, _ = ledger.newest()
             if ledger.limits.since or ledger.limits.until:
                 first, _ = ledger.newest(Window(source=ledger.limits.source))
@@ -569,6 +557,42 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             found["demand"] = report_demand(users, question_of(decision), read)
         return found
+
+
+def ledger_of(
+    monitor: Monitor, decision: Decision, by: Period, *, until: datetime | None = None
+) -> Ledger:
+    """Return the calendar windows of a monitor, as a decision looks at their users.
+
+    Only those that are over until a moment are checked; until now by default.
+    """
+    limits = monitor.window if until is None else replace(monitor.window, until=until)
+    return Ledger(
+        database=monitor.database,
+        period=by,
+        decision=decision,
+        limits=replace(limits, source=decision.source or monitor.window.source),
+        now=datetime.now(UTC).replace(tzinfo=None),
+        audience=monitor.audience,
+        population=lambda window: monitor.population_as(decision, window=window),
+    )
+
+
+def windows_that_decide(
+    monitor: Monitor, decision: Decision, by: Period | None, *, new_users: bool = False
+) -> str | None:
+    """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
+    policy, found = decision.policy, list[Confirmed]()
+    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+        return None
+    for period in get_args(Period) if decision.allow else ():
+        # Windows whose logs lack an API of the list can confirm nothing.
+        with suppress(UndecidableError, UnknownNameError):
+            users, _ = ledger_of(monitor, decision, period).newest()
+            one = count_confirmed(users, decision, period, new_users=new_users)
+            if monitor.audience is Audience.OWNER or one.users >= policy.k:
+                found.append(one)
+    return longer_windows(found, by)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ import msgspec
 
 from fpmonitor.answers.check import of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
-from fpmonitor.answers.ledger import compare_windows, read_users, windows_that_decide
+from fpmonitor.answers.ledger import compare_windows, read_users
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
     LACKS_ALL,
@@ -55,7 +55,7 @@ from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, Unkno
 from fpmonitor.export.exporter import printable
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
-from fpmonitor.monitor import Monitor
+from fpmonitor.monitor import Monitor, ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -468,7 +468,7 @@ class Watch:
 
     def _faults_of(self, monitor: Monitor, day: Window) -> Mapping[str, str] | None:
         """Find APIs whose values are at fault on a day; null where too few users came."""
-        ledger = monitor.ledger(self._settings.checked, "day")
+        ledger = ledger_of(monitor, self._settings.checked, "day")
         if not ledger.has_users(day):
             return None
         beside = ledger.beside(ledger.population(day))
@@ -482,7 +482,7 @@ class Watch:
         if after.day is not None:
             since = datetime.fromisoformat(after.day)
         problems = {(one.kind, one.what): one for one in after.problems}
-        for day in monitor.ledger(self._settings.checked, "day").over(since)[-_MOST_DAYS:]:
+        for day in ledger_of(monitor, self._settings.checked, "day").over(since)[-_MOST_DAYS:]:
             if day.since is None or day.until is None:
                 continue
             found = self._faults_of(monitor, day) or {}
@@ -499,7 +499,7 @@ class Watch:
         by = self._settings.by
         if by is None or before is None or before.until is None:
             return
-        ledger = monitor.ledger(self._settings.decision, by)
+        ledger = ledger_of(monitor, self._settings.decision, by)
         for window in ledger.over(datetime.fromisoformat(before.until))[:-1]:
             if window.until is not None and ledger.has_users(window):
                 yield window.until
@@ -535,7 +535,7 @@ class Watch:
             problems += [LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         if before is None and settings.by is not None and after.outcome == "cannot tell":
             longer = windows_that_decide(
-                monitor.ledger, settings.checked, settings.by, new_users=settings.new_users
+                monitor, settings.checked, settings.by, new_users=settings.new_users
             )
             if longer is not None:
                 self._note(longer)
@@ -610,7 +610,7 @@ class Watch:
         gap = None
         if before is not None and before.until is not None:
             # A watch that was away may have missed good windows.
-            ledger = monitor.ledger(self._settings.decision, by)
+            ledger = ledger_of(monitor, self._settings.decision, by)
             gap = ledger.gap(datetime.fromisoformat(before.until), report.since)
         if gap is None and end_of(end_of(report.until, by), by) <= now.replace(tzinfo=None):
             gap = report.until

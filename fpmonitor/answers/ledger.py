@@ -10,20 +10,19 @@ import functools
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from fpmonitor.answers.check import Confirmed, count_confirmed, longer_windows, usable
+from fpmonitor.answers.check import usable
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.log_faults import changed_sources, find_faults
 from fpmonitor.answers.panel import Finding, WindowUsers, certain, compare
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.population.windows import Windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import (
     LeftOut,
-    Period,
     Span,
     end_of,
     list_spans,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
     from fpmonitor.store.database import Database
-    from fpmonitor.store.windows import Division
+    from fpmonitor.store.windows import Division, Period
 
 _TRIED = 60  # windows, of which the first that has k users is compared with
 _NAMED = 3
@@ -177,28 +176,6 @@ class Ledger:
         decision = called_as(self.decision, users)
         apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
         return SinceDecided(windows, decision, sorted(apis))
-
-
-def windows_that_decide(
-    ledger_of: Callable[[Decision, Period], Ledger],
-    decision: Decision,
-    by: Period | None,
-    *,
-    new_users: bool = False,
-) -> str | None:
-    """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
-    policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
-        return None
-    for period in get_args(Period) if decision.allow else ():
-        ledger = ledger_of(decision, period)
-        # Windows whose logs lack an API of the list can confirm nothing.
-        with suppress(UndecidableError, UnknownNameError):
-            users, _ = ledger.newest()
-            one = count_confirmed(users, decision, period, new_users=new_users)
-            if ledger.audience is Audience.OWNER or one.users >= policy.k:
-                found.append(one)
-    return longer_windows(found, by)
 
 
 @dataclass(frozen=True)

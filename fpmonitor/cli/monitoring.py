@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.check import of_recommended
-from fpmonitor.answers.ledger import windows_that_decide
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
@@ -36,6 +35,7 @@ from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, 
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
+from fpmonitor.monitor import windows_that_decide
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -189,11 +189,7 @@ def check(
         decided = made if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
-        longer = (
-            windows_that_decide(monitor.ledger, decided, by, new_users=new_users)
-            if is_open
-            else None
-        )
+        longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None
         users.note_beside(monitor, decided, quiet=quiet)
     if rest := len(made.allow) - len(decided.allow):
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"

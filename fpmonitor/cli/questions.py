@@ -12,7 +12,6 @@ import typer
 from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
-from fpmonitor.answers.ledger import windows_that_decide
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
 from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
@@ -400,9 +399,7 @@ def decide(
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
                 if users.snapshot is None and not quiet:
-                    answer = _with_windows(
-                        answer, windows_that_decide(monitor.ledger, decided, None)
-                    )
+                    answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
@@ -432,8 +429,11 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
             note(f"{option}: interrupted, so not told; ask for it once more with --resume")
 
 
-def _with_windows(answer: Output, longer: str | None) -> Output:
+def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:
     """Say also which windows are long enough for checks."""
+    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- not for --help
+
+    longer = windows_that_decide(monitor, decision, None)
     said = [] if longer is None else [f"Checks of windows: {longer}."]
     return replace(answer, preface=[*answer.preface, *said])
 
