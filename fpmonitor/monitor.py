@@ -7,11 +7,11 @@ questions asked most often are methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import (
