@@ -199,13 +199,14 @@ def wrong_allow(*, level: float, universe: int, budget: float, looks: bool = Tru
     criteria = decision_criteria(
         users=USERS, k=K, population=POPULATION, budget=budget, delta=level, universe=universe
     )
-    certified = criteria.allowing
-    limit = criteria.allow.limits[1] if looks else certified.critical(-math.log(level))
+    score = criteria.allow.score
+    needed = criteria.log_terms[0][1] if looks else -math.log(level)
     alone = np.arange(USERS + 1)
     others = USERS - alone
-    weights = certified.weights
-    points = alone * weights[1] + others * weights[np.minimum(others, weights.size - 1)]
-    return float(binom.pmf(alone, USERS, ABOVE * budget)[points <= limit].sum())
+    sums = np.outer(alone, score.weights[:, 1])
+    sums += score.weights.take(others, axis=1, mode="clip").T * others[:, None]
+    allowed = score.least - score.of_sums(sums) >= needed
+    return float(binom.pmf(alone, USERS, ABOVE * budget)[allowed].sum())
 
 
 def views() -> None:

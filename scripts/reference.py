@@ -217,7 +217,7 @@ def answers() -> str:
     """What each answer holds as Markdown, from the docstrings of their dataclasses."""
     lines = [MADE, "", "# Answers", ""]
     lines += ["What questions return, in Python and, under the same names, in JSON."]
-    lines += ["[Formats](../formats.md) says where JSON differs.", ""]
+    lines += ["[Answers](../outputs.md#answers) says where JSON differs.", ""]
     for module in pkgutil.iter_modules(fpmonitor.answers.__path__, "fpmonitor.answers."):
         kinds = vars(importlib.import_module(module.name)).values()
         for kind in filter(inspect.isclass, kinds):
@@ -298,7 +298,9 @@ def decision_file() -> str:
     lines += ["`fpmonitor lists schema` prints the JSON Schema that this page is made from.", ""]
     lines += ["| member | what it is |", "|---|---|", *rows_of(schema, kinds)]
     lines += ["", "## One side of a proof", "", "| member | what it is |", "|---|---|"]
-    return "\n".join([*lines, *rows_of(kinds["proof"], kinds)])
+    lines += rows_of(kinds["proof"], kinds)
+    lines += ["", "## One design of a proof", "", "| member | what it is |", "|---|---|"]
+    return "\n".join([*lines, *rows_of(kinds["design"], kinds)])
 
 
 # ---- The papers ---------------------------------------------------------------------------------

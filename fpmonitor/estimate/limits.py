@@ -15,26 +15,28 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
+from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
 from fpmonitor.estimate.linking import LinkedFunction
 from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
+from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
 from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.averaging import AveragedScore
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
+    from fpmonitor.estimate.mixture import Mixture
     from fpmonitor.policy import Departure
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
-_FINE_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
+_FAR_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
 _STRIDE = 24
 _GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
 _PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
@@ -98,8 +100,30 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta / self.bases, size, self.universe)
-        return self.of_part(spectrum, log_term, hidden=hidden)
+        return self.of_part(spectrum, self.log_term(size), hidden=hidden)
+
+    def of_mean(self, spectra: Sequence[CountSpectrum], size: int = 1) -> tuple[float, float]:
+        """Lower and upper limit, from the mean of the scores of draws of one value of each user.
+
+        Each draw takes a value of each user by a word that follows from no value. The mean of their
+        `R_m` is a nonnegative supermartingale as each is, and the mean of the logarithms is below
+        its logarithm (docs/certificate/visits.md).
+
+        Raises
+        ------
+        InputError
+            A spectrum is not of so many users.
+        """
+        if any(spectrum.users != self.users for spectrum in spectra):
+            raise InputError(f"spectra: must be of {self.users} users each")
+        return self._of_sums(
+            lambda side: np.mean([side.sums(spectrum) for spectrum in spectra], axis=0),
+            self.log_term(size),
+        )
+
+    def log_term(self, size: int, part: float = 1.0) -> float:
+        """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""
+        return _log_term(self.delta * part / self.bases, size, self.universe)
 
     def of_part(
         self,
@@ -123,12 +147,23 @@ class Limits:
         hidden
             As in `of`.
         """
-        lower, upper = 0.0, 1.0
         if spectrum is not None and hidden and hidden > spectrum.users:
-            return lower, upper
+            return 0.0, 1.0
+
+        def sums(side: Side) -> NDArray[np.float64]:
+            return np.zeros(len(side.scales)) if spectrum is None else side.sums(spectrum, hidden)
+
+        return self._of_sums(sums, log_term, shares)
+
+    def _of_sums(
+        self,
+        sums_of: Callable[[Side], NDArray[np.float64]],
+        log_term: float,
+        shares: Sequence[float] = (),
+    ) -> tuple[float, float]:
+        lower, upper = 0.0, 1.0
         for side in self.sides:
-            sums = np.zeros(len(side.scales)) if spectrum is None else side.sums(spectrum, hidden)
-            limit = side.limit(sums, log_term, shares)
+            limit = side.limit(sums_of(side), log_term, shares)
             if side.sign < 0:
                 upper = limit
             else:
@@ -145,11 +180,8 @@ class Side:
     ----------
     sign
         -1: of upper limits. +1: of lower ones.
-    weights
-        float64, shape (I, C): weights of one user by the count of its value, of each design; the
-        last ones hold for all larger counts.
-    scales
-        float64, shape (I,): what a unit of a score adds to the logarithm of its e-value, nats.
+    weights, scales
+        As of `Mixture`.
     fixed
         float64, shape (I,): logarithm of the weight of each design less what does not follow from
         the exposure, nats.
@@ -166,17 +198,17 @@ class Side:
     curves: NDArray[np.float64]
 
     @classmethod
-    def of(cls, scores: Sequence[AveragedScore]) -> Self:
-        """Tabulate the bounds of designs of one side, whose e-values are added up, each alike."""
-        sign = scores[0].base.sign
+    def of(cls, mixture: Mixture) -> Self:
+        """Tabulate the bounds of a mixture."""
+        scores, sign = mixture.scores, mixture.sign
         fixed = [score.fixed_price(float(score.base.bounds.min())) for score in scores]
         curves = np.array([_above_between(score) for score in scores])
         curves = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
         return cls(
             sign=sign,
-            weights=np.array([score.weights for score in scores]),
-            scales=np.array([sign * score.scale for score in scores]),
-            fixed=-math.log(len(scores)) - np.array(fixed),
+            weights=mixture.weights,
+            scales=mixture.scales,
+            fixed=np.log(mixture.shares) - np.array(fixed),
             curves=np.ascontiguousarray(curves.T),
         )
 
@@ -294,40 +326,33 @@ def exposure_limits(
         if k is None
         else ExposureFunction(k, population, departure.factors)
     )
-    sides = () if serving is None else _sides(serving, function, delta, universe, growing=growing)
+    menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
         delta=delta,
         universe=universe,
         bases=BASES if serving is None else serving.bases,
-        sides=tuple(
-            Side.of([averaged(base, users=size, fakes=fakes) for base in bases]) for bases in sides
-        ),
+        sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
         margins=(hidden_exposure(departure, function, size), departure.unobserved),
         value_share=value_share,
     )
 
 
 @lru_cache(maxsize=64)
-def _sides(
+def _menus(
     serving: Serving,
     function: ExposureFunction,
     delta: float,
     universe: int | None,
     *,
     growing: bool,
-) -> tuple[tuple[Base, ...], ...]:
-    """Design the scores of both sides; they follow from the question alone.
-
-    The e-values of a side are added up with weights that are fixed here. Each is a nonnegative
-    supermartingale in the order of theorem 2, and its mean against a wrong exposure is at most 1:
-    so it is with their sum, and delta is not divided among them (theorem A).
-    """
+) -> tuple[Menu, ...]:
+    """Design the tests of both sides; they follow from the question alone."""
     plain, share = base_cells(serving, function, min(DESIGNS))
     far = sees_far(plain.laws.mean, function)
-    designs = _FINE_DESIGNS if far else DESIGNS
+    designs = _FAR_DESIGNS if far else DESIGNS
     return tuple(
-        tuple(
+        Menu.alike(
             design_base(
                 cells,
                 sign=sign,

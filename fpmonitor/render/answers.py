@@ -75,6 +75,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
         tables.insert(0, _reading_table(reports))
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
+    if reports[0].visits is not None:
+        tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
         tables.append(forecast_table(reports))
     return Output(
@@ -132,11 +134,13 @@ def _reading_table(reports: Sequence[ExposureReport]) -> Table:
         caption=f"{_ESTIMATES} `n/2^H`: group size by the entropy reading. {_OFF_BY}",
         columns=[
             *columns("text", "API set"),
-            *columns("count", "values"),
-            *columns("share", "plug-in", "unbiased"),
+            *columns("count", "values", spare=True),
+            *columns("share", "plug-in", spare=True),
+            *columns("share", "unbiased"),
             *columns("decimal", "bits"),
             *columns("decimal", "n/2^H", digits=0),
-            *columns("right", "off by", "worst 5 %", "worst 1 %"),
+            *columns("right", "off by", spare=True),
+            *columns("right", "worst 5 %", "worst 1 %"),
         ],
         rows=[
             (
@@ -269,6 +273,42 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
     )
 
 
+def _visit_table(reports: Sequence[ExposureReport]) -> Table:
+    """Show what one visit exposes, and what all visits of a user do."""
+    first = reports[0]
+    days = max((r.visits.days or 0 for r in reports if r.visits), default=0)
+    rows: list[tuple[Cell, ...]] = []
+    for report in reports:
+        if (found := report.visits) is None:
+            continue
+        for name, seen in (("one visit", found.visit), ("all visits", found.path)):
+            rows.append((_called(report), name, seen.empirical, seen.lower, seen.upper))
+    return Table(
+        title=f"By one visit, and by all visits of {days:,.0f} days",
+        caption=" ".join(filter(None, (_visits_note(report) for report in reports)))
+        + " `one visit`: whole tuples, one of each user. `all visits`: what a site sees that knows "
+        f"its {first.population:,} users again, values in their order, without their times.",
+        columns=[
+            *columns("text", "API set", "seen"),
+            *columns("share", "observed", "lower", "upper"),
+        ],
+        rows=rows,
+    )
+
+
+def _visits_note(report: ExposureReport) -> str:
+    """Say which API makes all visits expose half as much again, or more; empty where none does."""
+    found = report.visits
+    if found is None or not found.is_noted or not found.changing:
+        return ""
+    api, share = next(iter(found.changing.items()))
+    return (
+        f"{api} changes between the visits of {percent(share)} of those who came back: "
+        f"{percent(found.visit.empirical)} are exposed at one visit, "
+        f"{percent(found.path.empirical)} by all."
+    )
+
+
 def _bounds_table(of: str, report: BoundsReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
@@ -282,7 +322,7 @@ def _bounds_table(of: str, report: BoundsReport) -> Table:
         ),
         columns=[
             *columns("text", "bound", ("of", "concerns")),
-            *columns("text", ("why it says nothing", "interval.reason")),
+            *columns("text", ("why it says nothing", "interval.reason"), spare=True),
             *columns("share", *((name, f"interval.{name}") for name in _INTERVAL)),
         ],
     )
@@ -369,11 +409,12 @@ def ranking(found: Ranking) -> Output:
         *columns(
             "right",
             ("places", lambda line: f"{line.places_apart:+d}" if line.places_apart else "0"),
+            spare=True,
         ),
-        *columns("decimal", ("n/2^H", "naive_group_size"), digits=0),
+        *columns("decimal", ("n/2^H", "naive_group_size"), digits=0, spare=True),
+        *columns("right", ("off by", lambda line: _factors(line)[0]), spare=True),
         *columns(
             "right",
-            ("off by", lambda line: _factors(line)[0]),
             ("worst 5 %", lambda line: _factors(line)[1]),
             ("worst 1 %", lambda line: _factors(line)[2]),
         ),
@@ -453,7 +494,7 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
                 if few
                 else columns("share", "exposure")
             ),
-            *columns("short share", ("changes between visits", "changes")),
+            *columns("short share", ("changes between visits", "changes"), spare=True),
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])
@@ -690,9 +731,10 @@ def _trend_table(report: TrendReport) -> Table:
         ),
         columns=[
             *columns("text", report.division, "API set"),
-            *columns("count", "values"),
-            *columns("decimal", "bits"),
-            *columns("share", "plug-in", "unbiased", "lower", "upper"),
+            *columns("count", "values", spare=True),
+            *columns("decimal", "bits", spare=True),
+            *columns("share", "plug-in", spare=True),
+            *columns("share", "unbiased", "lower", "upper"),
             *columns("verdict", "!"),
         ],
         rows=rows,
@@ -818,7 +860,8 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
         columns=[
             *columns("text", "API set"),
             *columns("share", "before", "after"),
-            *columns("right", "difference", "at least", "at most", "exposed"),
+            *columns("right", "difference", spare=True),
+            *columns("right", "at least", "at most", "exposed"),
         ],
         rows=[
             (
