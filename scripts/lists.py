@@ -73,7 +73,9 @@ def _rows(
     counts = Counter(one.verdict for one in result.verdicts if one.action == "block")
     readable = counts["impossible"] + counts["header-only"] + counts["unknown"]
     over = sum(one.verdict == "over-blocking" for one in result.verdicts)
-    pages = sorted({page for one in result.verdicts for page in one.breaks})
+    evidence = exporter.product.evidence
+    stopped = evidence.breaks(one.name for one in result.controls) if evidence else ()
+    pages = sorted({page for one in result.verdicts for page in one.breaks}.union(stopped))
     cells = [
         f"`{name}`",
         f"{headline.hidden} of {headline.withheld}",

@@ -296,7 +296,9 @@ class ControlExporter:
         beside = [one for one in chosen if not any(one.effect_on(api) for api in blocked)]
         if not self.with_siblings or not beside:
             return []
-        return [f"withheld as well, as they tell the same: {', '.join(names(beside))}"]
+        stops = _stops(beside, self.product)
+        cost = f"; stops {', '.join(stops)}" if stops else ""
+        return [f"withheld as well, as they tell the same: {', '.join(names(beside))}{cost}"]
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
