@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
+    days_apart,
     share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
@@ -134,6 +135,15 @@ def exposure(
             "site that knows its users again.",
         ),
     ] = False,
+    followed: Annotated[
+        str,
+        typer.Option(
+            "--followed",
+            help="Also limit the share of users whose visits can be linked after this many days; "
+            "choose them before looking.",
+            metavar="DAYS,...",
+        ),
+    ] = "",
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -178,6 +188,7 @@ def exposure(
             forecast=forecast,
             gamma=users_for,
             visits=visits,
+            followed=[days_apart(each) for each in split_names(followed)],
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -387,6 +398,8 @@ def decide(
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
+                if users.snapshot is None and not quiet:
+                    answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
@@ -414,6 +427,15 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
     ):
         if wanted and found is None:
             note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+
+
+def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:
+    """Say also which windows are long enough for checks."""
+    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- not for --help
+
+    longer = windows_that_decide(monitor, decision, None)
+    said = [] if longer is None else [f"Checks of windows: {longer}."]
+    return replace(answer, preface=[*answer.preface, *said])
 
 
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
