@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import (
@@ -75,6 +75,7 @@ from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
 from fpmonitor.unit import Unit, weakest
 
 _NAMED = 3
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,16 @@ class Monitor(Closing):
         return "duckdb"
 
     @property
-    def _listing(self) -> Database | None:
+    def listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
+
+    def settled(
+        self, work: Callable[[], _Answer], *, is_whole: Callable[[_Answer], bool]
+    ) -> _Answer:
+        """Do some work, once: all that it may ask for is known here."""
+        del is_whole
+        return work()
 
     @property
     def lost(self) -> bool:
@@ -494,7 +502,7 @@ class Monitor(Closing):
         """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
         question = Question(k, population, delta, missing, sample)
         return decide_and_list(
-            self._listing,
+            self.listing,
             self.population(),
             question,
             budget=budget,

@@ -285,6 +285,16 @@ SNAPSHOT = Annotated[
         rich_help_panel="Data",
     ),
 ]
+SPECTRA = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--spectra",
+        help="Instead of users, the answer of a warehouse to `fpmonitor scale sql`: a CSV file, or "
+        "the folder of --to. Repeat for further files.",
+        metavar="ANSWER.csv|FOLDER",
+        rich_help_panel="Data",
+    ),
+]
 COUNTER = Annotated[
     str,
     typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,13 +32,14 @@ from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_li
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
-    TransformedUsers,
+    AnsweredUsers,
     note_coverage,
     note_evidence,
     note_lacks,
     note_view,
 )
 from fpmonitor.decide.confirming import CHAINS
+from fpmonitor.decide.deciding import MANY
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
@@ -137,7 +139,7 @@ def exposure(
             metavar="SHARE",
         ),
     ] = None,
-    users: TransformedUsers,
+    users: AnsweredUsers,
     reader: Reader,
     shown: Shown,
 ) -> None:
@@ -176,7 +178,7 @@ def exposure(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedUsers(TransformedUsers):
+class CountedUsers(AnsweredUsers):
     """Options for users, and for what counts their groups."""
 
     engine: COUNTER = "auto"
@@ -375,8 +377,9 @@ def decide(
             population = monitor.population()
             if not quiet:
                 note_view(population, asked.k)
-            decision = decide_and_list(
-                monitor.database if users.snapshot is None else None,
+            work = partial(
+                decide_and_list,
+                monitor.listing,
                 population,
                 asked.question,
                 budget=budget,
@@ -396,6 +399,8 @@ def decide(
                 known=known,
                 note=lambda text: note(text, quiet=quiet),
             )
+            is_ended = time_limit is not None or len(population.apis) > MANY
+            decision = monitor.settled(work, is_whole=lambda made: made.complete or is_ended)
             kept.enter_context(INTERRUPTS.held())
             data = decisions.data_of(
                 monitor.name, population, users=decision.observed or decision.users, k=asked.k
@@ -495,7 +500,7 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
     """Register questions in a database, which is made when it is not there."""
-    if users.snapshot is not None:
+    if users.snapshot is not None or users.spectra is not None:
         raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:

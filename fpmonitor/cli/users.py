@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count
@@ -111,7 +111,7 @@ class Users(StoredUsers):
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
         """Note on stderr what other decisions on the same users add; a snapshot lists none."""
-        if self.snapshot is None:
+        if monitor.listing is not None:
             note_beside(monitor, decision, quiet=quiet)
 
 
@@ -150,6 +150,25 @@ class TransformedUsers(ViewedUsers):
     def view(self) -> View:
         """How values are preprocessed."""
         return replace(super().view, transforms=transforms_of(self.what_if))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredUsers(TransformedUsers):
+    """Options for users of whom also a warehouse may have told count spectra."""
+
+    spectra: SPECTRA = None
+
+    def open(self, *, audience: Audience | None = None) -> Monitor:
+        """Open the database, the snapshot, or the spectra, for questions."""
+        if self.spectra is None:
+            return super().open(audience=audience)
+        return open_monitor(
+            self.db,
+            window=self.window,
+            view=self.view,
+            audience=audience,
+            spectra=self.spectra,
+        )
 
 
 def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
@@ -222,7 +241,7 @@ def note_view(population: Population, k: int) -> None:
     if view.volatile == "raw":
         note("randomised values count as logged, although they identify nobody for long")
     if population.snapshot.values_are_digested:
-        note("values are stored as digests: browsers and randomised values are not recognised")
+        note("values are not known here: browsers and randomised values are not recognised")
     mixed = population.mixed_sources(k)
     for api, sources in list(mixed.items())[:_NOTED]:
         note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")

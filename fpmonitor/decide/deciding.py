@@ -19,6 +19,7 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
@@ -140,6 +141,11 @@ def decide(
     must, left_out, weights = sorted(set(must)), {*never}, weights or {}
     never = {*left_out, *lacking}
     exact = setting == "sample" or policy.delta is None
+    if exact and least_of(source) is not None:
+        raise InputError(
+            "setting: groups of few users were masked, so their users cannot be counted",
+            hint="ask without --mask, or certify: --setting population",
+        )
     universe = None if exact else universe
     level = Level(level=policy.delta) if level is None else level
     if known is not None:
@@ -264,13 +270,19 @@ def _check_same(
 def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
     """Return what an earlier decision proves: of its lists what passes the tests again."""
 
-    def those(sets: Sequence[ApiSet], holds: Callable[[CountSpectrum, int], bool]) -> list[ApiSet]:
+    def those(
+        source: SpectrumSource,
+        sets: Sequence[ApiSet],
+        holds: Callable[[CountSpectrum, int], bool],
+    ) -> list[ApiSet]:
         spectra = zip(sets, spectra_of(source, sets), strict=True)
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
 
-    allow = those(known.allow, tests.allow.holds)
-    block = those(known.block, partial(tests.above, least=False))
-    refused = those(known.undecided, lambda *of: not tests.allow.holds(*of))
+    least = least_of(source)
+    allow = those(source, known.allow, tests.allow.holds)
+    above = partial(tests.above, least=least is not None)
+    block = those(least or source, known.block, above)
+    refused = those(source, known.undecided, lambda *of: not tests.allow.holds(*of))
     lists = (known.allow, known.block, known.undecided)
     is_whole = [*map(len, lists)] == [*map(len, (allow, block, refused))]
     return Borders(
@@ -339,7 +351,6 @@ def _search(
             before = searched
         best_of = partial(
             best_set,
-            source,
             weights=sought.weights,
             must=sought.must,
             never=sought.never,
@@ -347,7 +358,7 @@ def _search(
             known=known.allow,
         )
         limits = tests.allow.limits.tolist()
-        best = best_of(tests.allow, limits, share=_BEST, reached=before.allow)
+        best = best_of(source, tests.allow, limits, share=_BEST, reached=before.allow)
         bound, blocked, evaluated = best.bound, list[ApiSet](), best.evaluated
         diverse = best.sets
         if tests.refute is None:
@@ -355,7 +366,8 @@ def _search(
         elif tests.refute.monotone:
             # No set within the budget is refuted, whatever its size, nor holds one that is.
             limits = tests.refute.limits.tolist()
-            least = best_of(tests.block, limits, share=_POSSIBLE, reached=before.possible)
+            users = least_of(source) or source
+            least = best_of(users, tests.block, limits, share=_POSSIBLE, reached=before.possible)
             searched = replace(searched, possible=least.reached)
             possible, blocked, evaluated = least.bound, least.refused, evaluated + least.evaluated
         searched = replace(searched, allow=best.reached)

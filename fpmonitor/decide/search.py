@@ -19,6 +19,7 @@ import numpy as np
 
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
+from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
@@ -450,15 +451,16 @@ def search(
     upper = lower if _same(allow, block) else _BorderSearch(block, len(apis), most, effort)
     if known is not None:
         _recall(apis, known, lower, upper)
+    least = least_of(source)
     with effort.until_stopped():
         try:
             _run(lower, source, allow, apis, must)
             # What was known to fail by another test says nothing of sets with the same score.
             if upper is not lower and not _always_holds(block, source.users):
-                _run(upper, source, block, apis, must)
-            if refute is not None:
+                _run(upper, least or source, block, apis, must)
+            if refute is not None and (least is None or refute.monotone):
                 within = lower.passed
-                counted = _Nested(source) if isinstance(source, MemorySource) else source
+                counted = _Nested(source) if isinstance(source, MemorySource) else least or source
                 if not refute.monotone:
                     sets = _smallest_sets(apis, must, min(len(apis), most))
                     _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
