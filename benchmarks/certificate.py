@@ -30,10 +30,9 @@ import numpy as np
 from scipy import linalg, optimize, special, stats
 
 from fpmonitor.estimate.averaging import averaged, clock, design_base
-from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import (
-    _base,
+    _menu,
     base_cells,
     decision_criteria,
     design_cells,
@@ -110,14 +109,29 @@ def shares(
     rare_exposure = float(exposure_probability(rare, k=k, population=population)[0])
 
     def found(test: Criterion | Refutation, means: np.ndarray, most: float) -> list[object]:
-        score = mean_score(test.weights, means)
-        return [share(float(test.limits[apis]) / users, score, most, budget) for apis in sizes]
+        reached = [exposure_at_limit(test, users, means, most, apis) for apis in sizes]
+        return [None if each is None else round(each / budget, 4) for each in reached]
 
     return {
         "certified_share": found(criteria.allow, means, exposure),
         "refuted_share": found(criteria.refute, means, exposure),
         "refuted_rare": found(criteria.refute, users * rare, rare_exposure),
     }
+
+
+def exposure_at_limit(
+    test: Criterion | Refutation, users: int, means: np.ndarray, most: float, apis: int = 1
+) -> float | None:
+    """Exposure at which the test of mean sums meets its limit, where all values have `most`."""
+    sums = users * np.array([mean_score(weights, means) for weights in test.score.weights])
+    low, high, limit = 0.0, 1.0, float(test.limits[apis])
+    if test.score.of_sums(high * sums) <= limit:
+        return None
+    for _ in range(50):
+        middle = (low + high) / 2
+        met = test.score.of_sums(middle * sums) > limit
+        low, high = (low, middle) if met else (middle, high)
+    return high * most
 
 
 def share(limit: float, score: float, most: float, budget: float) -> object:
@@ -238,14 +252,14 @@ def speed() -> dict[str, object]:
 
     def new_policy() -> None:
         base_cells.cache_clear()
-        _base.cache_clear()
+        _menu.cache_clear()
         clock.cache_clear()
         decision_criteria(**question)
 
     baseline = seconds(lambda: np.sort(words), 5)
     actions = {
         "criteria": (new_policy, 3),
-        "one_set": (lambda: score(criteria.allow.weights, spectrum), 200),
+        "one_set": (lambda: criteria.allow.score(spectrum), 200),
     }
     timed = {name: seconds(*action) for name, action in actions.items()}
     return {

@@ -23,7 +23,6 @@ import argparse
 import json
 import math
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -31,9 +30,6 @@ from scipy import stats
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import Criteria, decision_criteria
 from fpmonitor.policy import UNIVERSE
-
-if TYPE_CHECKING:
-    from fpmonitor.estimate.averaging import AveragedScore
 
 DELTA, K, POPULATION, FEW = 0.05, 10, 10**8, 6_000
 LOOKS, APIS, VARIANTS = 120, 200, 300
@@ -51,9 +47,16 @@ def criteria_of(users: int, budget: float, universe: int, delta: float = DELTA) 
     )
 
 
-def scores(certified: AveragedScore, rare: np.ndarray) -> np.ndarray:
-    rest, weights = certified.users - rare, certified.weights
-    return rare * weights[1] + weights[np.minimum(rest, weights.size - 1)] * rest
+def evidence(criteria: Criteria, rare: np.ndarray) -> np.ndarray:
+    """Evidence for APIs by which `rare` users differ from all others, who are alike, nats."""
+    score, rest = criteria.allow.score, criteria.allowing.scores[0].users - rare
+    sums = np.outer(rare, score.weights[:, 1])
+    sums += score.weights.take(rest, axis=1, mode="clip").T * rest[:, None]
+    return score.least - score.of_sums(sums)
+
+
+def allowed(criteria: Criteria, rare: np.ndarray, size: int = 1) -> np.ndarray:
+    return evidence(criteria, rare) >= criteria.log_terms[0][size]
 
 
 def looks(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]:
@@ -63,10 +66,9 @@ def looks(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float
         rare += rng.binomial(users - before, 1.0001 * budget, runs)
         before = users
         single, many = criteria_of(users, budget, 1), criteria_of(users, budget, UNIVERSE)
-        points = scores(single.allowing, rare)
-        fixed |= points <= single.allow.limits[1]
-        one_look |= points <= single.allowing.critical(-math.log(DELTA))
-        chosen |= scores(many.allowing, rare) <= many.allow.limits[1]
+        fixed |= allowed(single, rare)
+        one_look |= evidence(single, rare) >= -math.log(DELTA)
+        chosen |= allowed(many, rare)
     return {"one_look": one_look.mean(), "fixed": fixed.mean(), "any_choice": chosen.mean()}
 
 
@@ -74,10 +76,9 @@ def rank(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]
     users = 2_000
     rare = np.array([rng.binomial(users, 1.002 * budget, APIS).min() for _ in range(runs)])
     single, many = criteria_of(users, budget, 1), criteria_of(users, budget, UNIVERSE)
-    points = scores(single.allowing, rare)
     return {
-        "one_look": float(np.mean(points <= single.allowing.critical(-math.log(DELTA)))),
-        "any_choice": float(np.mean(scores(many.allowing, rare) <= many.allow.limits[1])),
+        "one_look": float(np.mean(evidence(single, rare) >= -math.log(DELTA))),
+        "any_choice": float(np.mean(allowed(many, rare))),
     }
 
 
@@ -87,9 +88,9 @@ def redraw(budget: float, runs: int, rng: np.random.Generator) -> dict[str, floa
     first, any_of = np.zeros((2, runs), dtype=bool)
     for variant in range(VARIANTS):
         single = criteria_of(users, budget, 1, DELTA + variant * 1e-11)
-        allowed = scores(single.allowing, rare) <= single.allow.limits[1]
-        first = allowed if variant == 0 else first
-        any_of |= allowed
+        found = allowed(single, rare)
+        first = found if variant == 0 else first
+        any_of |= found
     return {"first": float(first.mean()), "any_of_300": float(any_of.mean())}
 
 
@@ -98,7 +99,7 @@ def laws(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]
     tests = [
         decision_criteria(
             users=users, k=K, population=FEW, budget=budget, delta=DELTA, universe=1
-        ).allowing
+        ).allow.score
         for users in users_at
     ]
     wrong = {}
@@ -114,8 +115,9 @@ def laws(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]
             for users, test in zip(users_at, tests, strict=True):
                 counts += rng.multinomial(users - before, law, size=part.size)
                 before = users
-                weights = test.weights[np.minimum(counts, test.weights.size - 1)]
-                ever |= (weights * counts).sum(axis=1) <= test.critical(-math.log(DELTA))
+                weights = test.weights.take(counts, axis=1, mode="clip")
+                sums = np.einsum("isv,sv->si", weights, counts.astype(float))
+                ever |= test.least - test.of_sums(sums) >= -math.log(DELTA)
             found += int(ever.sum())
         wrong[f"{group} k/n"] = found / runs
     return wrong
@@ -132,8 +134,7 @@ def stopping(runs: int, rng: np.random.Generator) -> dict[str, dict[str, list[fl
             for users, test in zip(users_at, tests, strict=True):
                 rare += rng.binomial(users - before, exposure * 0.05, runs)
                 before = users
-                allowed = scores(test.allowing, rare) <= test.allow.limits[size]
-                stop = np.where(allowed, np.minimum(stop, users), stop)
+                stop = np.where(allowed(test, rare, size), np.minimum(stop, users), stop)
             needed = [float(stop.mean()), float(np.quantile(stop, 0.9))]
             found.setdefault(name, {})[str(exposure)] = needed
     return found

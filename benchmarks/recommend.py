@@ -31,7 +31,7 @@ from fpmonitor.decide.best import best_set
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend, weight_bound
-from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.criterion import Criterion, Score
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.population.memory import MemorySource
 
@@ -182,7 +182,7 @@ def random_tables(number: int) -> dict[str, Any]:
         source = MemorySource([f"api{column:02d}" for column in range(11)], codes)
         weights = np.r_[1, 1, np.sort(rng.random(8))[::-1], 0]
         limits = np.sort(rng.uniform(0.03, 0.3) * rows * (1 - 0.2 * rng.random(12)))[::-1]
-        criterion = Criterion(weights, limits)
+        criterion = Criterion(Score(weights), limits)
         utility = dict(zip(source.apis, rng.choice([0.0, 1, 1, 2, 3, 7], 11).tolist(), strict=True))
         borders = search(source, allow=criterion, block=criterion)
         truth = recommend(borders.allow, weights=utility).weight

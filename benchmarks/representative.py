@@ -24,13 +24,15 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from certificate import mean_score, reference_law
+from certificate import exposure_at_limit, reference_law
 from useragent_study import npm, read
 
 from fpmonitor.decide.deciding import decide
+from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.realised import average_budget
@@ -38,6 +40,9 @@ from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Policy, SampleModel, Strata
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from fpmonitor.estimate.criterion import Criterion
 
 K, BUDGET, DELTA = 10, 0.05, 0.05
 USERS = 5000
@@ -183,7 +188,7 @@ def fakes(runs: int, rng: np.random.Generator) -> None:
                 universe=1,
                 departure=SampleModel(fake_share=share).departure,
             ).allow
-            reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
+            reached = exposure_at_limit(test, users, means, exposure) or 0.0
             found.append(f"{max(reached, 0) / BUDGET:.1%}")
         print(f"| {users:,} | {population:,} | {k} |", " | ".join(found), "|", flush=True)
     print("| values | rows added | plain allows | with --fake-share |\n|---|---|---|---|")
@@ -195,11 +200,19 @@ def fakes(runs: int, rng: np.random.Generator) -> None:
         for _ in range(runs):
             users = rng.multinomial(USERS, law)
             allowed += [
-                test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                test.holds(
+                    CountSpectrum.from_counts(with_fakes(users, test.score.weights[0], added)), 1
+                )
                 for test in tests
             ]
         plain, robust = allowed / runs
         print(f"| {multiple} k/n | {added} of {USERS + added} | {plain:.1%} | {robust:.1%} |")
+
+
+def holds_with_fakes(test: Criterion, users: np.ndarray, added: int) -> bool:
+    """Whether a set is allowed with rows that were added where the first score falls most."""
+    rows = with_fakes(users, test.score.weights[0], added)
+    return test.holds(CountSpectrum.from_counts(rows), 1)
 
 
 def together(runs: int, rng: np.random.Generator) -> None:
@@ -214,7 +227,9 @@ def together(runs: int, rng: np.random.Generator) -> None:
         for _ in range(runs):
             users = rng.multinomial(USERS, here)
             found += [
-                test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                test.holds(
+                    CountSpectrum.from_counts(with_fakes(users, test.score.weights[0], added)), 1
+                )
                 for test in tests
             ]
         named = "rare values" if multiple is None else f"values at {multiple} k/n"
@@ -272,7 +287,9 @@ def one_population(runs: int, rng: np.random.Generator) -> None:
             above = exposed_in(rng.multinomial(USERS, there)) > BUDGET
             found += [
                 above
-                and test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                and test.holds(
+                    CountSpectrum.from_counts(with_fakes(users, test.score.weights[0], added)), 1
+                )
                 for test in tests
             ]
         print(
@@ -371,7 +388,7 @@ def prices() -> None:
                 departure=SampleModel(bias=float(bias)).departure,
                 expected=users if once else None,
             ).allow
-            reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
+            reached = exposure_at_limit(test, users, means, exposure) or 0.0
             shares.append(f"{reached / BUDGET:.1%}")
         looks = "one" if once else "every"
         print(
@@ -405,7 +422,7 @@ def drawn(runs: int, rng: np.random.Generator) -> None:
             departure=known.departure(),
             expected=expecting(known, np.bincount(strata, minlength=2)).expected,
         ).allow
-        reached = float(test.limits[1]) / middle * exposure / mean_score(test.weights, means)
+        reached = exposure_at_limit(test, middle, means, exposure) or 0.0
         limits = " / ".join(
             f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
             for low, high in known.limits.values()
@@ -471,7 +488,7 @@ def browsers(named: str, frame: pl.DataFrame, runs: int, rng: np.random.Generato
                     candidates=tuple(names),
                     sample=sample,
                 )
-                listed = decide(source, policy, seal="").allow
+                listed = decide(source, Decision.begun(policy)).allow
                 wrong[row, place] += any(truth(apis) > budget for apis in listed)
                 allowed[row, place] += len(listed)
     for budget, mistaken, sets in zip(BUDGETS, wrong, allowed / runs, strict=True):

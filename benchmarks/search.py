@@ -24,7 +24,7 @@ import polars as pl
 from search_data import WORKLOADS, few_rows, many_users
 
 from fpmonitor.decide.search import search
-from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.criterion import Criterion, Score
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.render.charts import Series, line_chart
 from fpmonitor.render.svg import standalone
@@ -85,7 +85,7 @@ def run_search(codes: NDArray[np.uint32]) -> Callable[[], Found]:
     source = MemorySource(apis, list(codes))
     weights = np.ones(K + 1)
     weights[K] = 0
-    criterion = Criterion(weights, np.full(len(apis) + 1, float(source.users // SHARE)))
+    criterion = Criterion(Score(weights), np.full(len(apis) + 1, float(source.users // SHARE)))
 
     def run() -> Found:
         borders = search(source, allow=criterion, block=criterion)

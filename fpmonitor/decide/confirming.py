@@ -21,17 +21,15 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import weight_bound
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.saddle_point import log_poisson
 from fpmonitor.estimate.value_sample import ENTRIES, planned_level, value_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Collection, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.estimate.criterion import Score
     from fpmonitor.policy import Policy
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
@@ -57,8 +55,7 @@ def confirm(
     searched: SpectrumSource,
     rest: ChosenValues,
     *,
-    chains: int = CHAINS,
-    weights: Mapping[str, float] | None = None,
+    chains: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Decision:
     """Return what a search and tests of what it left open decide together.
@@ -70,9 +67,7 @@ def confirm(
     searched, rest
         These users, and all others.
     chains
-        Number of chains of nested sets that are tested.
-    weights
-        As of `decide`.
+        Number of chains of nested sets that are tested; by default `CHAINS`.
     progress
         Told now and then in words how far it is.
 
@@ -85,7 +80,7 @@ def confirm(
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
-    nested = _chains(found, searched, chains)
+    nested = _chains(found, searched, chains or CHAINS)
     sets = sorted(set(chain.from_iterable(nested)))
     delta = (found.level or 0.0) / SEARCH_SHARE * (1 - SEARCH_SHARE)
     level = planned_level(rest.users, ENTRIES)
@@ -100,10 +95,9 @@ def confirm(
     )
     progress(f"confirming {len(sets)} sets on {rest.users:,} users")
     spectra = dict(zip(sets, rest.kept_spectra(sets, level), strict=True))
-    weights_within, most = criteria.allow.weights, float(criteria.allow.limits[1])
-    weights_above, least = criteria.refute.weights, float(criteria.refute.limits[1])
-    within = {apis for apis in sets if _points(weights_within, spectra[apis]) <= most}
-    above = {apis for apis in sets if _points(weights_above, spectra[apis]) > least}
+    most, least = float(criteria.allow.limits[1]), float(criteria.refute.limits[1])
+    within = {apis for apis in sets if _points(criteria.allow.score, spectra[apis]) <= most}
+    above = {apis for apis in sets if _points(criteria.refute.score, spectra[apis]) > least}
     # A test counts only where all before it in its chain came out alike: an error needs that the
     # first set that is otherwise comes out wrongly.
     confirmed = [apis for sets in nested for apis in _leading(sets, within)]
@@ -125,21 +119,16 @@ def confirm(
             confirmation=conclusion,
         ),
         searched,
-        weights=weights or {},
-        progress=progress,
+        progress,
     )
 
 
 @INTERRUPTS.held()
 def _concluded(
-    found: Decision,
-    searched: SpectrumSource,
-    *,
-    weights: Mapping[str, float],
-    progress: Callable[[str], None],
+    found: Decision, searched: SpectrumSource, progress: Callable[[str], None]
 ) -> Decision:
     """Search what follows from what was confirmed; an interrupt ends it with what is proven."""
-    began, tests = time.perf_counter(), tests_of(found.proof or {})
+    began, tests = time.perf_counter(), tests_of(found, searched.users)
     tested = found.confirmation
     confirmed, refuted = ((), ()) if tested is None else (tested.confirmed, tested.refuted)
     known = Borders(
@@ -158,11 +147,11 @@ def _concluded(
         known=known,
         effort=Effort.of(None, progress),
     )
-    best = recommended_of(borders.allow, searched, tests.allow, weights=weights)
+    best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
     bound = best.weight
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.evident, refused, weights=weights)
+        bound = weight_bound(found.evident, refused, weights=found.weights)
     decided = replace(
         found,
         allow=without_empty(borders.allow),
@@ -183,12 +172,12 @@ def _concluded(
 
 def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list[ApiSet]]:
     """Nested sets to test, increasing: from the sets that were nearly allowed upwards."""
-    weights = tests_of(found.proof or {}).allow.weights
-    at_budget = _score_at_budget(weights, searched.users, found.policy)
+    score = tests_of(found, searched.users).allow.score
+    at_budget = _score_at_budget(score, searched.users, found.policy)
 
     def open_set(apis: Collection[str]) -> _Open:
         ordered = tuple(sorted(apis))
-        return _Open(ordered, score(weights, searched.spectrum(ordered)) / at_budget)
+        return _Open(ordered, score(searched.spectrum(ordered)) / at_budget)
 
     first = sorted(map(open_set, found.undecided), key=lambda each: (each.share, each.apis))
     made: list[list[_Open]] = []
@@ -218,21 +207,23 @@ def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list
     return [[each.apis for each in sets] for sets in made]
 
 
-def _score_at_budget(weights: NDArray[np.float64], users: int, policy: Policy) -> float:
-    """Mean score of sets whose exposure is the budget, where values are of all frequencies alike.
+def _score_at_budget(score: Score, users: int, policy: Policy) -> float:
+    """Score of the mean of sets whose exposure is the budget, values of all frequencies alike.
 
     Nothing rests on it: it tells which sets are worth a test.
     """
     p = np.geomspace(_RAREST / policy.population, 1, _VALUES)
     exposed = exposure_probability(p, k=policy.k, population=policy.population).mean()
-    chances = np.exp(log_poisson(np.arange(weights.size - 1), users * p[:, np.newaxis]))
+    chances = np.exp(log_poisson(np.arange(score.weights.shape[1] - 1), users * p[:, np.newaxis]))
     others = 1 - chances.sum(axis=1)  # in the group of a user
-    by_user = chances @ weights[1:] + others * weights[-1]
-    return max(users * float(by_user.mean()) * policy.budget / float(exposed), 1e-9)
+    by_user = chances @ score.weights[:, 1:].T + np.outer(others, score.weights[:, -1])
+    sums = users * by_user.mean(axis=0) * policy.budget / float(exposed)
+    return max(float(score.of_sums(sums)), 1e-9)
 
 
-def _points(weights: NDArray[np.float64], spectrum: CountSpectrum | None) -> float:
-    return 0.0 if spectrum is None else score(weights, spectrum)
+def _points(score: Score, spectrum: CountSpectrum | None) -> float:
+    nobody = np.zeros(len(score.weights))
+    return float(score.of_sums(nobody)) if spectrum is None else score(spectrum)
 
 
 def _leading(sets: Sequence[ApiSet], passed: Collection[ApiSet]) -> list[ApiSet]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
@@ -284,6 +284,44 @@ class Decision(Result):
     promised: ClassVar = "every set on the allow list"
     fixed: ClassVar = "this question and its view of the users"
     design: ClassVar = None
+
+    @classmethod
+    def begun(
+        cls,
+        policy: Policy,
+        setting: Setting = "population",
+        missing: Missing = "value",
+        *,
+        digest: str = "",
+        universe: int | None = None,
+    ) -> Self:
+        """Return what is asked of some data, before any set is decided."""
+        return cls(
+            policy=policy,
+            setting=setting,
+            missing=missing,
+            users=0,
+            digest=digest,
+            universe=universe,
+            guarantee="",
+            allow=(),
+            block=(),
+            undecided=(),
+            recommended=(),
+            complete=False,
+            evaluated=0,
+            seconds=0.0,
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the observed users are counted, and nothing is estimated."""
+        return self.setting == "sample" or self.policy.delta is None
+
+    @property
+    def tested_at(self) -> float | None:
+        """Share of delta of its tests; that of files of before is the whole."""
+        return None if self.is_exact else self.level or self.policy.delta
 
     @property
     def looked_at_once(self) -> bool:
@@ -615,12 +653,27 @@ class _Data(msgspec.Struct):
     account: dict[Kind, _Count] = {}
 
 
+_Numbers = Annotated[list[float], msgspec.Meta(min_length=2)]
+
+
+class _ProofDesign(msgspec.Struct):
+    share: float
+    weights: _Numbers
+
+
 class ProofSide(msgspec.Struct):
-    """What tests are made of, as it stands in a file."""
+    """What tests are made of, as it stands in a file; in one of before there is a single design."""
 
     monotone: bool
-    weights: Annotated[list[float], msgspec.Meta(min_length=2)]
-    limits: Annotated[list[float], msgspec.Meta(min_length=2)]
+    designs: Annotated[list[_ProofDesign], msgspec.Meta(min_length=1)] | None = None
+    nats: _Numbers | None = None
+    weights: _Numbers | None = None
+    limits: _Numbers | None = None
+
+    def __post_init__(self) -> None:
+        whole = (self.designs and self.nats) or (self.weights and self.limits)
+        if not whole:
+            raise ValueError("Object missing `designs` or `nats`")
 
 
 class _Parts(msgspec.Struct):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.criterion import Criterion
+    from fpmonitor.estimate.criterion import Criterion, Score
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
     _Sizes = NDArray[np.float64] | NDArray[np.integer]
@@ -39,6 +39,7 @@ SMALL = 8192  # rows up to which a look at a part, or fewer rows, cost more than
 BATCH = 1 << 16  # cells refined by one call
 THREADS = 2  # that refine a table of more rows than that
 _PARTS = (16, 4)  # one of so many rows is looked at before all are
+_SPARSE = 4  # times the groups: where sizes are not counted first
 _WORTH = 8  # settled rows are left out where they are one of so many
 
 
@@ -143,38 +144,65 @@ class SourceRefinement:
 
 @dataclass(frozen=True)
 class Gains:
-    """A criterion's score as a sum over groups, so that large groups need not be counted out.
+    """A criterion's sums as sums over groups, so that large groups need not be counted out.
 
-    The score is `floor` plus the sum of `of_group[min(c, cap)]` over the groups of `c` users; a
-    group of `cap` or more adds nothing, so sizes may be cut to `cap`. For weights 0 and 1 the sum
-    is exact; for others it is a sum in float64, off by rounding as `Criterion.score` is.
+    Each is its `floor` plus the sum of its `of_group[min(c, cap)]` over the groups of `c` users; a
+    group of `cap` or more adds nothing, so sizes may be cut to `cap`. Weights are multiples of a
+    small power of two, which makes the sums exact.
 
     Attributes
     ----------
     floor
-        Score if all users were in groups of `cap` or more.
+        float64, shape (I,): sums if all users were in groups of `cap` or more.
     of_group
-        float64, what a group of `c` users adds, `c` from 0 to `cap`.
-    weights
-        float64, the criterion's weight of one user, `c` from 0 to `cap`.
+        float64, shape (cap + 1, I): what a group of `c` users adds to each, `c` from 0 to `cap`.
+    steps
+        intp, shape (cap + 1,): alike for two counts where all their weights are.
+    score
+        Puts the sums together.
     """
 
-    floor: float
+    floor: NDArray[np.float64]
     of_group: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    steps: NDArray[np.intp]
+    score: Score
 
     @classmethod
     def of(cls, criterion: Criterion, users: int) -> Gains:
         """Rewrite a criterion for `users` users in all."""
-        least = criterion.weights[-1]
-        cap = max(1, int(np.searchsorted(-criterion.weights, -least)))
-        weights = criterion.weights[: cap + 1]
-        return cls(least * users, (weights - least) * np.arange(cap + 1), weights)
+        weights = criterion.score.weights
+        least = weights[:, -1]
+        changing = (weights != least[:, np.newaxis]).any(axis=0)
+        cap = weights.shape[1] - int(changing[::-1].argmax()) if changing.any() else 1
+        weights = weights[:, : cap + 1]
+        of_group = (weights - least[:, np.newaxis]) * np.arange(cap + 1)
+        steps = np.append(0, (np.diff(weights, axis=1) != 0).any(axis=0).cumsum())
+        return cls(least * users, np.ascontiguousarray(of_group.T), steps, criterion.score)
 
     @property
     def cap(self) -> int:
         """Size of group from which on nothing is added."""
         return len(self.of_group) - 1
+
+    def sums(self, sizes: _Sizes) -> NDArray[np.float64]:
+        """Return what groups of these sizes add together, shape (I,)."""
+        found: NDArray[np.float64] = self.sums_of_runs(sizes, np.zeros(1, dtype=np.intp))[0]
+        return found
+
+    def sums_of_runs(self, sizes: _Sizes, starts: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return what the groups of each run of these sizes add together, shape (runs, I)."""
+        places, runs = np.minimum(sizes.astype(np.intp, copy=False), self.cap), starts.size
+        if not places.size:
+            return np.zeros((runs, len(self.floor)))
+        cells = runs * len(self.of_group)
+        if cells > _SPARSE * places.size:
+            found: NDArray[np.float64] = np.add.reduceat(self.of_group.take(places, axis=0), starts)
+            return found
+        # To count the sizes first costs one pass over the groups, however many sums there are.
+        lengths = np.diff(starts, append=places.size)
+        places += np.repeat(np.arange(runs) * len(self.of_group), lengths)
+        counts = np.bincount(places, minlength=cells).astype(np.float64)
+        return counts.reshape(runs, -1) @ self.of_group
 
 
 class _Tried(NamedTuple):
@@ -229,7 +257,7 @@ class TableRefinement:
         table: CodeTable,
         columns: Sequence[int],
         *,
-        settled: float,
+        settled: NDArray[np.float64],
         distinct: bool = False,
         ordered: bool = False,
         weights: NDArray[np.float64] | None = None,
@@ -266,7 +294,7 @@ class TableRefinement:
         """Try each of `columns` alone with the base."""
         rows = len(self._table.weights)
         if not rows or not columns:
-            settled = np.full(len(columns), self._settled)
+            settled = np.full(len(columns), self._number(self._settled))
             return Steps(settled, np.zeros(len(columns), dtype=np.intp))
         step = max(1, BATCH // rows)
         places = self._places(columns)
@@ -297,15 +325,22 @@ class TableRefinement:
             present = sizes != 0
             groups = np.add.reduceat(present, starts, dtype=np.intp)
             self._tried = _Tried(places, keys, starts, ends, present)
-            return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
+            return Steps(self._scores(sizes, starts), groups)
         weights = np.concatenate([table.weights] * len(places))
         found, counts = count_keys(keys.ravel(), size, weights)
         first = found.searchsorted(starts)
-        scores = self._settled + np.add.reduceat(self._gain(counts), first)
-        return Steps(scores, np.diff(first, append=len(found)))
+        return Steps(self._scores(counts, first), np.diff(first, append=len(found)))
 
-    def _gain(self, sizes: _Sizes) -> NDArray[np.float64]:
-        return self._gains.of_group.take(sizes.astype(np.intp, copy=False), mode="clip")
+    def _scores(self, sizes: _Sizes, starts: NDArray[np.intp]) -> NDArray[np.float64]:
+        sums = self._gains.sums_of_runs(sizes, starts)
+        sums += self._settled
+        return self._gains.score.of_sums(sums)
+
+    def _score(self, sizes: _Sizes) -> float:
+        return self._number(self._settled + self._gains.sums(sizes))
+
+    def _number(self, sums: NDArray[np.float64]) -> float:
+        return float(self._gains.score.of_sums(sums))
 
     def hopeless(self, columns: Sequence[int], limit: float) -> list[int]:
         """Find some of `columns` with each of which the base scores more than a limit, by few rows.
@@ -348,9 +383,9 @@ class TableRefinement:
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
         if not len(self._table.weights):
-            return self._settled
+            return self._number(self._settled)
         keys, size = self._table.keys([0, *self._places(columns)])
-        return self._settled + float(self._gain(self._sizes(keys, size)).sum())
+        return self._score(self._sizes(keys, size))
 
     def _sizes(self, keys: NDArray[np.int64], size: int) -> _Sizes:
         """Users of each group, also of none where that is cheaper: none adds nothing."""
@@ -400,30 +435,30 @@ class TableRefinement:
             table = self._table.leading(1 + len(columns), cap=self._gains.cap)
         else:
             table = self._table.merged([0, *self._places(columns)], cap=self._gains.cap)
-        score = self._settled + float(self._gain(table.weights).sum())
+        score = self._score(table.weights)
         table, settled = self._unsettled(table)
-        settled += self._settled
+        settled = settled + self._settled
         narrowed = TableRefinement(
             self._gains, _ready(table), columns, settled=settled, distinct=True, ordered=True
         )
         return narrowed, score
 
-    def _unsettled(self, table: CodeTable) -> tuple[CodeTable, float]:
+    def _unsettled(self, table: CodeTable) -> tuple[CodeTable, NDArray[np.float64]]:
         """Leave out the groups in which every user has its final weight, and what they add."""
         starts = run_starts(table.columns[0])
-        weights = self._gains.weights
+        steps = self._gains.steps
         totals = np.minimum(np.add.reduceat(table.weights, starts), self._gains.cap)
         smallest = np.minimum.reduceat(table.weights, starts)
-        changing = weights[smallest] != weights[totals]
+        changing = steps[smallest] != steps[totals]
         lengths = np.diff(starts, append=len(table.weights))
         if int(lengths[~changing].sum()) * _WORTH < len(table.weights):
-            return table, 0.0
+            return table, np.zeros(len(self._settled))
         keep = np.repeat(changing, lengths)
         groups = np.repeat(np.cumsum(changing) - 1, lengths)
         columns = (groups[keep], *(column[keep] for column in table.columns[1:]))
         cardinalities = (int(changing.sum()), *table.cardinalities[1:])
         kept = CodeTable(columns, cardinalities, table.weights[keep])
-        return kept, float(self._gains.of_group[totals[~changing]].sum())
+        return kept, self._gains.sums(totals[~changing])
 
 
 def refinement_of(

@@ -408,7 +408,7 @@ def search(
         faster than a source that is asked set by set.
     allow, block
         A set is allowed when its score is within the limit of `allow`, and blocked when its score
-        is above the limit of `block`. When both are the same, no set is undecided and one search
+        is above the limit of `block`. Where they are one, no set is undecided and one search
         finds both borders.
     refute
         A test that blocks single sets, and with them all that hold one of them: the smallest of the
@@ -448,7 +448,7 @@ def search(
         source = source.selected(apis)
     most = len(apis) if max_size is None else max_size
     lower = _BorderSearch(allow, len(apis), most, effort)
-    upper = lower if _same(allow, block) else _BorderSearch(block, len(apis), most, effort)
+    upper = lower if block is allow else _BorderSearch(block, len(apis), most, effort)
     if known is not None:
         _recall(apis, known, lower, upper)
     least = least_of(source)
@@ -490,14 +490,10 @@ def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str
         raise InputError(f"search: {', '.join(both)} both must and must not be in the sets")
 
 
-def _same(one: Criterion, other: Criterion) -> bool:
-    """Whether two criteria give every set the same score and limit."""
-    return np.array_equal(one.weights, other.weights) and np.array_equal(one.limits, other.limits)
-
-
 def _always_holds(criterion: Criterion, users: int) -> bool:
     """Whether no set of any users exceeds the limits."""
-    return bool(criterion.limits.min() >= users * criterion.weights[0])
+    alone = users * criterion.score.weights[:, 1]
+    return bool(criterion.limits.min() >= criterion.score.of_sums(alone))
 
 
 def _recall(

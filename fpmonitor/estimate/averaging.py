@@ -409,17 +409,21 @@ class AveragedScore:
         }
 
 
-def averaged(base: Base, *, users: int, fakes: Fakes | None = None) -> AveragedScore:
+def averaged(
+    base: Base, *, users: int, fakes: Fakes | None = None, thinnings: Clock | None = None
+) -> AveragedScore:
     """Score of a base for a number of users, above its mean.
 
     For `f` of the thinnings `phi_f(c) = sign ln E exp(sign phi(Bin(c, f)))`; the mean over the
     thinnings is on the safe side of `ln R_m` by Jensen's inequality. Weights that must not increase
     take the least such function above (sign -1), or the greatest one below (sign +1).
     """
-    if fakes is None:
-        thinnings = clock(users, base.mean)
-    else:
-        thinnings = one_thinning(base.mean, users, fakes.rows - fakes.most)
+    if thinnings is None:
+        thinnings = (
+            clock(users, base.mean)
+            if fakes is None
+            else one_thinning(base.mean, users, fakes.rows - fakes.most)
+        )
     phi = base.phi()
     least = float(thinnings.shares.min())
     end = int(base.starts[-1])

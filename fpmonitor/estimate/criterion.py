@@ -3,31 +3,104 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.mixture import log_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fpmonitor.estimate.mixture import Mixture
     from fpmonitor.spectrum import CountSpectrum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """One number of a set: sums of weights over its users, put together.
+
+    The i-th sum is that of `weights[i, c]` over all users, where `c` is the number of users that
+    share the user's value.
+
+    Attributes
+    ----------
+    weights
+        float64, shape (I, C): weight of one user in a group of `c`; `weights[:, 0]` equals
+        `weights[:, 1]`, counts beyond the end have the last weight.
+    scales, offsets
+        float64, shape (I,): the number is the evidence of a mixture, nats, see `log_evidence`. Null
+        where the single sum is the number.
+    least
+        What is taken from it, or what it is taken from.
+    falls
+        Whether the evidence falls while the set grows, and the number is what it has lost.
+
+    Raises
+    ------
+    InputError
+        Weights that are not numbers, or fewer than two.
+    """
+
+    weights: NDArray[np.float64]
+    scales: NDArray[np.float64] | None = None
+    offsets: NDArray[np.float64] | None = None
+    least: float = 0.0
+    falls: bool = False
+
+    def __post_init__(self) -> None:
+        weights = np.atleast_2d(np.array(self.weights, dtype=np.float64))
+        weights.flags.writeable = False
+        if weights.ndim != 2 or weights.shape[1] < 2 or np.isnan(weights).any():
+            raise InputError("criterion: weights must be at least two numbers")
+        object.__setattr__(self, "weights", weights)
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> Self:
+        """Score by the evidence of a mixture; where no user is exposed it is 0."""
+        offsets = mixture.offsets()
+        start = float(log_evidence(np.zeros(offsets.size), mixture.scales, offsets))
+        return cls(mixture.weights, mixture.scales, offsets, start, falls=mixture.sign < 0)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no weight increases with the count, nor is negative."""
+        return not (np.diff(self.weights, axis=1) > 0).any() and bool(self.weights.min() >= 0)
+
+    def limits_of(self, log_terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where the evidence is so much, nats: a score at most, or at least, so large."""
+        return self.least - log_terms if self.falls else log_terms - self.least
+
+    def of_sums(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the number for sums of shape (..., I)."""
+        if self.scales is None or self.offsets is None:
+            return sums[..., 0]
+        found = log_evidence(sums, self.scales, self.offsets)
+        return self.least - found if self.falls else found - self.least
+
+    def evidence(self, spectrum: CountSpectrum) -> float:
+        """Return the evidence of a mixture, nats."""
+        number = self(spectrum)
+        return self.least - number if self.falls else self.least + number
+
+    def __call__(self, spectrum: CountSpectrum) -> float:
+        """Return the number of a set with this spectrum."""
+        taken = self.weights.take(spectrum.counts, axis=1, mode="clip")
+        return float(self.of_sums(taken.dot(spectrum.members.astype(float))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
     """A score that grows with the API set, and the limit for each size of the set.
 
-    The score of a set is the sum over its users of `weights[c]`, where `c` is the number of users
-    that share the user's value. Weights that do not increase with `c` make the score monotone:
-    a larger API set splits groups and can only raise it.
+    Weights that do not increase with the count make the score monotone: a larger API set splits
+    groups and can only raise it.
 
     Attributes
     ----------
-    weights
-        float64, non-increasing, not negative; `weights[c]` is the weight of one user in a group of
-        `c`; `weights[0]` equals `weights[1]`; counts beyond the end have the last weight.
+    score
+        The score of a set; or the weights of a plain sum, see `Score`.
     limits
         float64, `limits[s]` is the limit of the score for sets of `s` APIs, non-increasing in `s`
         for a criterion that allows (score <= limit) and for one that blocks (score > limit).
@@ -40,36 +113,30 @@ class Criterion:
         Weights or limits that increase, or are not numbers.
     """
 
-    weights: NDArray[np.float64]
+    score: Score
     limits: NDArray[np.float64]
     largest: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("weights", "limits"):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.flags.writeable = False
-            if array.ndim != 1 or not array.size or np.isnan(array).any():
-                raise InputError(f"criterion: {name} must be a non-empty list of numbers")
-            if np.any(np.diff(array) > 0):
-                raise InputError(f"criterion: {name} must not increase")
-            object.__setattr__(self, name, array)
-        if self.weights.size < 2 or self.weights[-1] < 0:
-            raise InputError("criterion: weights must be at least two, and not negative")
+        if not self.score.monotone:
+            raise InputError("criterion: weights must not increase, nor be negative")
+        limits = np.array(self.limits, dtype=np.float64)
+        limits.flags.writeable = False
+        if limits.ndim != 1 or not limits.size or np.isnan(limits).any():
+            raise InputError("criterion: limits must be a non-empty list of numbers")
+        if (limits[1:] > limits[:-1]).any():
+            raise InputError("criterion: limits must not increase")
+        object.__setattr__(self, "limits", limits)
 
-    def score(self, spectrum: CountSpectrum) -> float:
-        """Sum of the weights of all users of the spectrum."""
-        return score(self.weights, spectrum)
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights of the score."""
+        return self.score.weights
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
         tested = self.largest is None or size <= self.largest
         return not tested or bool(self.score(spectrum) <= self.limits[size])
-
-
-def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:
-    """Sum over all users of `weights[c]`; counts beyond the end have the last weight."""
-    weight = weights.take(spectrum.counts, mode="clip")
-    return float(weight.dot(spectrum.members.astype(float)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,19 +145,18 @@ class Refutation:
 
     Attributes
     ----------
-    weights
-        float64, `weights[c]` is the weight of one user in a group of `c`; counts beyond the end
-        have the last weight.
+    score
+        See `Score`.
     limits
         float64, a set of `s` APIs is above the budget when its score exceeds `limits[s]`.
     monotone
         Whether the score grows with the set.
     """
 
-    weights: NDArray[np.float64]
+    score: Score
     limits: NDArray[np.float64]
     monotone: bool
 
     def refutes(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs is above the budget."""
-        return score(self.weights, spectrum) > float(self.limits[size])
+        return self.score(spectrum) > float(self.limits[size])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate.averaging import averaged, design_base
-from fpmonitor.estimate.criterion import score
+from fpmonitor.estimate.criterion import Score
 from fpmonitor.estimate.looks import design_cells
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.policy import AS_OBSERVED
@@ -132,7 +132,7 @@ def _log_e(test: AveragedScore | None, spectrum: CountSpectrum) -> float:
     """Logarithm of an e-value, from the spectrum of all users of the window."""
     if test is None or math.isinf(test.charge):
         return _NO_EVIDENCE
-    nats = test.base.sign * test.scale * score(test.weights, spectrum)
+    nats = test.base.sign * test.scale * Score(test.weights)(spectrum)
     lost = test.charge - test.clock.log_factor + _ROUNDING * (1 + abs(nats))
     return max(nats - lost - test.base.bound, _NO_EVIDENCE)
 

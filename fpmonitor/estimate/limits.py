@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
+from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
+from fpmonitor.estimate.linking import LinkedFunction
 from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
+from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
 from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
@@ -25,15 +27,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.averaging import AveragedScore
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
+    from fpmonitor.estimate.mixture import Mixture
     from fpmonitor.policy import Departure
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
-_FINE_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
+_FAR_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
 _STRIDE = 24
 _GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
 _PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
@@ -42,7 +45,7 @@ _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Limits:
-    """Confidence limits of the statistical exposure `Q(n, k)`, for one number of observed users.
+    """Confidence limits of `Q(n, k)`, or of the share linked, for one number of observed users.
 
     Lower and upper limits each have an error probability of their own.
 
@@ -144,11 +147,8 @@ class Side:
     ----------
     sign
         -1: of upper limits. +1: of lower ones.
-    weights
-        float64, shape (I, C): weights of one user by the count of its value, of each design; the
-        last ones hold for all larger counts.
-    scales
-        float64, shape (I,): what a unit of a score adds to the logarithm of its e-value, nats.
+    weights, scales
+        As of `Mixture`.
     fixed
         float64, shape (I,): logarithm of the weight of each design less what does not follow from
         the exposure, nats.
@@ -165,17 +165,17 @@ class Side:
     curves: NDArray[np.float64]
 
     @classmethod
-    def of(cls, scores: Sequence[AveragedScore]) -> Self:
-        """Tabulate the bounds of designs of one side, whose e-values are added up, each alike."""
-        sign = scores[0].base.sign
+    def of(cls, mixture: Mixture) -> Self:
+        """Tabulate the bounds of a mixture."""
+        scores, sign = mixture.scores, mixture.sign
         fixed = [score.fixed_price(float(score.base.bounds.min())) for score in scores]
         curves = np.array([_above_between(score) for score in scores])
         curves = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
         return cls(
             sign=sign,
-            weights=np.array([score.weights for score in scores]),
-            scales=np.array([sign * score.scale for score in scores]),
-            fixed=-math.log(len(scores)) - np.array(fixed),
+            weights=mixture.weights,
+            scales=mixture.scales,
+            fixed=np.log(mixture.shares) - np.array(fixed),
             curves=np.ascontiguousarray(curves.T),
         )
 
@@ -248,7 +248,7 @@ def _above_between(score: AveragedScore) -> NDArray[np.float64]:
 def exposure_limits(
     *,
     users: int,
-    k: int,
+    k: int | None,
     population: int,
     delta: float,
     universe: int | None = None,
@@ -264,7 +264,8 @@ def exposure_limits(
     users
         `m`, observed users, at least 2.
     k, population
-        Anonymity threshold and `n`, users.
+        Anonymity threshold and `n`, users. Without a threshold the limits are of the share of users
+        whose visits can be linked at all: see `linking`.
     delta, universe
         Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
     growing
@@ -284,44 +285,41 @@ def exposure_limits(
     `1 / (s (s + 1) C(D, s))`, and these add up to less than 1.
     """
     check_sample(users)
-    check_threshold(k, population)
+    check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
-    function = ExposureFunction(k, population, departure.factors)
-    sides = () if serving is None else _sides(serving, function, delta, universe, growing=growing)
+    function = (
+        LinkedFunction(population=population, factors=departure.factors)
+        if k is None
+        else ExposureFunction(k, population, departure.factors)
+    )
+    menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
         delta=delta,
         universe=universe,
         bases=BASES if serving is None else serving.bases,
-        sides=tuple(
-            Side.of([averaged(base, users=size, fakes=fakes) for base in bases]) for bases in sides
-        ),
-        margins=(hidden_exposure(departure, k, population, size), departure.unobserved),
+        sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
+        margins=(hidden_exposure(departure, function, size), departure.unobserved),
         value_share=value_share,
     )
 
 
 @lru_cache(maxsize=64)
-def _sides(
+def _menus(
     serving: Serving,
     function: ExposureFunction,
     delta: float,
     universe: int | None,
     *,
     growing: bool,
-) -> tuple[tuple[Base, ...], ...]:
-    """Design the scores of both sides; they follow from the question alone.
-
-    The e-values of a side are added up with weights that are fixed here. Each is a nonnegative
-    supermartingale in the order of theorem 2, and its mean against a wrong exposure is at most 1:
-    so it is with their sum, and delta is not divided among them (theorem A).
-    """
+) -> tuple[Menu, ...]:
+    """Design the tests of both sides; they follow from the question alone."""
     plain, share = base_cells(serving, function, min(DESIGNS))
     far = sees_far(plain.laws.mean, function)
-    designs = _FINE_DESIGNS if far else DESIGNS
+    designs = _FAR_DESIGNS if far else DESIGNS
     return tuple(
-        tuple(
+        Menu.alike(
             design_base(
                 cells,
                 sign=sign,

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.estimate.averaging import Fakes, averaged, design_base
-from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.exposure import steepest_fall
+from fpmonitor.estimate.averaging import Fakes
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, sees_far, useful_mean
+from fpmonitor.estimate.mixture import design_menu
+from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
 from fpmonitor.policy import NO_DEPARTURE, UNIVERSE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.estimate.mixture import Menu, Mixture
     from fpmonitor.policy import Departure
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
@@ -47,8 +47,11 @@ _LARGEST_OF_VALUES = 0.98  # what the choice of values leaves uncertain, users d
 _KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, more below
 _FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
-_FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
+_FREE_FROM = 1.7  # times the mean of a base: free weights block larger populations far better
+_SHARPEST = 0.01  # budget from which on the largest counts that matter are those of this one
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
+_NATS_ROUNDING = 1e-12  # relative
+_NEVER = 1e300  # nats that nothing reaches, in files
 _MOST = 0.99  # of the users: nothing is found above it
 _LARGEST_COUNT = 5000  # of a value at the threshold among the users of a base
 
@@ -77,19 +80,23 @@ class Criteria:
     deltas, universe
         Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
         may be asked for.
+    log_terms
+        Evidence that sets of each size need to be allowed, and to be blocked, nats; infinite where
+        none is enough.
     """
 
     allow: Criterion
     block: Criterion
     refute: Refutation
-    allowing: AveragedScore | None
-    blocking: AveragedScore | None
+    allowing: Mixture | None
+    blocking: Mixture | None
     bases: float
     deltas: tuple[float, float]
     universe: int
+    log_terms: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     def proofs(self, candidates: int) -> dict[str, dict[str, Any]]:
-        """Tell all from which a stranger can prove the limits again, for JSON.
+        """Tell all from which a stranger can prove the tests again, for JSON.
 
         By `allow` and `block`; empty where nothing is certified. With the spectrum of a set they
         give its verdict: docs/certificate.md.
@@ -100,19 +107,19 @@ class Criteria:
             Number of APIs of the largest set whose limit is told.
         """
         tests = (
-            ("allow", self.allowing, self.allow.limits, self.deltas[0]),
-            ("block", self.blocking, self.refute.limits, self.deltas[1]),
+            ("allow", self.allowing, self.log_terms[0], self.deltas[0]),
+            ("block", self.blocking, self.log_terms[1], self.deltas[1]),
         )
         return {
             name: {
-                **certified.to_json(),
+                **mixture.to_json(),
                 "delta": delta,
                 "bases": self.bases,
                 "universe": self.universe,
-                "limits": limits[: candidates + 1].tolist(),
+                "nats": np.minimum(nats[: candidates + 1], _NEVER).tolist(),
             }
-            for name, certified, limits, delta in tests
-            if certified is not None and not math.isinf(certified.charge)
+            for name, mixture, nats, delta in tests
+            if mixture is not None and not mixture.is_empty
         }
 
 
@@ -188,61 +195,72 @@ def decision_criteria(
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
-    if serving is None:
-        never = np.full(universe + 1, float(users))
-        block, refute = blocking_tests(np.ones(2), never, monotone=True)
-        return Criteria(
-            allow=_criterion(np.ones(2), never - users - 1, users),
-            block=block,
-            refute=refute,
-            allowing=None,
-            blocking=None,
-            bases=BASES,
-            deltas=deltas,
-            universe=universe,
-        )
-    allow_terms, block_terms = (
-        math.log(serving.bases)
+    terms = tuple(
+        math.log(BASES if serving is None else serving.bases)
         + (level_terms(share, universe) if chains is None else vector_terms(share, chains))[side]
         for side, share in enumerate(deltas)
     )
+    if serving is None:
+        return _criteria((None, None), terms, bases=BASES, deltas=deltas, universe=universe)
     designed = _DESIGN_SIZE if chains is None else universe
-    nats = float(allow_terms[min(designed, universe)]), float(block_terms[1])
+    nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
     function = ExposureFunction(k, population, departure.factors)
     within -= departure.unobserved
-    beyond = budget + hidden_exposure(departure, k, population, size)
+    beyond = budget + hidden_exposure(departure, function, size)
     least = _LEAST_SHARPNESS * budget
-    above = _base(serving, function, max(within, least), sign=-1, log_term=nats[0])
-    below = _base(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
-    allowed, blocking = (averaged(base, users=size, fakes=fakes) for base in (above, below))
-    most = allowed.critical(allow_terms)
+    above = _menu(serving, function, max(within, least), sign=-1, log_term=nats[0])
+    below = _menu(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
+    tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in (above, below))
     if within < least:
-        most[:] = -1
-    limits = np.minimum(blocking.critical(block_terms), users)
-    limits[0 if beyond < _MOST else slice(None)] = users
-    block, refute = blocking_tests(blocking.weights, limits, monotone=below.monotone)
+        terms = np.full(terms[0].size, math.inf), terms[1]
+    if beyond >= _MOST:
+        terms = terms[0], np.full(terms[1].size, math.inf)
+    return _criteria(tests, terms, bases=serving.bases, deltas=deltas, universe=universe)
+
+
+def _criteria(
+    mixtures: tuple[Mixture | None, ...],
+    terms: tuple[NDArray[np.float64], ...],
+    *,
+    bases: float,
+    deltas: tuple[float, float],
+    universe: int,
+) -> Criteria:
+    """Make the tests of mixtures for the evidence that each size needs."""
+    allow_terms, block_terms = (nats * (1 + _NATS_ROUNDING) for nats in terms)
+    tests = []
+    for mixture, nats in zip(mixtures, (allow_terms, block_terms), strict=True):
+        score = Score(np.ones((1, 2))) if mixture is None else Score.of(mixture)
+        none = mixture is None or mixture.is_empty
+        tests.append((score, np.full(nats.size, math.nan) if none else score.limits_of(nats)))
+    (allows, most), (refutes, limits) = tests
+    most = np.maximum(np.nan_to_num(most, nan=-1.0), -1.0)  # no score is negative
+    most[0] = math.inf
+    block, refute = blocking_tests(refutes, np.nan_to_num(limits, nan=math.inf, posinf=math.inf))
     return Criteria(
-        allow=_criterion(allowed.weights, most, users),
+        allow=Criterion(allows, most),
         block=block,
         refute=refute,
-        allowing=allowed,
-        blocking=blocking,
-        bases=serving.bases,
+        allowing=mixtures[0],
+        blocking=mixtures[1],
+        bases=bases,
         deltas=deltas,
         universe=universe,
+        log_terms=(allow_terms, block_terms),
     )
 
 
-def blocking_tests(
-    weights: NDArray[np.float64], limits: NDArray[np.float64], *, monotone: bool
-) -> tuple[Criterion, Refutation]:
-    """Make `block` and `refute` of `Criteria` from the limits by size; `limits[0]` is never met."""
-    constant = np.full(limits.size, limits[0])
-    if monotone:
+def blocking_tests(score: Score, limits: NDArray[np.float64]) -> tuple[Criterion, Refutation]:
+    """Make `block` and `refute` of `Criteria` from the limits by size; that of 0 is never met."""
+    limits = limits.copy()
+    limits[0] = math.inf
+    constant = np.full(limits.size, math.inf)
+    if score.monotone:
         constant[1:] = limits[1]
-    criterion = Criterion(weights if monotone else np.ones(2), constant, LARGEST_BLOCKED)
-    return criterion, Refutation(weights, limits, monotone)
+    refute = Refutation(score, limits, monotone=score.monotone)
+    plain = score if score.monotone else Score(np.ones((1, 2)))
+    return Criterion(plain, constant, LARGEST_BLOCKED), refute
 
 
 def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -311,14 +329,14 @@ def design_size(rows: int, share: float) -> int:
     return math.ceil(math.exp(step * math.ceil(math.log(rows) / step)))
 
 
-def hidden_exposure(departure: Departure, k: int, population: int, size: int) -> float:
+def hidden_exposure(departure: Departure, function: ExposureFunction, size: int) -> float:
     """How far the exposure may be below that of the users that a score is designed for, a share.
 
     Who is not observed may be whom others hide among, and so may users that rows stand in for.
     """
     factors, unobserved, share = departure
     missing = 1 - (1 - share) ** 2 * (1 - 2 / size) if share else 0.0
-    return steepest_fall(k, population) * (unobserved + factors[1] * missing)
+    return function.steepest_fall * (unobserved + factors[1] * missing)
 
 
 class Serving(NamedTuple):
@@ -421,29 +439,17 @@ def design_cells(
 
 
 @lru_cache(maxsize=64)
-def _base(
+def _menu(
     serving: Serving, function: ExposureFunction, budget: float, *, sign: Sign, log_term: float
-) -> Base:
-    """Design a base; it follows from the question alone."""
-    cells, share = base_cells(serving, function, budget)
-    return design_base(
-        cells.capped(budget) if sign < 0 else cells,
+) -> Menu:
+    """Design the tests of a base; they follow from the question alone."""
+    cells, share = base_cells(serving, function, min(budget, _SHARPEST))
+    return design_menu(
+        cells,
         sign=sign,
         budget=budget,
         log_term=log_term,
         share=share,
-        monotone=sign < 0
-        or function.population <= _FREE_FROM * cells.laws.mean
-        or sees_far(cells.laws.mean, function),
+        monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
         fakes=serving.fakes if sign < 0 else 0.0,
     )
-
-
-def _criterion(weights: NDArray[np.float64], limits: NDArray[np.float64], users: int) -> Criterion:
-    """Limits of the score, none below -1 (never) or above the number of users (always).
-
-    No score exceeds the number of users, because no weight exceeds 1.
-    """
-    limits = np.clip(limits, -1, users)
-    limits[0] = users
-    return Criterion(weights, limits)

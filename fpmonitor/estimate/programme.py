@@ -8,11 +8,15 @@ number times the largest fall of `phi` from one count to the next, another unkno
 raised step by step (Dinkelbach 1967) within a primal-dual method with slack variables (Wright
 1997, "Primal-Dual Interior-Point Methods").
 
+With a fixed ratio of 1 the same programme maximises the mean logarithm of the e-value under a law:
+its weights grow fastest there, and their value is the most that any score could tell of it.
+
 Only sharpness rests on this module: whatever it returns, the bound is proved for it afterwards.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +42,7 @@ _TO_THE_BORDER = 0.995
 _SHORTER, _MOST_SHORTENINGS = 0.6, 25
 _RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
 _RARE_SHARE = 1e-3  # share of the reference law on values that no two users share
+_UNIT = 3.0  # nats: what makes a difference to an e-value
 
 
 def sharpest_weights(
@@ -66,9 +71,32 @@ def sharpest_weights(
     fakes
         Number of rows that are no users.
     """
-    programme = _Programme(laws, sign, budget, log_term / laws.mean, monotone, fakes / log_term)
-    weights = programme.solve()
-    return np.maximum(np.minimum.accumulate(weights), 0) if monotone else weights
+    programme = _Programme(
+        laws, sign, budget, log_term / laws.mean, monotone, fakes / log_term, reference_law(laws)
+    )
+    return programme.solve()
+
+
+def growing_weights(
+    laws: PoissonLaws,
+    shares: NDArray[np.float64],
+    *,
+    sign: Sign,
+    budget: float,
+    monotone: bool,
+    fakes: float = 0.0,
+) -> NDArray[np.float64]:
+    """Tilted free weights whose e-value has the greatest mean logarithm under a law, shape (W,).
+
+    Parameters
+    ----------
+    shares
+        float64, shape (P,): share of the users with values at each mean of the grid.
+    laws, sign, budget, monotone, fakes
+        As of `sharpest_weights`.
+    """
+    price = _UNIT / laws.mean
+    return _Programme(laws, sign, budget, price, monotone, fakes / _UNIT, shares, ratio=1.0).solve()
 
 
 def reference_law(laws: PoissonLaws) -> NDArray[np.float64]:
@@ -90,7 +118,8 @@ class _State(NamedTuple):
 class _Programme:
     """Unknowns are the parameters of the weights, `a` and `b` in prices; and the largest fall.
 
-    The last one is there only where some rows are no users.
+    The last one is there only where some rows are no users. `shares` is the law of the mean score;
+    without a fixed `ratio` the best one is sought.
     """
 
     laws: PoissonLaws
@@ -99,6 +128,8 @@ class _Programme:
     price: float
     monotone: bool
     fakes: float
+    shares: NDArray[np.float64]
+    ratio: float | None = None
     basis: NDArray[np.float64] = field(init=False)
     exponent: NDArray[np.float64] = field(init=False)
     start: NDArray[np.float64] = field(init=False)
@@ -119,7 +150,7 @@ class _Programme:
         self.rates, self.means = laws.rates[chosen], laws.means[chosen]
         self.exposure = laws.exposure[self.sign][chosen]
         self.unweighted = laws.unweighted[chosen]
-        by_atom = (reference_law(laws) @ laws.rates) * laws.atoms
+        by_atom = (self.shares @ laws.rates) * laws.atoms
         first = np.interp(laws.starts[:-1], laws.means, laws.exposure[self.sign])
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
@@ -240,14 +271,14 @@ class _Programme:
         matrix[:size, :size] += (self.exponent.T * second) @ self.exponent
         return matrix
 
-    def achieved(self, x: NDArray[np.float64], state: _State) -> float:
-        """Ratio that is sought, once `b` is raised until all conditions hold."""
+    def merit(self, x: NDArray[np.float64], state: _State) -> float:
+        """Return what is to be large, once `b` is raised until all conditions hold."""
         size = self.mean_score.size
         score = float(self.mean_score @ x[:size])
-        if score <= 0:
-            return self.sign * np.inf
-        cost = x[size:] @ self.prices + 1 - min(float(state.left[: self.means.size].min()), 0)
-        return float(self.sign * cost / score)
+        cost = float(x[size:] @ self.prices) - min(float(state.left[: self.means.size].min()), 0)
+        if self.ratio is not None:
+            return self.sign * self.ratio * score - cost
+        return -(cost + 1) / score if score > 0 else -math.inf
 
     def solve(self) -> NDArray[np.float64]:
         """Tilted weights of the best feasible point on the way."""
@@ -257,14 +288,15 @@ class _Programme:
         slack = state.left.copy()  # linear conditions stay strictly satisfied
         slack[:points] = np.maximum(slack[:points], 1.0)
         dual = 1 / slack
-        best, kept, centring = self.achieved(x, state), x, 0.2
+        best, kept, centring = self.merit(x, state), x, 0.2
         rows = self.rows.copy()
         for _ in range(_MOST_STEPS):
             rows[:points, :size] = -self.gradient(state)
             miss, gap = state.left - slack, float(dual @ slack)
             if gap < _GAP and np.abs(miss).max() < _VIOLATION:
                 break
-            cost = np.append(-self.sign * best * self.mean_score, self.prices)
+            by_score = best if self.ratio is None else -self.sign * self.ratio
+            cost = np.append(by_score * self.mean_score, self.prices)
             target = centring * gap / slack.size
             move = _solved(
                 self.system(state, dual, slack, rows),
@@ -287,10 +319,11 @@ class _Programme:
             centring = 0.1 if length > 0.7 else 0.3 if length > 0.2 else 0.7
             if np.abs(state.left - slack).max() > _STRAYED * float(dual @ slack) + 1:
                 centring = 1.0
-            achieved = self.achieved(x, state)
-            if self.sign * (best - achieved) > 0:
-                best, kept = achieved, x
-        return self.basis @ kept[:size]
+            merit = self.merit(x, state)
+            if merit > best:
+                best, kept = merit, x
+        weights = self.basis @ kept[:size]
+        return np.maximum(np.minimum.accumulate(weights), 0) if self.monotone else weights
 
 
 def _length(values: NDArray[np.float64], moves: NDArray[np.float64]) -> float:

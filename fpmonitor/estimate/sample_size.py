@@ -225,10 +225,20 @@ def _distances(
     criteria: Criteria, law: FittedDistribution, size: int, users: int
 ) -> tuple[float, float]:
     """`D` up to which a set is allowed, and above which it is blocked."""
-    allow, refute = criteria.allow, criteria.refute
-    return _distance(allow.weights, float(allow.limits[size]), law, users), _distance(
-        refute.weights, float(refute.limits[size]), law, users
+    sides = (criteria.allowing, criteria.blocking)
+    within, above = (
+        []
+        if mixture is None
+        else [
+            _distance(score.weights, float(limit), law, users)
+            for score, limit in zip(
+                mixture.scores, mixture.criticals(float(terms[size])), strict=True
+            )
+        ]
+        for mixture, terms in zip(sides, criteria.log_terms, strict=True)
     )
+    # One design alone is enough, and mostly one has most of the evidence.
+    return max(within, default=-math.inf), min(above, default=math.inf)
 
 
 def _distance(

@@ -96,9 +96,9 @@ def test_a_file_is_resumed_by_tests_made_anew_whoever_made_its_own(
 
     with monkeypatch.context() as patch:
         patch.setattr(averaging, "sharpest_weights", otherwise)
-        looks._base.cache_clear()
+        looks._menu.cache_clear()
         assert run([*asked, "--max-size", "1", "-o", str(first)]) == 0
-    looks._base.cache_clear()
+    looks._menu.cache_clear()
     stopped = json.loads(first.read_text(encoding="utf-8"))
     # What it says to be allowed is blocked.
     whole = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
@@ -134,9 +134,9 @@ def _move(listed: dict[str, Any], source: str, target: str) -> None:
 def _registered(listed: dict[str, Any], level: float) -> None:
     """Claim a level that nobody registered, by proofs that agree with it."""
     listed.update(registered=True, view_weight=None, level=level, allow=[], recommended=[])
-    for side, never in (("allow", -1.0), ("block", float(USERS))):
+    for side in ("allow", "block"):
         proof = listed["proof"][side]
-        proof.update(delta=level, limits=[proof["limits"][0], *[never] * 4])
+        proof.update(delta=level, nats=[proof["nats"][0], *[1e300] * 4])
 
 
 def _level(listed: dict[str, Any], delta: float, universe: int, weight: float | None) -> None:
@@ -160,12 +160,12 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: listed["policy"].update(delta=listed["policy"]["delta"] * 0.99),
     lambda listed: listed["policy"].update(population=USERS + 1),
     lambda listed: listed["data"].update(users=USERS - 1),
-    lambda listed: listed["proof"]["allow"]["limits"].__setitem__(1, 6_000.0),
+    lambda listed: listed["proof"]["allow"]["nats"].__setitem__(1, 0.0),
     lambda listed: listed["proof"].update(allow=listed["proof"]["block"]),
     lambda listed: listed.update(universe=None),
-    lambda listed: listed["proof"]["block"].update(limits=[6_000.0, 6_000.0]),
+    lambda listed: listed["proof"]["block"].update(nats=[0.0, 0.0]),
     lambda listed: listed["proof"]["allow"].update(delta="x"),
-    lambda listed: listed["proof"]["allow"].pop("clock"),
+    lambda listed: listed["proof"]["allow"]["designs"][0].pop("clock"),
     lambda listed: listed.update(level=listed["level"] * 1.01),
     lambda listed: listed.update(view_weight=0.9, level=listed["policy"]["delta"] * 0.9),
     lambda listed: listed.update(registered=True, view_weight=None, level=0.02),
@@ -173,7 +173,7 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: listed.update(guarantee="Nobody can be told from anybody."),
     lambda listed: _level(listed, 0.05, 1000, None),
     lambda listed: _level(listed, 0.025, 4, 0.5),
-    lambda listed: listed["proof"]["allow"].update(starts=[]),
+    lambda listed: listed["proof"]["allow"]["designs"][3].update(starts=[]),
 ]
 
 

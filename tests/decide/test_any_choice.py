@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fpmonitor.decide.deciding import decide, recheck
+from fpmonitor.decide.deciding import recheck
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,19 +146,28 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
     assert Decision.from_json(written) == decision
     source = MemorySource(list(users), list(users.values()))
 
-    def points(side: str, apis: tuple[str, ...]) -> float:
-        weights: list[float] = written["proof"][side]["weights"]
-        spectrum = source.spectrum(apis)
-        groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
-        return sum(weights[min(count, len(weights) - 1)] * count * n for count, n in groups)
+    def evidence(side: str, apis: tuple[str, ...]) -> float:
+        """By docs/certificate.md alone: the sum over designs, nats."""
+        proof, spectrum = written["proof"][side], source.spectrum(apis)
+        terms = []
+        for design in proof["designs"]:
+            weights: list[float] = design["weights"]
+            groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
+            points = sum(weights[min(count, len(weights) - 1)] * count * n for count, n in groups)
+            price = design["slope"] * design["budget"] + design["intercept"] + design["charge"]
+            price -= design["clock"]["log_factor"]
+            terms.append(
+                math.log(design["share"]) + design["sign"] * design["scale"] * points - price
+            )
+        return max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms))
 
     assert decision.allow
     for apis in decision.allow:
-        assert points("allow", apis) <= written["proof"]["allow"]["limits"][len(apis)]
+        assert evidence("allow", apis) >= written["proof"]["allow"]["nats"][len(apis)]
     for apis in (*decision.block, *decision.undecided):
-        assert points("allow", apis) > written["proof"]["allow"]["limits"][len(apis)]
+        assert evidence("allow", apis) < written["proof"]["allow"]["nats"][len(apis)]
     for apis in decision.block:
-        assert points("block", apis) > written["proof"]["block"]["limits"][len(apis)]
+        assert evidence("block", apis) >= written["proof"]["block"]["nats"][len(apis)]
 
 
 def test_a_large_set_is_blocked_although_no_smaller_one_is_above_the_budget() -> None:
@@ -175,7 +186,7 @@ def test_resuming_never_tests_by_the_weights_of_the_file() -> None:
     part = decision_on(users, max_size=1)
     assert part.proof is not None
     proof = json.loads(json.dumps(part.proof))
-    proof["allow"]["limits"][1:] = [-1.0] * (len(users))
+    proof["allow"]["nats"][1:] = [1e9] * (len(users))
     refusing = replace(part, allow=(), block=(), undecided=(), proof=proof)
     assert lists(decision_on(users, known=refusing)) == lists(decision_on(users))
     assert lists(decision_on(users, known=part)) == lists(decision_on(users))

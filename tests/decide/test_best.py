@@ -15,20 +15,20 @@ import pytest
 from fpmonitor.decide import best as best_module
 from fpmonitor.decide import deciding
 from fpmonitor.decide.best import BestSet, best_set
-from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.criterion import Criterion, Score
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.export.lists import api_actions
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.render.decisions import decision as decision_output
 from fpmonitor.render.figures import of_conflicts
+from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,11 @@ def question(seed: int) -> tuple[MemorySource, Criterion, dict[str, float]]:
     weights[1] = 1
     limits = np.sort(rng.uniform(0.03, 0.3) * 1500 * (1 - 0.7 * rng.random(12)))[::-1]
     utility = rng.choice([0.0, 0.1, 1, 1, 2, 3.5, 7], 11)
-    return source, Criterion(weights, limits), dict(zip(source.apis, utility.tolist(), strict=True))
+    return (
+        source,
+        Criterion(Score(weights), limits),
+        dict(zip(source.apis, utility.tolist(), strict=True)),
+    )
 
 
 def best_of(
@@ -238,7 +242,7 @@ def test_pairs_that_are_not_allowed_are_listed_beyond_the_cut(
 def test_a_doll_is_made_where_it_can_lower_the_bound() -> None:
     """Ends that meet: one doll more lowers it at the first end, at the last one it takes three."""
     source = devices(0, columns=6, rows=100)
-    criterion = Criterion(np.array([1.0, 1, 0]), np.full(7, 100.0))
+    criterion = Criterion(Score(np.array([1.0, 1, 0])), np.full(7, 100.0))
     root = refinement_of(source, criterion, source.apis, [])
     found = best_module._Search(
         root, 0, limits=[100.0] * 7, weights=[1] * 6, scale=1, effort=Effort()

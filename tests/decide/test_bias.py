@@ -64,10 +64,12 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
         content = json.loads(biased.read_text())
         content["policy"]["sample"]["bias"] = claimed
         for side in content["proof"].values():
-            side["factors"] = [1 / claimed, claimed]
+            for design in side["designs"]:
+                design["factors"] = [1 / claimed, claimed]
         more.write_text(json.dumps(content))
         assert run(["audit", "certificate", str(more)]) == 1
-    content["proof"]["allow"]["factors"] = [1 / tolerated, tolerated]
+    for design in content["proof"]["allow"]["designs"]:
+        design["factors"] = [1 / tolerated, tolerated]
     more.write_text(json.dumps(content))
     assert run(["audit", "certificate", str(more)]) == 1
     assert "another question: factors" in capsys.readouterr().out

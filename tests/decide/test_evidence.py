@@ -162,7 +162,7 @@ def test_candidates_that_were_fixed_stay_what_they_are(db: str, file: str, tmp_p
     assert fixed.policy.candidates == usual.policy.candidates
     assert fixed.no_evidence == usual.no_evidence
     assert fixed.proof is not None
-    assert len(fixed.proof["allow"]["limits"]) == len(fixed.policy.candidates) + 1
+    assert len(fixed.proof["allow"]["nats"]) == len(fixed.policy.candidates) + 1
     assert run(["audit", "certificate", str(path), "--db", db, "-o", str(tmp_path / "a")]) == 0
 
 

@@ -59,12 +59,15 @@ def test_what_rows_that_are_no_users_may_hide_is_paid_for_said_and_proved(
         content = json.loads(few.read_text())
         content["policy"]["sample"]["fake_share"] = share
         for side in content["proof"].values():
-            side["fakes"]["most"] = most
-            side["users"] += users
+            for part in (side, *side["designs"]):
+                part["users"] += users
+            for design in side["designs"]:
+                design["fakes"]["most"] = most
         changed.write_text(json.dumps(content))
         assert run(["audit", "certificate", str(changed)]) == 1
         assert "fakes" in capsys.readouterr().out
-    assert said["proof"]["allow"]["fakes"] == {"rows": USERS, "most": 20}
+    for design in said["proof"]["allow"]["designs"]:
+        assert design["fakes"] == {"rows": USERS, "most": 20}
 
 
 def test_limits_of_an_exposure_widen_and_say_why(

@@ -130,7 +130,7 @@ def test_of_a_population_what_is_certified_is_said_with_its_conditions(
         "its levels and its view of the users were fixed before the data were seen"
         in (answer["guarantee"])
     )
-    assert len(answer["proof"]["allow"]["limits"]) == 3 + 2 + 3 + 1
+    assert len(answer["proof"]["allow"]["nats"]) == 3 + 2 + 3 + 1
     assert run([*asked(folder, "--k", "20"), "--format", "table"]) == 0
     assert "What one site may read together" in capsys.readouterr().out
 
@@ -215,8 +215,8 @@ def test_levels_are_proved_again_from_the_users_and_changed_files_are_refused(
         name: [vector for vector in honest[name] if not within(vector)]
         for name in ("block", "undecided")
     }
-    limits = honest["proof"]["allow"]["limits"]
-    looser = honest["proof"]["allow"] | {"limits": [limits[0], *(2 * each for each in limits[1:])]}
+    nats = honest["proof"]["allow"]["nats"]
+    looser = honest["proof"]["allow"] | {"nats": [nats[0], *(each / 2 for each in nats[1:])]}
     for change, code in (
         (rest | {"allow": [*honest["allow"], blocked]}, 1),
         ({"block": []}, 1),
@@ -311,7 +311,7 @@ def test_a_file_of_others_is_refused_or_judged_anew(
     honest = json.loads(path.read_text())
     nothing: dict[str, Any] = {"complete": False, "allow": [], "block": [], "undecided": []}
     nothing["recommended"] = None
-    short = {side: told | {"limits": told["limits"][:2]} for side, told in honest["proof"].items()}
+    short = {side: told | {"nats": told["nats"][:2]} for side, told in honest["proof"].items()}
     forged.write_text(json.dumps(honest | nothing | {"proof": short}))
     capsys.readouterr()
     assert decided(folder, capsys, "--k", "20", "--resume", str(forged))["allow"] == honest["allow"]

@@ -165,12 +165,16 @@ def test_a_name_too_long_for_any_data_is_an_error_that_says_so() -> None:
 def wrong_allows(decision: Decision, exposed: float) -> float:
     """Probability that one API is allowed when a share of the users has values of their own."""
     assert decision.proof is not None
-    test, users = decision.proof["allow"], decision.users
-    points = np.array(test["weights"])
-    alone = np.arange(users + 1)
-    others = users - alone
-    score = alone * points[1] + others * points[np.minimum(others, points.size - 1)]
-    return float(binom.pmf(alone, users, exposed)[score <= test["limits"][1]].sum())
+    alone, others = np.arange(decision.users + 1), np.arange(decision.users, -1, -1)
+    evidence = np.full(alone.size, -np.inf)
+    for design in decision.proof["allow"]["designs"]:
+        points = np.array(design["weights"])
+        score = alone * points[1] + others * points[np.minimum(others, points.size - 1)]
+        price = design["slope"] * design["budget"] + design["intercept"] + design["charge"]
+        nats = np.log(design["share"]) - design["scale"] * score - price
+        evidence = np.logaddexp(evidence, nats + design["clock"]["log_factor"])
+    allowed = evidence >= decision.proof["allow"]["nats"][1]
+    return float(binom.pmf(alone, decision.users, exposed)[allowed].sum())
 
 
 @pytest.mark.long

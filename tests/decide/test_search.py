@@ -13,7 +13,7 @@ from fpmonitor.decide import refinement
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import Borders, Family, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.criterion import Criterion, Refutation
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria
 from fpmonitor.population.memory import MemorySource
 
@@ -53,7 +53,7 @@ def exact(k: int, limit: int, columns: int) -> Criterion:
     """Users in groups of fewer than k."""
     weights = np.ones(k + 1)
     weights[k] = 0
-    return Criterion(weights, np.full(columns + 1, float(limit)))
+    return Criterion(Score(weights), np.full(columns + 1, float(limit)))
 
 
 def random_source(rng: np.random.Generator, *, columns: int, rows: int) -> MemorySource:
@@ -80,8 +80,8 @@ def random_criteria(
     weights = np.cumsum(steps)[::-1] / 8
     limit = float(rng.integers(0, users))
     shrink = np.sort(rng.integers(0, 3, columns + 1))
-    allow = Criterion(weights, limit - shrink)
-    return allow, Criterion(weights * 0.5, np.full(columns + 1, limit))
+    allow = Criterion(Score(weights), limit - shrink)
+    return allow, Criterion(Score(weights * 0.5), np.full(columns + 1, limit))
 
 
 def sets_of(apis: Sequence[str]) -> list[ApiSet]:
@@ -239,7 +239,7 @@ def test_many_rows_give_the_sets_of_level_wise_search(seed: int) -> None:
     weights = np.sort(rng.integers(0, 9, 30))[::-1] / 8
     weights[0] = weights[1]
     limits = source.users // 20 - np.sort(rng.integers(0, 300, 10))
-    criterion = Criterion(weights, limits)
+    criterion = Criterion(Score(weights), limits)
     borders = search(source, allow=criterion, block=criterion)
     assert len(borders.block) > 10
     assert (borders.allow, borders.block) == level_wise(source, criterion)
@@ -465,14 +465,14 @@ def test_few_apis_are_blocked_by_search_and_single_sets_by_refutation(
     rng = np.random.default_rng(seed)
     source = random_source(rng, columns=columns, rows=int(rng.integers(5, 60)))
     allow, block = random_criteria(rng, source.users, columns)
-    block = Criterion(block.weights, block.limits, LARGEST_BLOCKED)
+    block = Criterion(block.score, block.limits, LARGEST_BLOCKED)
     refute = Refutation(
-        block.weights,
+        block.score,
         block.limits[0] + np.sort(rng.integers(0, 4, columns + 1)) / 4,
         monotone,
     )
     if not monotone:  # then nothing else blocks
-        block = Criterion(np.ones(2), np.full(columns + 1, float(source.users)))
+        block = Criterion(Score(np.ones(2)), np.full(columns + 1, float(source.users)))
 
     def refuted(apis: ApiSet) -> bool:
         return refute.refutes(source.spectrum(apis), len(apis))

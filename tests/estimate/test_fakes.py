@@ -75,7 +75,7 @@ def test_rows_that_hide_exposed_users_do_not_make_a_set_allowed() -> None:
         allowed = 0
         for _ in range(RUNS):
             users = np.append(rng.multinomial(USERS, law), 0)
-            rows = with_fakes(users, test.weights, FAKES)
+            rows = with_fakes(users, test.score.weights[0], FAKES)
             allowed += test.holds(CountSpectrum.from_counts(rows[rows > 0]), 1)
         found.append(allowed / RUNS)
     plain, robust = found

@@ -76,40 +76,67 @@ def test_a_design_of_another_number_than_was_expected_has_no_more_of_delta() -> 
     assert answers(2050) == {"form"}
 
 
-def _limit(content: dict[str, Any]) -> None:
-    for size in range(1, len(content["limits"])):
-        content["limits"][size] *= 1 - 1e-4 * content["sign"]
+def _nats(content: dict[str, Any]) -> None:
+    content["nats"][1:] = [nats - 1e-6 for nats in content["nats"][1:]]
 
 
 def _weight(content: dict[str, Any]) -> None:
-    content["weights"][2] *= 1 + 0.02 * content["sign"]
+    for design in content["designs"]:
+        design["weights"][2] *= 1 + 0.02 * content["sign"]
 
 
 def _first_weight(content: dict[str, Any]) -> None:
-    content["phi"][0] *= 1.05
+    content["designs"][-1]["phi"][0] *= 1.05
 
 
 def _line(content: dict[str, Any]) -> None:
-    loose = abs(content["intercept"]) + abs(content["slope"])
-    content["intercept"] -= 1e-3 * loose
-    for size in range(1, len(content["limits"])):
-        content["limits"][size] -= content["sign"] * 1e-3 * loose / content["scale"]
+    design = content["designs"][0]
+    design["intercept"] -= 1e-3 * (abs(design["intercept"]) + abs(design["slope"]))
+
+
+def _last_line(content: dict[str, Any]) -> None:
+    design = content["designs"][-1]
+    design["intercept"] -= 1e-3 * (abs(design["intercept"]) + abs(design["slope"]))
 
 
 def _clock(content: dict[str, Any]) -> None:
-    content["clock"]["log_factor"] += 1e-3
+    content["designs"][3]["clock"]["log_factor"] += 1e-3
 
 
-def _share(content: dict[str, Any]) -> None:
-    content["clock"]["shares"][0] *= 1.01
+def _clock_share(content: dict[str, Any]) -> None:
+    content["designs"][2]["clock"]["shares"][0] *= 1.01
+
+
+def _charge(content: dict[str, Any]) -> None:
+    content["designs"][1]["charge"] *= -1
+
+
+def _design_share(content: dict[str, Any]) -> None:
+    """The best design in place of the sum: its mean is above 1."""
+    for design in content["designs"]:
+        design["share"] = 1.0
+
+
+def _one_share(content: dict[str, Any]) -> None:
+    content["designs"][4]["share"] += 1e-3
+
+
+def _negative_share(content: dict[str, Any]) -> None:
+    content["designs"][4]["share"] += 1.0
+    content["designs"][5]["share"] -= 1.0
+
+
+def _another_mean(content: dict[str, Any]) -> None:
+    content["designs"][5]["mean"] *= 0.999
+
+
+def _another_budget(content: dict[str, Any]) -> None:
+    content["designs"][5]["budget"] *= 1 - 0.01 * content["sign"]
 
 
 def _users(content: dict[str, Any]) -> None:
-    content["users"] = round(content["users"] * 0.95)
-
-
-def _intercept(content: dict[str, Any]) -> None:
-    content["intercept"] -= 1e-3 * (abs(content["intercept"]) + abs(content["slope"]))
+    for part in (content, *content["designs"]):
+        part["users"] = round(part["users"] * 0.95)
 
 
 def _bases(content: dict[str, Any]) -> None:
@@ -127,22 +154,14 @@ def _delta(content: dict[str, Any]) -> None:
 
 def _threshold(content: dict[str, Any]) -> None:
     """A question that is harder to pass (allow) or to fail (block)."""
-    content["k"] -= content["sign"] * max(1, content["k"] // 20)
+    for part in (content, *content["designs"]):
+        part["k"] -= content["sign"] * max(1, content["k"] // 20)
 
 
 MUTATIONS: list[Callable[[dict[str, Any]], None]] = [
-    _limit,
-    _weight,
-    _first_weight,
-    _line,
-    _clock,
-    _share,
-    _intercept,
-    _users,
-    _bases,
-    _universe,
-    _delta,
-    _threshold,
+    *(_nats, _weight, _first_weight, _line, _last_line, _clock, _clock_share, _charge),
+    *(_design_share, _one_share, _negative_share, _another_mean, _another_budget),
+    *(_users, _bases, _universe, _delta, _threshold),
 ]
 
 
@@ -164,28 +183,25 @@ def test_certificates_of_few_large_groups_are_proved() -> None:
         assert check_proof(content) == "", name
 
 
-@pytest.mark.parametrize(
-    ("users", "k", "population"), [(500, 1_000, 10_000), (1_000, 300, 2_000), (2_000, 60, 600)]
-)
-def test_what_counts_no_value_for_more_than_the_budget_is_proved_and_says_so(
-    users: int, k: int, population: int
-) -> None:
-    question = {"users": users, "k": k, "population": population, "budget": 0.05, "delta": 0.05}
+def test_a_capped_design_is_proved_and_only_where_it_is_one() -> None:
+    """Theorem H: a value counts for the budget at most."""
+    question = {"users": 500, "k": 1000, "population": 10_000, "budget": 0.05, "delta": 0.05}
     content = decision_criteria(**question, universe=3).proofs(3)["allow"]
-    assert content["capped"] is True
-    assert check_proof(content) == ""
-    assert check_proof(content | {"capped": False}).startswith("line")
-    assert check_proof(content | {"budget": 0.025})  # half of it is no cap
+    assert all(design["capped"] for design in content["designs"])
+    plain = content | {"designs": [{**each, "capped": False} for each in content["designs"]]}
+    assert check_proof(plain).startswith("line")
+    wide = [{**each, "budget": 0.1} for each in content["designs"]]
+    assert check_proof(content | {"budget": 0.1, "designs": wide}).startswith("line")
 
 
-@pytest.mark.parametrize("member", ["weights", "limits"])
+@pytest.mark.parametrize("member", ["weights", "nats"])
 def test_what_allows_must_not_increase(member: str) -> None:
     """Else a set above the budget is allowed while the smaller one that stands for it is not."""
     content = proofs(CHANGED[0])["allow"]
     if member == "weights":
-        content["weights"][-2] = 1.0  # on the safe side, by itself
+        content["designs"][1]["weights"][-2] = 1.0  # on the safe side, by itself
     else:
-        content["limits"][3] = content["limits"][-1] - 1
+        content["nats"][3] = content["nats"][4] + 1
     assert "must not increase" in check_proof(content)
 
 
@@ -200,12 +216,20 @@ def test_what_allows_must_not_increase(member: str) -> None:
         ("users", 10.5),
         ("users", True),
         ("weights", []),
-        ("limits", [0.0]),
+        ("nats", [0.0]),
+        ("nats", []),
+        ("designs", []),
+        ("designs", [{}]),
+        ("share", 0.0),
+        ("share", math.inf),
         ("clock", {}),
         ("delta", "x"),
         ("k", 10**400),
     ],
 )
 def test_nonsense_is_not_proved(member: str, value: object) -> None:
-    content = proofs(CHANGED[0])["allow"] | {member: value}
-    assert check_proof(content)
+    content = proofs(CHANGED[0])["allow"]
+    designs = [{**each, member: value} for each in content["designs"]]
+    assert check_proof(
+        content | {member: value} | ({} if member == "designs" else {"designs": designs})
+    )

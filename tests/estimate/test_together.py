@@ -64,7 +64,9 @@ def test_bias_and_added_rows_together_do_not_hide_exposed_users() -> None:
     for _ in range(RUNS):
         users = np.append(rng.multinomial(USERS, here), 0)
         if above(rng.multinomial(N, there)):
-            wrong += [allowed(each, with_fakes(users, each.weights, added)) for each in tests]
+            wrong += [
+                allowed(each, with_fakes(users, each.score.weights[0], added)) for each in tests
+            ]
     plain, assumed = wrong / RUNS
     assert plain > 0.8
     assert assumed <= QUESTION["delta"]

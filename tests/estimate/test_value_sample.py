@@ -47,7 +47,7 @@ def score_of(sign: Sign, level: int) -> AveragedScore:
     )
     test = criteria.allowing if sign < 0 else criteria.blocking
     assert test is not None
-    return test
+    return test.scores[0]
 
 
 def moments(test: AveragedScore, p: NDArray[np.float64], share: float) -> NDArray[np.float64]:
@@ -195,5 +195,9 @@ def test_the_proof_holds_for_the_share_of_values_that_it_names_and_no_other() ->
     assert check_proof(allow) == ""
     assert check_proof(block) == ""
     for side, factor in ((allow, 0.7), (block, 1.4)):
-        assert check_proof(side | {"value_share": side["value_share"] * factor}).startswith("line")
-    assert check_proof({**allow, "fakes": {"rows": USERS, "most": 10}}) == "form"
+        designs = [
+            {**design, "value_share": design["value_share"] * factor} for design in side["designs"]
+        ]
+        assert check_proof(side | {"designs": designs}).startswith("line")
+    added = [{**design, "fakes": {"rows": USERS, "most": 10}} for design in allow["designs"]]
+    assert check_proof({**allow, "designs": added}) == "form"

@@ -53,7 +53,7 @@ def test_sets_are_the_vectors_of_one_level() -> None:
     )  # of three, sets and vectors are designed alike
     levels = decision_criteria(**question, universe=3, chains=[1, 1, 1])
     assert np.array_equal(sets.allow.limits, levels.allow.limits)
-    assert np.array_equal(sets.allow.weights, levels.allow.weights)
+    assert np.array_equal(sets.allow.score.weights, levels.allow.score.weights)
 
 
 def test_levels_of_an_antichain_add_up_to_delta_and_those_of_sets_would_not() -> None:
