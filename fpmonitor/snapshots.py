@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from fpmonitor.cluster.answered import AnsweredSnapshot, read_answers, settled, unanswered
+from fpmonitor.cluster.connection import runner
 from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.rounds import Rounds
@@ -81,6 +82,8 @@ class SpectraMonitor(MonitorElsewhere):
     ----------
     paths
         Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
+    engine
+        Address of the warehouse, which answers what is asked in the folder; null: a person does.
     view, audience
         As of a monitor.
 
@@ -95,6 +98,7 @@ class SpectraMonitor(MonitorElsewhere):
     def __init__(
         self,
         paths: Sequence[Path],
+        engine: str | None = None,
         *,
         view: View | None = None,
         audience: Audience = Audience.OWNER,
@@ -102,7 +106,11 @@ class SpectraMonitor(MonitorElsewhere):
         self.view, self.audience, self.window = view or View(), audience, Window()
         self._path = paths[0]
         self._ask: Callable[[Sequence[tuple[str, ...]]], None] = unanswered
-        rounds = Rounds(paths[0]) if [*map(Path.is_dir, paths)] == [True] else None
+        rounds = None
+        if [*map(Path.is_dir, paths)] == [True]:
+            rounds = Rounds(paths[0], None if engine is None else runner(engine))
+        elif engine is not None:
+            raise InputError("--engine: of a file of answers nothing more is asked")
         if rounds is None:
             self._answers = read_answers(paths)
             apis = sorted({api for apis in self._answers.sets for api in apis})
@@ -181,6 +189,7 @@ class SnapshotMonitor(MonitorElsewhere):
     ) -> None:
         self.view, self.audience, self.window = view or View(), audience, Window()
         self._folder = folder
+        self.snapshot: FolderSnapshot
         self._engine = None if engine is None else open_engine(engine)
         try:
             self.snapshot = FolderSnapshot(folder, self._engine)

@@ -79,14 +79,15 @@ def open_monitor(
     server = engine if engine is not None and "://" in engine else None
     if spectra:
         _check_untimed(window, "--spectra: answers tell")
-        return _open_spectra(spectra, view, audience or invocation.audience)
+        return _open_spectra(spectra, server, view, audience or invocation.audience)
     if snapshot is not None:
         _check_untimed(window, "--snapshot: a snapshot keeps")
         return _open_snapshot(snapshot, server, view, audience or invocation.audience)
     if server is not None:
         raise InputError(
-            "--engine: a server needs --snapshot FOLDER",
-            hint="take a snapshot of your table with `fpmonitor scale snapshot`",
+            "--engine: a server needs --snapshot FOLDER or --spectra FOLDER",
+            hint="take a snapshot of your table with `fpmonitor scale snapshot`, or ask a "
+            "warehouse with `fpmonitor scale sql`",
         )
     monitor = Monitor(
         db,
@@ -111,11 +112,13 @@ def _check_untimed(window: Window | None, keeps: str) -> None:
         )
 
 
-def _open_spectra(paths: Sequence[Path], view: View | None, audience: Audience) -> Monitor:
+def _open_spectra(
+    paths: Sequence[Path], engine: str | None, view: View | None, audience: Audience
+) -> Monitor:
     from fpmonitor.cli.output import note  # noqa: PLC0415 -- not for --help
     from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415
 
-    monitor = SpectraMonitor(paths, view=view, audience=audience)
+    monitor = SpectraMonitor(paths, engine, view=view, audience=audience)
     UNIT.set(monitor.unit)
     if monitor.nameless:
         note(f"{monitor.nameless:,} rows of the table name no user, and do not count", unit="user")

@@ -168,6 +168,7 @@ class AnsweredUsers(TransformedUsers):
             window=self.window,
             view=self.view,
             audience=audience,
+            engine=self.engine,
             spectra=self.spectra,
         )
 

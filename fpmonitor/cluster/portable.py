@@ -36,15 +36,14 @@ def sqlglot() -> ModuleType:
     try:
         import sqlglot as module  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise needs_extra("sqlglot") from error
+        raise needs_extra("sqlglot", "warehouse") from error
     return module
 
 
-def needs_extra(module: str) -> InputError:
-    """Return the error for a package of the extra that is not installed."""
+def needs_extra(module: str, extra: str = "spark") -> InputError:
+    """Return the error for a package of an extra that is not installed."""
     return InputError(
-        f"other engines need the package {module}, which is not installed",
-        hint=install("spark"),
+        f"other engines need the package {module}, which is not installed", hint=install(extra)
     )
 
 

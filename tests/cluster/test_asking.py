@@ -8,11 +8,13 @@ import io
 import json
 import os
 import random
+import re
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import polars as pl
 import pytest
 import sqlglot
@@ -235,7 +237,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def verdicts(path: Path) -> Mapping[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
-    return {name: content[name] for name in ("allow", "block", "undecided", "recommended", "users")}
+    return {name: content[name] for name in ("allow", "block", "undecided", "recommended")}
 
 
 @pytest.mark.parametrize("mask", [(), ("--mask", 10)])
@@ -409,3 +411,63 @@ def test_a_guess_is_never_an_answer(folder: Path) -> None:
             monitor.settled(lambda: source.spectrum(frame.columns[1:5]), is_whole=lambda _: True)
         with pytest.raises(Exception, match="not answered yet"):
             source.spectrum(frame.columns[1:5])
+
+
+def test_a_connection_asks_all_rounds_by_itself(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = plain_visits(10)
+    with duckdb.connect("house.duckdb") as connection:
+        for text in warehouses.table_statements(frame, "duckdb"):
+            connection.execute(text)
+    candidates = ",".join(frame.columns[1:])
+    asked = ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
+    assert run("scale", "sql", *asked, "--to", "asks") == 0
+    question = ("--budget", "5%", "-n", 100_000)
+    at = ("--spectra", "asks", "--engine", "duckdb:///house.duckdb")
+    assert run("decide", *at, *question, "-o", "d.json") == 0
+    assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0  # from the answers
+    assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
+    assert run("scale", "sql", *asked, "--to", "more") == 0
+    for address, says in (
+        ("duckdb:///nothing.duckdb", "nothing.duckdb"),
+        ("mysql://localhost/x", "not an engine"),
+        ("postgresql://me:secret@127.0.0.1:1/x", "others could read"),
+        ("postgresql+psycopg://me@127.0.0.1:1/x", "does not answer|not installed"),
+    ):
+        capsys.readouterr()
+        assert run("decide", "--spectra", "more", "--engine", address, *question) == 2
+        told = capsys.readouterr().err
+        assert re.search(says, told), told
+        assert "secret" not in told
+
+
+@pytest.mark.warehouse
+def test_a_table_in_postgres_is_decided_by_three_commands_and_by_a_connection(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("psycopg")
+    frame = plain_visits(5)
+    with warehouses.postgres() as psql:
+        made = ";\n".join(warehouses.table_statements(frame, "postgres"))
+        psql("-q", given=f"{made};\n")
+        candidates = ",".join(frame.columns[1:])
+        asked = ("scale", "sql", "--from", "visits", "--user", "id", "--candidates", candidates)
+        assert run(*asked, "--dialect", "postgres", "-o", "ask.sql") == 0
+        answer = psql("--csv", given=(folder / "ask.sql").read_text(encoding="utf-8"))
+        (folder / "answer.csv").write_text(answer, encoding="utf-8")
+        question = ("--budget", "5%", "-n", 100_000)
+        assert run("decide", "--spectra", "answer.csv", *question, "-o", "d.json") == 0
+        assert run(*asked, "--dialect", "postgres", "--to", "asks") == 0
+        socket = psql("-At", given="SHOW unix_socket_directories").strip()
+        address = f"postgresql+psycopg://analyst@/postgres?host={socket}"
+        monkeypatch.setenv("FPMONITOR_ENGINE", address)
+        assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0
+        assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
+        assert run(*asked, "--dialect", "postgres", "--to", "others") == 0
+        monkeypatch.setenv("FPMONITOR_ENGINE", address.replace("analyst@", "other:secret@"))
+        capsys.readouterr()
+        assert run("decide", "--spectra", "others", *question) == 2
+        told = capsys.readouterr().err
+        assert "does not answer" in told
+        assert "secret" not in told
