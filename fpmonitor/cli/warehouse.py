@@ -36,7 +36,7 @@ def sql(
         typer.Option(
             "--user",
             help="Column that names the user.",
-            show_default="each row is a user",
+            show_default="rows count",
             metavar="COLUMN",
         ),
     ] = None,

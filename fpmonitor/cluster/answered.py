@@ -64,6 +64,8 @@ class Answers:
         Different users; null before any answer.
     rows
         Rows that name a user, and those that do not.
+    are_rows
+        Whether rows count as users, as no column names these.
     guessed
         Null; or guesses for sets that no answer is of, while what has to be asked next is found
         out: see `settled`.
@@ -72,6 +74,7 @@ class Answers:
     sets: dict[ApiSet, tuple[Groups, ...]] = field(default_factory=dict)
     users: int | None = None
     rows: tuple[int, int] = (0, 0)
+    are_rows: bool = False
     guessed: dict[ApiSet, tuple[Groups, ...]] | None = None
 
     def of(self, apis: ApiSet) -> tuple[Groups, ...] | None:
@@ -142,6 +145,7 @@ class Answers:
                 )
             if self.sets.setdefault(apis, tuple(groups)) != tuple(groups):
                 raise self._changed(name)
+        self.are_rows |= everyone[0].lacking
         self.users, self.rows = users, (rows, nameless[0].users if nameless else 0)
 
     @staticmethod
@@ -393,7 +397,7 @@ class AnsweredSnapshot:
         unit: Unit,
     ) -> None:
         self.apis = tuple(sorted(apis))
-        self.said, self.units = said, (unit,)
+        self.said, self.units = said, ("row" if answers.are_rows else unit,)
         self.users = self.visits = answers.users or 0
         self._spectra = AnsweredSpectra(self.apis, answers, ask)
         self.digest = self._digest()

@@ -81,6 +81,9 @@ class Asked:
             raise InputError("no column to ask for", hint="name some: --candidates A,B,C")
         if self.mask is not None and self.mask < 2:
             raise InputError(f"mask: must be at least 2, got {self.mask}")
+        for column in filter(None, (self.user, self.time)):
+            if column in self.apis:
+                raise InputError(f"{excerpt(column)}: the user or the time is no API")
         if self.time is not None and self.user is None:
             raise InputError("--time: whose?", hint="name the column of the user: --user COLUMN")
 
@@ -119,7 +122,8 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
             f"WHEN {place} THEN {quote_text(json.dumps(apis, ensure_ascii=False))}"
             for place, apis in zip(places, numbered, strict=True)
         ),
-        users="count(DISTINCT person)" if asked.user is not None else "count(*)",
+        users="count(*)" if asked.user is None else "count(DISTINCT person)",
+        are_rows=str(int(asked.user is None)),
     )
     here = _placeholder(text)
     text = transpile(text.replace("{here}", here), asked.dialect, pretty=True)
@@ -137,18 +141,24 @@ def _placeholder(text: str) -> str:
 def _table(asked: Asked) -> str:
     """Return the table or query as it is written, if it is one."""
     text = asked.table.strip().removesuffix(";").rstrip()
+    is_query = _QUERY.match(text) is not None
+    reason = "not one name of a table, or one query"
     try:
-        if _QUERY.match(text):
-            sqlglot().parse_one(text, read=asked.dialect)
-            return f"(\n{text}\n)"
-        sqlglot().parse_one(f"SELECT 1 FROM {text}", read=asked.dialect)  # noqa: S608 -- only parsed
+        read = text if is_query else f"SELECT 1 FROM {text}"  # noqa: S608 -- only parsed
+        trees = sqlglot().parse(read, read=asked.dialect)
     except ValueError as error:
-        raise InputError(
-            f"--from: {excerpt(text)} is no table or query of {asked.dialect} "
-            f"({excerpt(reason_of(error))})",
-            hint="write the name as in FROM, with quotes where they are needed, or a query",
-        ) from error
-    return text
+        trees, reason = [], excerpt(reason_of(error))
+    nodes = sqlglot().exp
+    if len(trees) == 1 and isinstance(trees[0], nodes.Query):
+        if is_query:
+            return f"(\n{text}\n)"  # the line may end in a comment
+        parts = {name for name, part in trees[0].args.items() if part and name != "expressions"}
+        if parts == {"from_"} and not any(each.alias for each in trees[0].find_all(nodes.Table)):
+            return f"{text}\n" if "--" in text else text
+    raise InputError(
+        f"--from: {excerpt(text)} is no table or query of {asked.dialect} ({reason})",
+        hint="write the name as in FROM, with quotes where they are needed, or a query",
+    )
 
 
 def _visits(asked: Asked, columns: Sequence[str]) -> str:

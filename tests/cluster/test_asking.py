@@ -471,3 +471,36 @@ def test_a_table_in_postgres_is_decided_by_three_commands_and_by_a_connection(
         told = capsys.readouterr().err
         assert "does not answer" in told
         assert "secret" not in told
+
+
+def test_rows_that_name_nobody_are_no_users_unless_that_is_said(folder: Path) -> None:
+    (folder / "a.csv").write_text(answer_of(plain_visits(3).drop("id")), encoding="utf-8")
+    assert run("exposure", "x00", "--spectra", "a.csv") == 2
+    assert run("exposure", "x00", "--spectra", "a.csv", "--rows-are-users") == 0
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "visits v",
+        "a, b",
+        "a; DROP TABLE b",
+        "a WHERE x",
+        "",
+        "SELECT FROM FROM",
+        "SELECT 1; SELECT 2",
+    ],
+)
+def test_what_is_not_one_table_or_query_is_refused(table: str) -> None:
+    with pytest.raises(ValueError, match="--from"):
+        statement_of(Asked(table=table, apis=("a",), dialect="postgres"), [])
+
+
+@pytest.mark.parametrize(
+    "table", ["visits", "(SELECT * FROM visits)", "SELECT * FROM visits -- all\n;"]
+)
+def test_a_table_may_be_a_query(table: str) -> None:
+    asked = Asked(table=table, apis=("x00",), dialect="duckdb", user="id")
+    answers = Answers()
+    answers.add(warehouses.in_duckdb(statement_of(asked, []), plain_visits(2)).encode(), "answer")
+    assert answers.users == 4000
