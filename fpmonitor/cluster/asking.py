@@ -24,8 +24,9 @@ Dialect = Literal[
     "bigquery", "clickhouse", "databricks", "duckdb", "postgres", "snowflake", "spark", "trino"
 ]
 DIALECTS: tuple[str, ...] = get_args(Dialect)
-# They would find the latest rows anew for each set; the others are slower by grouping sets.
-_GROUPING_SETS = frozenset(("bigquery", "clickhouse", "snowflake", "trino"))
+# Others would find the latest rows anew for each set. Postgres keeps them: by grouping sets it
+# takes 1.3 times as long for 100 sets, and Spark multiplies its rows.
+_GROUPING_SETS = frozenset(("bigquery", "clickhouse", "duckdb", "snowflake", "trino"))
 _MOST_GROUPED = 60  # columns: each has a bit of a number
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 AT_ONCE = 8  # candidates, of which all sets are asked in one statement
@@ -146,7 +147,7 @@ def _table(asked: Asked) -> str:
     try:
         read = text if is_query else f"SELECT 1 FROM {text}"  # noqa: S608 -- only parsed
         trees = sqlglot().parse(read, read=asked.dialect)
-    except ValueError as error:
+    except (ValueError, sqlglot().errors.SqlglotError) as error:
         trees, reason = [], excerpt(reason_of(error))
     nodes = sqlglot().exp
     if len(trees) == 1 and isinstance(trees[0], nodes.Query):

@@ -66,256 +66,85 @@ WITH visit AS (
     place = 1
 ), counted AS (
   SELECT
-    CAST((
-      0
-    ) AS BIGINT) AS place,
+    place,
     lacking,
     size,
     CAST(COUNT(*) AS BIGINT) AS number
   FROM (
     SELECT
       CAST((
-        MAX(CASE WHEN c0 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c0
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      1
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
+        1 * GROUPING(c0) + 2 * GROUPING(c1) + 4 * GROUPING(c2) + 8 * GROUPING(c3) + 16 * GROUPING(c4) + 32 * GROUPING(c5) + 64 * GROUPING(c6) + 128 * GROUPING(c7) + 256 * GROUPING(c8)
+      ) AS BIGINT) AS place,
       CAST((
-        MAX(CASE WHEN c1 IS NULL THEN 1 ELSE 0 END)
+        CASE
+          WHEN (
+            GROUPING(c0) = 0 AND c0 IS NULL
+          )
+          OR (
+            GROUPING(c1) = 0 AND c1 IS NULL
+          )
+          OR (
+            GROUPING(c2) = 0 AND c2 IS NULL
+          )
+          OR (
+            GROUPING(c3) = 0 AND c3 IS NULL
+          )
+          OR (
+            GROUPING(c4) = 0 AND c4 IS NULL
+          )
+          OR (
+            GROUPING(c5) = 0 AND c5 IS NULL
+          )
+          OR (
+            GROUPING(c6) = 0 AND c6 IS NULL
+          )
+          OR (
+            GROUPING(c7) = 0 AND c7 IS NULL
+          )
+          OR (
+            GROUPING(c8) = 0 AND c8 IS NULL
+          )
+          THEN 1
+          ELSE 0
+        END
       ) AS BIGINT) AS lacking,
       CAST(COUNT(*) AS BIGINT) AS size
     FROM person
     GROUP BY
-      c1
+      GROUPING SETS (
+        (
+          c0
+        ),
+        (
+          c1
+        ),
+        (
+          c2
+        ),
+        (
+          c3
+        ),
+        (
+          c4
+        ),
+        (
+          c5
+        ),
+        (
+          c6
+        ),
+        (
+          c7
+        ),
+        (
+          c8
+        ),
+        (c4, c5),
+        (c0, c1, c2, c3, c4, c5, c6, c7, c8)
+      )
   ) AS "tuple"
   GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      2
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c2 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c2
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      3
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c3 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c3
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      4
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c4 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c4
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      5
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c5 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c5
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      6
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c6 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c6
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      7
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c7 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c7
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      8
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c8 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c8
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      9
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(CASE WHEN c4 IS NULL OR c5 IS NULL THEN 1 ELSE 0 END)
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c4,
-      c5
-  ) AS "tuple"
-  GROUP BY
-    lacking,
-    size
-  UNION ALL
-  SELECT
-    CAST((
-      10
-    ) AS BIGINT) AS place,
-    lacking,
-    size,
-    CAST(COUNT(*) AS BIGINT) AS number
-  FROM (
-    SELECT
-      CAST((
-        MAX(
-          CASE
-            WHEN c0 IS NULL
-            OR c1 IS NULL
-            OR c2 IS NULL
-            OR c3 IS NULL
-            OR c4 IS NULL
-            OR c5 IS NULL
-            OR c6 IS NULL
-            OR c7 IS NULL
-            OR c8 IS NULL
-            THEN 1
-            ELSE 0
-          END
-        )
-      ) AS BIGINT) AS lacking,
-      CAST(COUNT(*) AS BIGINT) AS size
-    FROM person
-    GROUP BY
-      c0,
-      c1,
-      c2,
-      c3,
-      c4,
-      c5,
-      c6,
-      c7,
-      c8
-  ) AS "tuple"
-  GROUP BY
+    place,
     lacking,
     size
 ), summed AS (
@@ -395,27 +224,27 @@ WITH visit AS (
 )
 SELECT
   CASE place
-    WHEN 0
+    WHEN 510
     THEN '["Screen.width"]'
-    WHEN 1
+    WHEN 509
     THEN '["a; DROP TABLE visits --"]'
-    WHEN 2
+    WHEN 507
     THEN '["back\\slash"]'
-    WHEN 3
+    WHEN 503
     THEN '["back`tick"]'
-    WHEN 4
+    WHEN 495
     THEN '["c0"]'
-    WHEN 5
+    WHEN 479
     THEN '["it''s"]'
-    WHEN 6
+    WHEN 447
     THEN '["person"]'
-    WHEN 7
+    WHEN 383
     THEN '["say \"hi\""]'
-    WHEN 8
+    WHEN 255
     THEN '["ünï ☃"]'
-    WHEN 9
+    WHEN 463
     THEN '["c0", "it''s"]'
-    WHEN 10
+    WHEN 0
     THEN '["Screen.width", "a; DROP TABLE visits --", "back\\slash", "back`tick", "c0", "it''s", "person", "say \"hi\"", "ünï ☃"]'
   END AS apis,
   lacking,
