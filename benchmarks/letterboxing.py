@@ -20,10 +20,12 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.decide import designs
-from fpmonitor.decide.deciding import tests_of_vectors
+from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.decision import Decision, DesignPart
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
-from fpmonitor.population.levels import Design, LevelMap
+from fpmonitor.population.levels import Component, Design, LevelMap
 from fpmonitor.render.charts import scatter_chart
 from fpmonitor.render.svg import standalone
 from fpmonitor.spectrum import CountSpectrum
@@ -127,7 +129,17 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
         return float(law @ exposure_probability(law, k=K, population=users))
 
     part = int(SHARE * users)
-    tests = tests_of_vectors(policy(users), "population", users - part, [1], once=True)
+    sizes = Component(
+        name="window",
+        apis=("w", "h"),
+        levels=(LevelMap(raw=True),),
+        utility=(0, 1),
+        least=0,
+        most=1,
+    )
+    designed = DesignPart(SHARE, part, 1, "values")
+    begun = LevelDecision.of(Decision.begun(policy(users)), [sizes], designed)
+    tests = Judge.of(begun, users - part).tests
     kept: list[tuple[float, float]] = []
     trusted: list[float] = []
     for _ in range(runs):

@@ -18,28 +18,29 @@ import json
 import tempfile
 import time
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.answers.decide import decide_by_levels
-from fpmonitor.decide.asked import DecideQuestion
-from fpmonitor.decide.deciding import tests_of_vectors
-from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.levels import decide_levels
-from fpmonitor.decide.vectors import VectorSearch
+from fpmonitor.answers.decide import decide_sets
+from fpmonitor.decide.asked import DecideQuestion, Search
+from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy, SampleModel
-from fpmonitor.population.level_source import LevelSource
-from fpmonitor.population.levels import Component, LevelMap, read_levels
-from fpmonitor.population.memory import CodeTable
+from fpmonitor.population.level_source import level_source
+from fpmonitor.population.levels import Component, LevelMap, Vector, read_levels, words_of
+from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from fpmonitor.population.levels import Vector
+    from collections.abc import Callable, Sequence
+
 
 K, DELTA = 10, 0.05
 
@@ -53,7 +54,7 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         monitor.ingest(table, column_map=ColumnMap({"user": user}))
         users = monitor.population()
         components = read_levels(levels)
-        decided = decide_by_levels(
+        decided = decide_sets(
             users,
             DecideQuestion(
                 k=K,
@@ -62,78 +63,97 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
                 components=components,
             ),
         )
-        source = LevelSource(users, decided.components)
+        source = level_source(users, components)
     chains = [len(component.levels) for component in components]
+    shown = decided.shown(decided.recommended)
+    recommended = tuple(shown.get(component.name, 0) for component in components)
     rows, shares = source.table, source.table.weights / source.users
 
     @cache
     def groups(vector: Vector) -> np.ndarray:
-        keys, _ = rows.keys(source.columns(vector))
+        words = words_of(components, vector)
+        keys, _ = rows.keys([source.apis.index(word) for word in words])
         return np.unique(keys, return_inverse=True)[1]
 
     def truth(vector: Vector) -> float:
         law = np.minimum(np.bincount(groups(vector), shares), 1)
         return float(law @ exposure_probability(law, k=K, population=source.users))
 
-    search = VectorSearch(chains, lambda vector: truth(vector) <= budget, Effort())
-    search.borders()
-    tests = tests_of_vectors(decided.policy, "population", source.users, chains, once=False)
+    within, above = borders(chains, lambda vector: truth(vector) <= budget)
+    tests = Judge.of(decided, source.users).tests
     wrong = dict.fromkeys(("allowed", "blocked", "observed share allowed"), 0)
     rng = np.random.default_rng(1)
     for _ in range(runs):
         drawn = rng.multinomial(source.users, shares)
-        above, within = (
+        exposing, safe = (
             [(v, np.bincount(groups(v), drawn).astype(np.int64)) for v in border]
-            for border in (search.failed, search.passed)
+            for border in (above, within)
         )
         wrong["allowed"] += any(
-            tests.allow.holds(CountSpectrum.from_counts(users), sum(v)) for v, users in above
+            tests.allow.holds(CountSpectrum.from_counts(users), sum(v)) for v, users in exposing
         )
         wrong["blocked"] += any(
             tests.above(CountSpectrum.from_counts(users), sum(v), least=False)
-            for v, users in within
+            for v, users in safe
             if any(v)
         )
         wrong["observed share allowed"] += any(
-            users[users < K].sum() <= budget * source.users for _, users in above
+            users[users < K].sum() <= budget * source.users for _, users in exposing
         )
     return {
         "table": table.name,
         "users": source.users,
         "budget": budget,
         "vectors": int(np.prod([length + 1 for length in chains])),
-        "maximal within": len(search.passed),
-        "minimal above": len(search.failed),
+        "maximal within": len(within),
+        "minimal above": len(above),
         "allowed": len(decided.allow),
         "blocked": len(decided.block),
         "tests": decided.evaluated,
         "seconds": decided.seconds,
         "utility": decided.utility,
-        "true exposure": truth(decided.recommended or (0,) * len(chains)),
+        "true exposure": truth(recommended),
         "runs": runs,
         "wrong": wrong,
     }
 
 
-class MadeUp(LevelSource):
+def made_up(components: int, levels: int, users: int) -> MemorySource:
     """Users whose components follow a device, with noise; each level halves what a finer shows."""
+    rng = np.random.default_rng(3)
+    device = np.minimum(rng.pareto(0.8, users) + 1, 1e9).astype(np.int64) % 3000
+    columns = {}
+    for place in range(components):
+        finest = np.where(
+            rng.random(users) < 0.95,
+            device * int(rng.integers(1, 9999)) // 7 % (3 << levels),
+            rng.integers(0, 3 << levels, users),
+        )
+        for level in range(levels):
+            columns[f"c{place}={levels - level}"] = finest >> 2 * level
+    return MemorySource([*columns], [*columns.values()])
 
-    def __init__(self, components: int, levels: int, users: int) -> None:
-        rng = np.random.default_rng(3)
-        device = np.minimum(rng.pareto(0.8, users) + 1, 1e9).astype(np.int64) % 3000
-        columns, cardinalities = [], []
-        for _ in range(components):
-            finest = np.where(
-                rng.random(users) < 0.95,
-                device * int(rng.integers(1, 9999)) // 7 % (3 << levels),
-                rng.integers(0, 3 << levels, users),
-            )
-            for level in range(levels):
-                columns.append((finest >> 2 * level).astype(np.uint32))
-                cardinalities.append(int(columns[-1].max()) + 1)
-        self.users, self._levels = users, [levels] * components
-        weights = np.ones(users, dtype=np.int64)
-        self.table = CodeTable(tuple(columns), tuple(cardinalities), weights)
+
+def borders(
+    chains: Sequence[int], passes: Callable[[Vector], bool]
+) -> tuple[list[Vector], list[Vector]]:
+    """Return the largest vectors that pass, and the smallest that do not."""
+    passing, failing = set[Vector](), []
+
+    def beside(vector: Vector, step: int) -> list[Vector]:
+        return [
+            (*vector[:place], level + step, *vector[place + 1 :])
+            for place, level in enumerate(vector)
+            if 0 <= level + step <= chains[place]
+        ]
+
+    for vector in sorted(product(*(range(length + 1) for length in chains)), key=sum):
+        if passing.issuperset(beside(vector, -1)):
+            if passes(vector):
+                passing.add(vector)
+            else:
+                failing.append(vector)
+    return [each for each in passing if passing.isdisjoint(beside(each, 1))], failing
 
 
 def made(components: int, levels: int, *, users: int, seconds: float) -> dict[str, Any]:
@@ -146,11 +166,10 @@ def made(components: int, levels: int, *, users: int, seconds: float) -> dict[st
         for name in named
     ]
     policy = Policy(k=K, population=users, budget=0.05, delta=DELTA, candidates=tuple(named))
-    source = MadeUp(components, levels, users)
+    source = made_up(components, levels, users)
     started = time.process_time()
-    decided = decide_levels(
-        source, declared, policy, seal="", time_limit=seconds, missing="value", names={}
-    )
+    begun = LevelDecision.of(Decision.begun(policy), declared)
+    decided = decide(source, begun, Search(time_limit=seconds))
     return {
         "components": components,
         "levels": levels,

@@ -39,7 +39,6 @@ from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
@@ -287,7 +286,7 @@ class Monitor(Closing):
 
     def population_as(
         self,
-        decision: Decision | LevelDecision,
+        decision: Decision,
         *,
         window: Window | None = None,
         audience: Audience | None = None,

@@ -84,7 +84,7 @@ class Question:
 
 
 class SharesFile(msgspec.Struct, forbid_unknown_fields=True):
-    """Shares of strata as they are written down: docs/sample.md."""
+    """Shares of strata as they are written down: docs/strata.md."""
 
     by: str
     shares: dict[str, float | tuple[float, float]]
@@ -92,7 +92,7 @@ class SharesFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_strata(path: Path) -> Strata:
-    """Read known shares of strata from a TOML file: docs/sample.md."""
+    """Read known shares of strata from a TOML file: docs/strata.md."""
     hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2 or [0.18, 0.22]'
     content = typed(read_toml(path, "shares", hint=hint), SharesFile, f"shares: {path}", hint=hint)
     return Strata(by=content.by, shares=content.shares, left_out=content.left_out)

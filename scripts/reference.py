@@ -217,7 +217,7 @@ def answers() -> str:
     """What each answer holds as Markdown, from the docstrings of their dataclasses."""
     lines = [MADE, "", "# Answers", ""]
     lines += ["What questions return, in Python and, under the same names, in JSON."]
-    lines += ["[Formats](../formats.md) says where JSON differs.", ""]
+    lines += ["[Answers](../outputs.md#answers) says where JSON differs.", ""]
     for module in pkgutil.iter_modules(fpmonitor.answers.__path__, "fpmonitor.answers."):
         kinds = vars(importlib.import_module(module.name)).values()
         for kind in filter(inspect.isclass, kinds):

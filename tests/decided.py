@@ -9,6 +9,7 @@ from fpmonitor.decide.asked import Search
 from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.decision import Decision
 from fpmonitor.policy import Policy
+from fpmonitor.population.levels import Component, LevelMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,3 +73,9 @@ def decide_on(
         weights=weights or {},
     )
     return decide(source, asked, Search(**how))
+
+
+def component(name: str, levels: int) -> Component:
+    """A component of one API with so many levels, each of which shows all."""
+    maps, utility = (LevelMap(raw=True),) * levels, tuple(map(float, range(levels + 1)))
+    return Component(name=name, apis=(name,), levels=maps, utility=utility, least=0, most=levels)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.disclosure import (
     Audience,
-    ToldSpectra,
     complement_of,
     is_publishable,
     told_spectra,
@@ -181,7 +180,9 @@ def _cohort(
 ) -> Cohort:
     question, users = sample.question, cohort.spectrum.users
     told = told_spectra(cohort.spectrum, question.k, sample.audience)
-    lower, upper = _limits(sample, [*given, *apis], told)
+    # Scores may depend on all that divides users, the level on what was chosen among.
+    certificate = sample.certificate([*given, *apis])
+    limits = cohort_limits(certificate, told.least, len(set(apis)), hidden=told.hidden)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
@@ -190,15 +191,9 @@ def _cohort(
         estimate=cohort_exposure(
             told.most, k=question.k, population=question.users, users=sample.users
         ),
-        lower=lower,
-        upper=upper,
+        lower=limits.lower,
+        upper=limits.upper,
     )
-
-
-def _limits(sample: CertifiedSample, apis: Sequence[str], told: ToldSpectra) -> tuple[float, float]:
-    """Limits of one cohort, from what is told of it alone."""
-    limits = cohort_limits(sample.certificate(apis), told.least, hidden=told.hidden)
-    return limits.lower, limits.upper
 
 
 def _pool(

@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fpmonitor.decide.confirming import confirm
-from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck
+from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
-from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.level_decision import DesignPart
-from fpmonitor.decide.levels import decide_levels, judge_levels
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
 from fpmonitor.population.evidence import lack_in_words
-from fpmonitor.population.level_source import LevelSource
-from fpmonitor.population.levels import check_components
+from fpmonitor.population.level_source import level_source
+from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
@@ -33,10 +31,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.decision import ApiSet, Setting, Verdict
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
-    from fpmonitor.population.levels import Component, Vector
+    from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import SpectrumSource
@@ -51,7 +48,7 @@ def decide_sets(
     registered: Collection[AskedQuestion] = (),
     counter: str = "duckdb",
 ) -> Decision:
-    """Decide all subsets of the candidates.
+    """Decide all subsets of the candidates, or all level vectors of some components.
 
     A decision goes to nobody but the owner as it is made; what leaves is the list.
 
@@ -73,74 +70,116 @@ def decide_sets(
     KeyboardInterrupt
         An interrupt before the search, or before what was found among `search_users` was confirmed.
     """
-    question = asked.question
-    chosen = population.named(
-        population.askable_apis(question) if asked.candidates is None else asked.candidates
-    )
+    question, components = asked.question, _components_of(population, asked)
+    if components:
+        chosen: Sequence[str] = [api for component in components for api in component.apis]
+    else:
+        named = population.askable_apis(question) if asked.candidates is None else asked.candidates
+        chosen = population.named(named)
     if asked.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     users = population.asked(question, chosen)
-    policy = _policy_of(users, asked, chosen)
-    is_fixed = asked.fixed_question or asked.search_users is not None or question.counted
-    universe = None if is_fixed else universe_of(len(population.apis))
-    level = level_of(
-        asked_question(population, policy, setting=asked.setting, missing=asked.missing),
-        registered_in_log(population, registered),
-        universe=universe,
-    )
-    policy = replace(policy, sample=users.model(asked.sample))  # after what may be registered
-    source: SpectrumSource
-    rest: ChosenValues | None = None
-    if asked.search_users is None:
-        source = users.source(policy.candidates, asked.engine)
+    begun = _begun(population, users, asked, chosen)
+    if components:
+        begun = _of_levels(begun, components, asked)
     else:
-        source, rest = users.searched_and_rest(asked.search_users, policy.candidates)
-        level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
-    in_memory = isinstance(source, MemorySource) if rest is None else rest.in_memory
-    no_evidence, assumed = _lacks_of(population, policy, asked.assume, needed={"must": asked.must})
-    drawn = None if rest is not None else users.drawn
-    decision = decide(
-        source,
-        replace(
-            Decision.begun(
-                policy,
-                asked.setting,
-                asked.missing,
-                digest=users.seal,
-                universe=None if level.registered else universe,
-            ),
-            level=level.level,
-            registered=level.registered,
-            view_weight=level.view_weight,
-            coverage=population.coverage(policy.candidates, asked.k),
-            no_evidence=no_evidence,
-            assumed=assumed,
-            view=users.view,
-            masked=users.masked(policy.candidates, asked.k),
-            source=population.window.source,
-            unit=population.unit,
-            must=tuple(sorted({*population.named(asked.must)})),
-            never=tuple(sorted({*population.named(asked.never)})),
-            weights=_weights_of(population, asked.weights or {}),
-            engine="memory" if in_memory else counter,
-            names=population.names(policy.candidates),
-            days=population.snapshot.days(asked.k),
-            account=population.members(asked.k),
-            observed=None if drawn is None else drawn.observed,
-            binding_stratum=None if drawn is None else drawn.binding,
-            unobserved_share=None if drawn is None else drawn.unobserved,
-        ),
-        asked,
-    )
-    decision = replace(decision, made=datetime.now(UTC).date())
-    if rest is None:
-        return decision
+        begun = _with_level(begun, population, registered, asked)
+    sample = users.model(asked.sample)  # after what may be registered
+    begun = replace(begun, policy=replace(begun.policy, sample=sample))
+    made = datetime.now(UTC).date()
+    if isinstance(begun, LevelDecision):
+        return _decide_designed(users, begun, asked)
+    if asked.search_users is not None:
+        source, rest = users.searched_and_rest(asked.search_users, begun.policy.candidates)
+        engine = "memory" if rest.in_memory else counter
+        begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
+        return _confirmed(replace(decide(source, begun, asked), made=made), source, rest, asked)
+    counted = users.source(begun.policy.candidates, asked.engine)
+    begun = replace(begun, engine="memory" if isinstance(counted, MemorySource) else counter)
+    return replace(decide(counted, begun, asked), made=made)
+
+
+def _confirmed(
+    decision: Decision, source: SpectrumSource, rest: ChosenValues, asked: DecideQuestion
+) -> Decision:
+    """Confirm on the other users what some left open."""
     if not decision.complete:
         raise KeyboardInterrupt(_UNCONFIRMED)
     try:
         return confirm(decision, source, rest, chains=asked.confirm_chains, progress=asked.progress)
     except KeyboardInterrupt as end:
         raise KeyboardInterrupt(_UNCONFIRMED) from end
+
+
+def _begun(
+    population: Population, users: Population, asked: DecideQuestion, candidates: Iterable[str]
+) -> Decision:
+    """Return a decision that has no answer yet, with all that it notes of its users."""
+    question = asked.question
+    policy = Policy(
+        k=question.k,
+        population=users.users if question.counted else users.question(question).users,
+        budget=asked.budget,
+        delta=None if question.counted else question.delta,
+        candidates=tuple(candidates),
+        realised=asked.realised,
+        sample=asked.sample,
+    )
+    drawn = None if asked.search_users is not None else users.drawn
+    needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
+    no_evidence, assumed = _lacks_of(population, policy, asked.assume, needed)
+    return replace(
+        Decision.begun(policy, asked.setting, asked.missing, digest=users.seal),
+        coverage=population.coverage(policy.candidates, asked.k),
+        no_evidence=no_evidence,
+        assumed=assumed,
+        view=users.view,
+        masked=users.masked(policy.candidates, asked.k),
+        source=population.window.source,
+        unit=population.unit,
+        names=population.names(policy.candidates),
+        account=population.members(asked.k),
+        observed=None if drawn is None else drawn.observed,
+        binding_stratum=None if drawn is None else drawn.binding,
+        unobserved_share=None if drawn is None else drawn.unobserved,
+    )
+
+
+def _with_level(
+    begun: Decision,
+    population: Population,
+    registered: Collection[AskedQuestion],
+    asked: DecideQuestion,
+) -> Decision:
+    """Return a decision about sets with its share of delta, and which sets are searched."""
+    is_fixed = asked.fixed_question or asked.search_users is not None or begun.is_exact
+    universe = None if is_fixed else universe_of(len(population.apis))
+    level = level_of(
+        asked_question(population, begun.policy, setting=asked.setting, missing=asked.missing),
+        registered_in_log(population, registered),
+        universe=universe,
+    )
+    return replace(
+        begun,
+        universe=None if level.registered else universe,
+        level=level.level,
+        registered=level.registered,
+        view_weight=level.view_weight,
+        must=tuple(sorted({*population.named(asked.must)})),
+        never=tuple(sorted({*population.named(asked.never)})),
+        weights=_weights_of(population, asked.weights or {}),
+        days=population.snapshot.days(asked.k),
+    )
+
+
+def _of_levels(
+    begun: Decision, components: Sequence[Component], asked: DecideQuestion
+) -> LevelDecision:
+    """Return a decision about levels, which were fixed before the users were seen."""
+    decision = LevelDecision.of(begun, components)
+    never = {word for each in asked.never for word in finest(decision.named([each]))}
+    must = finest(decision.named(asked.must))
+    return replace(decision, must=must, never=tuple(sorted(never)))
 
 
 def _lacks_of(
@@ -182,106 +221,66 @@ def _lacks_of(
     return lacks, assumed
 
 
-def decide_by_levels(population: Population, asked: DecideQuestion) -> LevelDecision:
-    """Decide all level vectors of some components, which were fixed before the users were seen.
+def _components_of(population: Population, asked: DecideQuestion) -> list[Component]:
+    """Return the components of a question with their APIs called as in the log.
 
     Raises
     ------
     InputError
-        Components that cannot stand beside each other, values that are kept as digests, a component
-        of an API without evidence that is not assumed, or a design without a share, where users do
+        Components that cannot stand beside each other, or a design without a share, where users do
         not count one by one, or for others.
     """
-    components, question = asked.components, asked.question
-    check_components(components)
+    if not asked.components:
+        return []
+    check_components(asked.components)
     _check_design(population, asked)
-    called = [_called_in_log(component, population) for component in components]
-    chosen = [api for component in called for api in component.apis]
+    called = [_called_in_log(component, population) for component in asked.components]
     check_components(called)
-    users = population.asked(question, chosen)
-    policy = _policy_of(users, asked, chosen)
-    _, assumed = _lacks_of(population, policy, asked.assume, needed={"levels": chosen})
-    policy = replace(policy, sample=users.model(asked.sample))
-    told: dict[str, Any] = {
-        "time_limit": asked.time_limit,
-        "progress": asked.progress,
-        "known": asked.known,
-        "seal": users.seal,
-        "setting": asked.setting,
-        "missing": asked.missing,
-        "coverage": population.coverage(chosen, asked.k),
-        "view": users.view,
-        "masked": users.masked(chosen, asked.k),
-        "source": population.window.source,
-        "unit": population.unit,
-        "account": population.members(policy.k),
-        "names": population.names(chosen),
-        "drawn": users.drawn,
-    }
-    if asked.design_share is None:
-        decided = decide_levels(LevelSource(users, called), called, policy, **told)
-    else:
-        decided = _decide_designed(users, called, policy, asked.design_share, told)
-    decided = replace(decided, assumed=assumed)
-    return replace(decided, guarantee=guarantee(decided)) if assumed else decided
-
-
-def _policy_of(users: Population, asked: DecideQuestion, candidates: Iterable[str]) -> Policy:
-    """Return the policy of a decision on the users that a question means, the sample as asked."""
-    question = asked.question
-    return Policy(
-        k=question.k,
-        population=users.users if question.counted else users.question(question).users,
-        budget=asked.budget,
-        delta=None if question.counted else question.delta,
-        candidates=tuple(candidates),
-        realised=asked.realised,
-        sample=asked.sample,
-    )
+    return called
 
 
 @INTERRUPTS.held()
 def _decide_designed(
-    asked: Population,
-    components: Sequence[Component],
-    policy: Policy,
-    share: float,
-    told: Mapping[str, Any],
+    users: Population, begun: LevelDecision, asked: DecideQuestion
 ) -> LevelDecision:
-    """Design levels from a share of the users, and decide about them on the others.
+    """Decide about levels; where some are to be designed, from a share, on the other users.
 
     The designs of a single level are tested from coarse to fine, each at the whole δ, until the
     first that fails: only the first one above the budget can begin an error (certificate.md, 17).
     """
-    first, rest = asked.divided(share)
-    known: LevelDecision | None = told.get("known")
+
+    def decided(tested: Population, asked_now: LevelDecision) -> LevelDecision:
+        source = level_source(tested, asked_now.components)
+        decision = decide(source, asked_now, asked)
+        return cast("LevelDecision", decision)
+
+    share, components, policy = asked.design_share, begun.components, begun.policy
+    if share is None:
+        return decided(users, begun)
+    first, rest = users.divided(share)
     if len(components) == len(components[0].levels) == 1:
-        # a file knows of one design, and all are tested again
-        told = {name: value for name, value in told.items() if name != "known"}
-        if known is not None:
+        if (known := asked.known) is not None:
+            # a file knows of one design, and all are tested again
             tried = 1 if known.design is None else known.design.tried
-            known.check_same(
-                policy=policy,
-                setting=told["setting"],
-                missing=told["missing"],
-                digest=told["seal"],
-                design=DesignPart(share, first.users, tried, "values"),
-            )
+            part = DesignPart(share, first.users, tried, "values")
+            same = getattr(known, "components", ())
+            check_same(known, replace(begun, design=part, components=same))
+            asked = replace(asked, known=None)
         designs = [[each] for each in alternatives(components[0], first, policy)]
     else:
         designs = [design(components, first, policy)]
 
-    def decided(tried: int) -> LevelDecision:
+    def tried_as(tried: int) -> LevelDecision:
         part = DesignPart(share, first.users, tried, "values")
-        designed = designs[tried - 1]
-        return decide_levels(LevelSource(rest, designed), designed, policy, design=part, **told)
+        designed = replace(begun, components=tuple(designs[tried - 1]), design=part)
+        return decided(rest, designed)
 
-    now = decided(1)
+    now = tried_as(1)
     for tried in range(2, len(designs) + 1):
-        if INTERRUPTS.noted or not any(now.recommended or ()):
+        if INTERRUPTS.noted or not now.recommended:
             break
-        finer = decided(tried)
-        if not any(finer.recommended or ()):
+        finer = tried_as(tried)
+        if not finer.recommended:
             return replace(now, design=finer.design)
         now = finer
     return now
@@ -380,7 +379,7 @@ def _as_in_log(
     )
 
 
-def question_of(decision: Decision | LevelDecision) -> Question:
+def question_of(decision: Decision) -> Question:
     """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
@@ -393,7 +392,7 @@ def question_of(decision: Decision | LevelDecision) -> Question:
     )
 
 
-def with_all_candidates(population: Population, decision: Decision | LevelDecision) -> Population:
+def with_all_candidates(population: Population, decision: Decision) -> Population:
     """Return users of whom nobody has a value of those candidates that their log lacks.
 
     Nor of what the view changes. A browser that takes an API away leaves no trace of it. Where the
@@ -492,13 +491,39 @@ def answer_gate(
     asked = users_decided_on(population, decision)
 
     def judge(members: ApiSet) -> Verdict:
-        spectrum = asked.source(members).spectrum(members)
-        return Judge.of(decision, asked.users).verdict(len(members), spectrum)
+        shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
+        if not {*shown}.isdisjoint(decision.beyond):
+            return "undecided"
+        source = source_of(asked, decision, shown)
+        return Judge.of(decision, source.users).verdict(len(shown), source.spectrum(shown))
 
     settled, because = decision.verdict(apis)
     if because and settled in ("allow", "block") and decision.confirmation is None:
-        _check_listed(settled, judge(because), ", ".join(because))
+        _check_listed(settled, judge(because), ", ".join(decision.spelled(because)))
     return decision.answer(apis, judge)
+
+
+def source_of(
+    asked: Population, decision: Decision, sets: Sequence[str] | None = None
+) -> SpectrumSource:
+    """Return the users by whom sets were judged, over those of a decision or over some.
+
+    Raises
+    ------
+    InputError
+        A version of before drew those from whom levels were designed by the order of their rows.
+    """
+    if not isinstance(decision, LevelDecision):
+        return asked.source(decision.policy.candidates if sets is None else sets)
+    part = decision.design
+    if part is None:
+        return level_source(asked, decision.components)
+    if part.by != "values":
+        raise InputError(
+            "its levels were designed from users who were drawn by the order of their rows",
+            hint="decide anew: this version draws by values, and tests on other users",
+        )
+    return level_source(asked.divided(part.share)[1], decision.components)
 
 
 def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
@@ -511,46 +536,7 @@ def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
         )
 
 
-def answer_gate_of_levels(
-    population: Population, decision: LevelDecision, vector: Vector
-) -> dict[str, Any]:
-    """Answer as `LevelDecision.answer` does; what the lists do not settle, the users do.
-
-    Parameters and errors as of `answer_gate`.
-    """
-    asked = users_decided_on(population, decision)
-
-    def judge(unknown: Vector) -> Verdict:
-        tested = users_tested(asked, decision)
-        return judge_levels(decision, LevelSource(tested, decision.components), unknown)
-
-    settled = decision.verdict(vector)
-    if settled in ("allow", "block") and any(vector):
-        shown = decision.shown(vector)
-        _check_listed(settled, judge(vector), ", ".join(f"{n}={shown[n]}" for n in shown))
-    return decision.answer(vector, judge)
-
-
-def users_tested(asked: Population, decision: LevelDecision) -> Population:
-    """Return the users by whom level vectors were judged: those from whom none was designed.
-
-    Raises
-    ------
-    InputError
-        A version of before drew them, by the order of their rows.
-    """
-    part = decision.design
-    if part is None:
-        return asked
-    if part.by != "values":
-        raise InputError(
-            "its levels were designed from users who were drawn by the order of their rows",
-            hint="decide anew: this version draws by values, and tests on other users",
-        )
-    return asked.divided(part.share)[1]
-
-
-def users_decided_on(population: Population, decision: Decision | LevelDecision) -> Population:
+def users_decided_on(population: Population, decision: Decision) -> Population:
     """Return the users whom the question of a decision means, if the decision was made of them.
 
     Raises

@@ -11,6 +11,7 @@ from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
+from fpmonitor.answers.visits import VisitReport, check_visits, report_visits
 from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.bounds import (
@@ -117,6 +118,8 @@ class ExposureReport(Result):
     bounds, entropies, trust, cohorts
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
+    visits
+        What visits expose, where asked for.
     forecast
         What a model expects, where asked for; no promise.
     users_for_gamma
@@ -160,6 +163,7 @@ class ExposureReport(Result):
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
     users_for_gamma: int | None = None
+    visits: VisitReport | None = None
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
     masked: tuple[str, ...] = ()
@@ -221,6 +225,8 @@ class ExposureReport(Result):
             details |= self.cohorts.to_json()
         if self.forecast is not None:
             details |= self.forecast.to_json()
+        if self.visits is not None:
+            details["visits"] = self.visits.to_json()
         if self.masked:
             details["masked"] = list(self.masked)
         if self.left_out is not None:
@@ -242,6 +248,7 @@ def report_exposures(
     entropies: bool = False,
     forecast: bool = False,
     gamma: float | None = None,
+    visits: bool = False,
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
@@ -254,7 +261,7 @@ def report_exposures(
         The API sets.
     given
         APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
-        users that share their values.
+        users that share their values. `family` and `system` are those that the user agent tells.
     realised
         Also limit the share of one population, and not only its average over populations.
     bounds
@@ -270,6 +277,8 @@ def report_exposures(
     gamma
         Tell how many users are enough for all shares of a set to be within this of their
         probabilities.
+    visits
+        Also limit what one visit of each user exposes, and what all visits of a user together do.
 
     Raises
     ------
@@ -281,7 +290,7 @@ def report_exposures(
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(supports, wanted)
-    cohort = population.named(given)
+    population, cohort = population.with_kinds(given)
     if cohort and question.missing == "exposed":
         raise InputError(
             "given: users who lack a given API are a cohort, which --missing exposed has not",
@@ -289,6 +298,7 @@ def report_exposures(
         )
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
+    check_visits(question, cohort, asked=visits)
     for option, asked in (("given", cohort), ("trust", trust)):
         if asked:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
@@ -307,6 +317,9 @@ def report_exposures(
             report = replace(report, entropies=_report_entropies(sample, report))
         if forecast:
             report = replace(report, forecast=forecast_exposure(sample, report.together))
+        if visits:
+            users = population.asked(question, {api for apis in together for api in apis})
+            report = replace(report, visits=report_visits(users, sample, report.together))
         if trust is not None:
             levels = price_of_trust(sample, report.together, trust)
             report = replace(report, trust=levels)

@@ -62,12 +62,13 @@ def decide_and_list(
     ----------
     database
         Of the population; null for users that no database holds, whose questions are not listed.
+        Nor are those about levels.
     population, asked, counter
         As of `decide_sets`.
     note
         Told why a question could not be listed; the decision is as good without.
     """
-    if database is None:
+    if database is None or asked.components:
         return decide_sets(population, asked, counter=counter)
     listed = list_questions(database)
     registered = [each.question for each in listed if each.answer is None]

@@ -13,8 +13,8 @@ from fpmonitor.answers.decide import (
     asked_question,
     question_of,
     registered_in_log,
+    source_of,
     users_decided_on,
-    users_tested,
 )
 from fpmonitor.decide.deciding import forecast_of
 from fpmonitor.decide.level_decision import LevelDecision
@@ -23,7 +23,6 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
 from fpmonitor.errors import InputError
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.population.level_source import LevelSource
 from fpmonitor.safe_files import read_json, typed, untyped
 from fpmonitor.spectrum import spectra_of
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.decide.questions import ListedQuestion
     from fpmonitor.policy import Policy
-    from fpmonitor.population.levels import Vector
     from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
@@ -123,7 +121,7 @@ class DecisionSpectra:
 
 def facts_of(
     population: Population,
-    decision: Decision | LevelDecision,
+    decision: Decision,
     listed: Collection[ListedQuestion],
 ) -> Facts:
     """Find again what a decision says of its users.
@@ -184,7 +182,7 @@ class Departure(NamedTuple):
     is_certain: bool = True
 
 
-def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[Departure]:
+def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
     """Compare each claim on the users of a decision with what they are."""
     for name in ("names", "coverage", "masked", "unit"):
         told, found = getattr(decision, name), getattr(facts, name)
@@ -259,7 +257,7 @@ def _alike(share: float | None, other: float | None) -> bool:
 
 def check_users(
     population: Population,
-    decision: Decision | LevelDecision,
+    decision: Decision,
     listed: Collection[ListedQuestion],
 ) -> None:
     """Check that what a decision says of its users is so.
@@ -285,7 +283,7 @@ def check_users(
 
 def count_spectra(
     population: Population,
-    decision: Decision | LevelDecision,
+    decision: Decision,
     listed: Collection[ListedQuestion] = (),
     *,
     exact: bool,
@@ -315,16 +313,11 @@ def count_spectra(
         return SetGroups(apis=tuple(words), groups=tuple(found))
 
     facts = replace(facts_of(population, decision, listed), counters=counters)
-    if isinstance(decision, LevelDecision):
-        users = LevelSource(users_tested(asked, decision), decision.components)
-        vectors = [*decision.allow, *decision.block, *decision.undecided]
-        found = [groups(_words(decision, vector), users.spectrum(vector)) for vector in vectors]
-        return DecisionSpectra(digest=decision.digest, spectra=tuple(found), facts=facts)
     candidates, tested = decision.policy.candidates, decision.confirmation
     others: list[SetGroups] = []
     source: SpectrumSource
     if tested is None:
-        source = asked.source(candidates)
+        source = source_of(asked, decision)
     else:
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         chained = sorted({apis for chain in tested.chains for apis in chain})
@@ -342,17 +335,13 @@ def count_spectra(
     sets = [*decision.allow, *decision.block, *decision.undecided]
     return DecisionSpectra(
         digest=decision.digest,
-        spectra=tuple(map(groups, sets, spectra_of(source, sets))),
+        spectra=tuple(map(groups, map(decision.spelled, sets), spectra_of(source, sets))),
         others=tuple(others),
         facts=facts,
     )
 
 
-def _words(decision: LevelDecision, vector: Vector) -> list[str]:
-    return [f"{name}={level}" for name, level in decision.shown(vector).items()]
-
-
-def read_spectra(path: Path, decision: Decision | LevelDecision) -> DecisionSpectra:
+def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     """Read the spectra of a decision.
 
     Raises
@@ -362,13 +351,9 @@ def read_spectra(path: Path, decision: Decision | LevelDecision) -> DecisionSpec
     """
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
-    listed = {*decision.allow, *decision.block, *decision.undecided}
-    if isinstance(decision, LevelDecision):
-        wanted = {tuple(_words(decision, vector)) for vector in listed}
-        chained: set[ApiSet] = set()
-    else:
-        wanted, tested = listed, decision.confirmation
-        chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
+    listed, tested = {*decision.allow, *decision.block, *decision.undecided}, decision.confirmation
+    wanted = {*map(decision.spelled, listed)}
+    chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
     lacking = wanted - {one.apis for one in spectra.spectra}
     lacking |= chained - {one.apis for one in spectra.others}
     if spectra.digest != decision.digest or lacking:

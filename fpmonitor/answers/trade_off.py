@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from fpmonitor.answers.decide import question_of
 from fpmonitor.disclosure import check_users, told_spectra
 from fpmonitor.estimate.exposure import plug_in_exposure
-from fpmonitor.population.level_source import LevelSource
+from fpmonitor.population.level_source import level_source
+from fpmonitor.population.levels import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.decide.decision import Verdict
+    from fpmonitor.decide.decision import ApiSet, Verdict
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Vector
     from fpmonitor.population.population import Population
 
 _MOST_LISTED = 60  # of each list
@@ -27,22 +27,22 @@ class TradeOff:
 
     Attributes
     ----------
-    vector, verdict
-        As a decision has them.
+    apis, verdict
+        Levels that are shown, as a decision lists them, and what it says of them.
     utility
         Sum of the utilities of its levels.
     exposure
         Plug-in estimate, a share of the users, from what the audience is told.
     """
 
-    vector: Vector
+    apis: ApiSet
     verdict: Verdict
     utility: float
     exposure: float
 
 
 def trade_offs(
-    population: Population, decision: LevelDecision, *, practice: Vector | None = None
+    population: Population, decision: LevelDecision, *, practice: ApiSet | None = None
 ) -> tuple[TradeOff, ...]:
     """Return what the recommended and some listed vectors expose of the users of now.
 
@@ -58,25 +58,26 @@ def trade_offs(
     k, population_size = decision.policy.k, decision.policy.population
     asked = population.asked(question_of(decision), decision.policy.candidates)
     check_users(asked.users, k)
-    source = LevelSource(asked, decision.components)
+    source = level_source(asked, decision.components)
     found = []
-    for vector in dict.fromkeys((*filter(None, [practice]), *_listed(decision))):
-        told = told_spectra(source.spectrum(vector), k, population.audience)
+    first = [] if practice is None else [practice]
+    for apis in dict.fromkeys((*first, *_listed(decision))):
+        told = told_spectra(source.spectrum(apis), k, population.audience)
         found.append(
             TradeOff(
-                vector=vector,
-                verdict=decision.verdict(vector),
-                utility=decision.utility_of(vector),
+                apis=apis,
+                verdict=decision.verdict(apis)[0],
+                utility=decision.utility_of(apis),
                 exposure=plug_in_exposure(told.most, k=k, population=population_size),
             )
         )
     return tuple(found)
 
 
-def _listed(decision: LevelDecision) -> Iterator[Vector]:
+def _listed(decision: LevelDecision) -> Iterator[ApiSet]:
     """Yield the recommended vector, some of those that are listed, and the finest one."""
-    vectors = [decision.recommended] if decision.recommended is not None else []
+    if decision.allow:
+        yield decision.recommended
     for listed in (decision.allow, decision.undecided, decision.block):
-        vectors += listed[:_MOST_LISTED]
-    vectors.append(tuple(component.most for component in decision.components))
-    yield from vectors
+        yield from listed[:_MOST_LISTED]
+    yield words_of(decision.components, tuple(each.most for each in decision.components))

@@ -125,7 +125,7 @@ def certificate(
         findings += proof_check.check_sets(content, groups, others)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
-    if isinstance(decided, Decision):
+    if not isinstance(decided, LevelDecision):
         findings += proof_check.check_tolerance(content, tolerance_proofs(decided), groups)
     shown.show(decisions.proved(findings))
     answers = {finding.answer for finding in findings}
@@ -134,7 +134,7 @@ def certificate(
     return EXIT_CANNOT_TELL if "cannot tell" in answers else 0
 
 
-def _of_file(decided: Decision | LevelDecision, content: dict[str, Any]) -> Iterator[Finding]:
+def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:
     """Judge what a decision says, by its other members."""
     said = content.get("guarantee") == decided.guarantee
     yield _finding("sentence", "" if said else f"it should be: {decided.guarantee}")
@@ -149,7 +149,7 @@ def _of_file(decided: Decision | LevelDecision, content: dict[str, Any]) -> Iter
             yield _finding("complete", "the lists settle every set, and may be all", "cannot tell")
     strangers = [*_strangers(content, decided.to_json())]
     yield _finding("members", f"{strangers[0]} is read by nobody" if strangers else "")
-    if isinstance(decided, Decision) and decided.utility is not None:
+    if not isinstance(decided, LevelDecision) and decided.utility is not None:
         yield _utility(decided)
 
 
@@ -189,7 +189,7 @@ def _utility(decided: Decision) -> Finding:
     return _finding("utility", "the lists give a higher bound" * short, "cannot tell")
 
 
-def _uncovered(decided: Decision | LevelDecision) -> str | None:
+def _uncovered(decided: Decision) -> str | None:
     """Return what no list settles."""
     if isinstance(decided, LevelDecision):
         return decided.uncovered()
@@ -206,7 +206,7 @@ def _uncovered(decided: Decision | LevelDecision) -> str | None:
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"
 
 
-def _of_users(decided: Decision | LevelDecision, facts: Facts | None) -> Iterator[Finding]:
+def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:
     """Judge what a decision says of its users."""
     if facts is None:
         yield _finding("names", "the spectra file does not hold them", "cannot tell")

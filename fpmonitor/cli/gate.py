@@ -10,7 +10,6 @@ import typer
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.files import read_any_decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -54,13 +53,10 @@ def gate(
     decided = read_any_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
-        if isinstance(decided, LevelDecision):
-            answer = decided.answer(decided.vector_of(asked))
-        else:
-            answer = decided.answer(asked)
+        answer = decided.answer(asked)
         shown.show(decisions.gate(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    from fpmonitor.answers.decide import answer_gate, answer_gate_of_levels  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
     from fpmonitor.answers.spectra import check_users  # noqa: PLC0415
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
@@ -68,9 +64,6 @@ def gate(
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
         check_users(users, decided, list_questions(monitor.database))
-        if isinstance(decided, LevelDecision):
-            answer = answer_gate_of_levels(users, decided, decided.vector_of(asked))
-        else:
-            answer = answer_gate(users, decided, asked)
+        answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

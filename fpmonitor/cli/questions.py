@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.counted import counted_exposures
-from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -44,6 +44,7 @@ from fpmonitor.decide.deciding import MANY
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
@@ -61,13 +62,14 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
+_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
+_NOTED = 3  # names that tell what others tell
 
 
 def exposure(
@@ -85,7 +87,7 @@ def exposure(
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values.",
+            " values. `family` and `system` are those that the user agent tells.",
         ),
     ] = "",
     realised: Annotated[
@@ -126,6 +128,14 @@ def exposure(
             "of them. Not promised, and never used by a verdict.",
         ),
     ] = False,
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False,
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -151,6 +161,12 @@ def exposure(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
+        came = (population.visits or 0) / population.users
+        if came >= _SEVERAL_VISITS and not visits:
+            note(
+                f"users came {came:.1f} times on average, and their last values count; --visits "
+                "limits what one visit exposes, and all visits"
+            )
         reports = report_exposures(
             population,
             asked.question,
@@ -163,6 +179,7 @@ def exposure(
             entropies=entropies,
             forecast=forecast,
             gamma=users_for,
+            visits=visits,
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():
@@ -355,33 +372,29 @@ def decide(
                 note_view(population, asked.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
-            decided: Decision | LevelDecision
-            if question.components:
-                decided = decide_by_levels(population, question)
-            else:
-                work = partial(
-                    decide_and_list,
-                    monitor.listing,
-                    population,
-                    question,
-                    counter=monitor.counter,
-                    note=lambda text: note(text, quiet=quiet),
-                )
-                # Ended early by the wish of whoever asks.
-                limits = (question.time_limit, question.max_size, question.max_sets)
-                is_brief = any(limits) or len(population.apis) > MANY
-                decided = monitor.settled(work, is_whole=lambda made: made.complete or is_brief)
+            work = partial(
+                decide_and_list,
+                monitor.listing,
+                population,
+                question,
+                counter=monitor.counter,
+                note=lambda text: note(text, quiet=quiet),
+            )
+            # Ended early by the wish of whoever asks.
+            limits = (question.time_limit, question.max_size, question.max_sets)
+            is_brief = any(limits) or len(population.apis) > MANY
+            decided = monitor.settled(work, is_whole=lambda made: made.complete or is_brief)
             kept.enter_context(INTERRUPTS.held())
-            observed = decided.observed or decided.users
+            observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
             note_evidence(decided, quiet=quiet)
-            if isinstance(decided, Decision):
+            if isinstance(decided, LevelDecision):
+                answer = level_decision(decided, data)
+            else:
                 users.note_beside(monitor, decided, quiet=quiet)
-        if isinstance(decided, Decision):
-            _note_decision(decided, question, quiet=quiet)
-            answer = decisions.decision(decided, data)
-        else:
-            answer = level_decision(decided, data)
+                people = report_people(population, decided)
+                answer = decisions.decision(decided, data, people)
+                _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
@@ -395,8 +408,13 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
     if asked.realised:
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
-        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+        others = [f"{name} ({', '.join(apis)})" for name, apis in told.items()]
+        more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
+        first = "; ".join(others[:_NOTED])
+        note(
+            f"also leaks what is blocked (`export --by-information` blocks it, too): {first}{more}",
+            quiet=quiet,
+        )
     for option, wanted, found in (
         ("--forecast", asked.forecast, decision.users_needed),
         ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),

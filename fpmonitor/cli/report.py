@@ -26,6 +26,7 @@ from fpmonitor.errors import InputError, UnknownNameError, install
 from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
+from fpmonitor.population.levels import finest
 from fpmonitor.render import answers
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
@@ -112,7 +113,7 @@ def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | No
     """Write the report on a decision about levels, from the current users of a database."""
     users = monitor.population_as(decision, audience=Audience.OTHERS)
     data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
-    today = None if practice is None else decision.vector_of(split_names(practice))
+    today = None if practice is None else finest(decision.named(split_names(practice)))
     points = trade_offs(users, decision, practice=today)
     return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
 

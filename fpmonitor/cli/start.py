@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fpmonitor.answers.recommended import report_people
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit, progress_line
@@ -56,8 +57,10 @@ def quickstart(
                     candidates=candidates,
                     progress=progress,
                 )
-            data = decisions.data_of(monitor.name, monitor.population(), users=decision.users, k=_K)
-    emit(decisions.decision(decision, data).text("table"), None)
+            users = monitor.population()
+            data = decisions.data_of(monitor.name, users, users=decision.users, k=_K)
+            people = report_people(users, decision)
+    emit(decisions.decision(decision, data, people).text("table"), None)
     emit(to_json(decision.to_json()), decision_file)
     console.print("3. Write the allow/block list:")
     for name in ("json", "csv"):

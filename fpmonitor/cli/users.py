@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.population import Population
@@ -199,12 +198,14 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    lacked = scarce(coverage)
-    for api, share in lacked[:_NOTED]:
-        having = f"fewer than {k} users" if share is None else f"only {percent(share)} of the users"
-        note(f"{api}: {having} have a value; {said}", quiet=quiet)
-    if len(lacked) > _NOTED:
-        note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
+    few = f"fewer than {k} users"
+    named = [
+        f"{api} ({few if share is None else percent(share)})" for api, share in scarce(coverage)
+    ]
+    if named:
+        more = f" and {len(named) - _NOTED:,} more" if len(named) > _NOTED else ""
+        first = ", ".join(named[:_NOTED])
+        note(f"not all users have a value of {first}{more}; {said}", quiet=quiet)
 
 
 def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> None:
@@ -215,7 +216,7 @@ def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> Non
         note(f"... and no evidence about {len(lacks) - _NOTED:,} more APIs", quiet=quiet)
 
 
-def note_evidence(decision: Decision | LevelDecision, *, quiet: bool = False) -> None:
+def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
     """Note on stderr of which candidates nothing is known, and which of the others users lack."""
     k, lacks = decision.policy.k, decision.no_evidence
     note_lacks(lacks, k, quiet=quiet)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.policy import SampleModel
     from fpmonitor.population.levels import Component
     from fpmonitor.question import Missing
@@ -33,8 +32,8 @@ Keeper = TypeVar("Keeper")
 Answer = TypeVar("Answer")
 
 _SETS_ONLY = (
-    *("candidates", "realised", "register", "must", "never", "weights", "forecast", "tolerance"),
-    *("max-size", "max-sets", "search-users", "confirm", "engine"),
+    *("candidates", "realised", "register", "weights", "forecast", "tolerance", "max-size"),
+    *("search-users", "confirm", "engine"),
 )
 # An option -> others that it cannot go with, as the command line calls them.
 _NOT_WITH: Mapping[str, tuple[str, ...]] = {
@@ -87,7 +86,7 @@ class Search:
     max_sets: int | None = None
     forecast: bool = False
     tolerance: bool = False
-    known: Decision | LevelDecision | None = None
+    known: Decision | None = None
     progress: Callable[[str], None] | None = field(default=None, compare=False)
 
 

@@ -6,7 +6,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
@@ -132,6 +132,26 @@ class Confirmation:
     proof: Proof
 
 
+@dataclass(frozen=True, slots=True)
+class DesignPart:
+    """From whom levels were designed: the guarantee is of the other users' decision.
+
+    Attributes
+    ----------
+    share, users
+        Share of the users who were observed, and how many these are.
+    tried
+        Designs that were tested, from coarse to fine, until one failed.
+    by
+        What the draw of these users follows: their values; in files of before the order of rows.
+    """
+
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    users: int
+    tried: int
+    by: Literal["values", "rows"] = "rows"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Result):
     """The answer to a policy, as it stands in a decision file.
@@ -215,7 +235,7 @@ class Decision(Result):
         see `Level`. Null for observed users alone, and in files of before.
     proof
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
-        verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
+        verdict from a count spectrum: docs/outputs.md. Null for observed users alone, and in files
         of before; empty where too few users prove nothing.
     confirmation
         What was tested on other users than those that were searched; null where all were searched.
@@ -231,6 +251,8 @@ class Decision(Result):
     coverage
         Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
         fewer than k have it; null as a whole in files of before.
+    design
+        From whom levels were designed; null where none were.
     """
 
     policy: Policy
@@ -279,11 +301,51 @@ class Decision(Result):
     asked_before: _Count = 0
     proof: Proof | None = None
     confirmation: Confirmation | None = None
+    design: DesignPart | None = None
 
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
-    fixed: ClassVar = "this question and its view of the users"
-    design: ClassVar = None
+
+    @property
+    def chains(self) -> Sequence[int] | None:
+        """Levels of each component above its lowest; null where sets have none."""
+        return None
+
+    @property
+    def lowest(self) -> ApiSet:
+        """What is shown in any case."""
+        return ()
+
+    @property
+    def fixed(self) -> str:
+        """What must have been fixed before the users were seen."""
+        return "this question and its view of the users"
+
+    @property
+    def beyond(self) -> ApiSet:
+        """What is shown in no case, nor is what brings it along."""
+        return ()
+
+    def closed(self, apis: Iterable[str]) -> Collection[str]:
+        """Return a set with all that whoever reads it has read, too."""
+        return tuple(apis)
+
+    def shown(self, apis: ApiSet) -> Any:
+        """Return a listed set as files and gates tell it."""
+        return list(apis)
+
+    def spelled(self, apis: ApiSet) -> ApiSet:
+        """Return the names of a listed set in the order in which they are read."""
+        return apis
+
+    @property
+    def utilities(self) -> Mapping[str, float]:
+        """What each member of a set adds to its utility, 1 where not named."""
+        return self.weights
+
+    def finished(self) -> Decision:
+        """Return the decision with its lists as they are told."""
+        return self
 
     @classmethod
     def begun(
@@ -326,7 +388,8 @@ class Decision(Result):
     @property
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
-        return self.policy.sample.looked_at_once or self.confirmation is not None
+        told_once = self.confirmation is not None or self.design is not None
+        return self.policy.sample.looked_at_once or told_once
 
     @property
     def unlisted(self) -> str:
@@ -393,7 +456,7 @@ class Decision(Result):
         if lacking := asked & self.no_evidence.keys():
             return "no evidence", tuple(sorted(lacking))
         for allowed in self.allow:
-            if asked <= set(allowed):
+            if asked <= {*self.closed(allowed)}:
                 return "allow", allowed
         for open_set in self.undecided:
             if asked >= set(open_set):
@@ -501,10 +564,10 @@ class Decision(Result):
 
     def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
         reason = spoken(self._reason(verdict, because, users), self.unit)
-        return {"verdict": verdict, "because": list(because), "reason": reason}
+        return {"verdict": verdict, "because": self.shown(because), "reason": reason}
 
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
-        names, budget = ", ".join(because), f"{100 * self.policy.budget:.6g} %"
+        names, budget = ", ".join(self.spelled(because)), f"{100 * self.policy.budget:.6g} %"
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
         if verdict == "block":
@@ -533,6 +596,11 @@ class Decision(Result):
             ("no evidence", [(api,) for api in sorted(self.no_evidence)]),
         )
         return [{"verdict": word, "apis": list(apis)} for word, sets in listed for apis in sets]
+
+    @property
+    def all_observed(self) -> int:
+        """Users who were observed, with those from whom levels were designed or who were left."""
+        return self.observed or self.users + (0 if self.design is None else self.design.users)
 
     @property
     def drawn(self) -> Drawn | None:
@@ -564,6 +632,7 @@ class Decision(Result):
             "cut",
             "days",
             "made",
+            "design",
         ):
             if content[name] is None:
                 del content[name]

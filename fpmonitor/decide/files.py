@@ -15,7 +15,7 @@ from fpmonitor.safe_files import read_json
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
 
 
-def read_any_decision(path: Path) -> Decision | LevelDecision:
+def read_any_decision(path: Path) -> Decision:
     """Read a decision file, about sets or about levels, with the sentence that follows from it.
 
     Raises
@@ -24,13 +24,10 @@ def read_any_decision(path: Path) -> Decision | LevelDecision:
         No such file, not JSON, not a decision, or one that contradicts itself.
     """
     content = read_json(path, "no readable decision file:", hint=_HINT)
-    decision: Decision | LevelDecision
+    has_levels = isinstance(content, dict) and "components" in content
     try:
-        if isinstance(content, dict) and "components" in content:
-            decision = LevelDecision.from_json(content)
-        else:
-            decision = Decision.from_json(content)
-            check_level(decision)
+        decision = (LevelDecision if has_levels else Decision).from_json(content)
+        check_level(decision)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from error
     return replace(decision, guarantee=guarantee(decision))
@@ -47,6 +44,6 @@ def read_decision(path: Path) -> Decision:
 def read_level_decision(path: Path) -> LevelDecision:
     """Read a decision file about levels; errors as of `read_any_decision`."""
     decision = read_any_decision(path)
-    if isinstance(decision, Decision):
+    if not isinstance(decision, LevelDecision):
         raise InputError(f"{path}: decides sets, and not levels", hint="leave --levels away")
     return decision

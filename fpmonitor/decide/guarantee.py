@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.unit import Unit
 
@@ -25,7 +24,7 @@ _NAMED = 3
 _WHAT_ELSE = "`guarantee` in the file, and docs/certificate/sentences.md."
 
 
-def guarantee(decision: Decision | LevelDecision) -> str:
+def guarantee(decision: Decision) -> str:
     """Say what holds, for whom, and on what assumptions, by the other members of a decision."""
     said = " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
     return spoken(said, decision.unit)
@@ -115,7 +114,7 @@ def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None
     return sorted(lacked, key=lambda entry: (entry[1] or 0, entry[0]))
 
 
-def _promise(decision: Decision | LevelDecision) -> str:
+def _promise(decision: Decision) -> str:
     """Say the sentence that the theorem proves."""
     policy = decision.policy
     exposed = (
@@ -134,11 +133,11 @@ def _promise(decision: Decision | LevelDecision) -> str:
     )
 
 
-def _choice(decision: Decision | LevelDecision) -> str:
+def _choice(decision: Decision) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
     sample = decision.policy.sample
-    if sample.looked_at_once or decision.design or decision.confirmation:
+    if decision.looked_at_once:
         drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
         looks = f"decided once{drawn}, provided that"
     if decision.registered:
@@ -166,7 +165,7 @@ def _choice(decision: Decision | LevelDecision) -> str:
     )
 
 
-def _absent(decision: Decision | LevelDecision) -> str:
+def _absent(decision: Decision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
     lacked = {api for api, _ in scarce(decision.coverage or {})}
     if decision.missing == "value" and not lacked - decision.no_evidence.keys():
@@ -178,7 +177,7 @@ def _absent(decision: Decision | LevelDecision) -> str:
     }[decision.missing]
 
 
-def _coverage(decision: Decision | LevelDecision) -> str:
+def _coverage(decision: Decision) -> str:
     """Name the candidates that many lack."""
     lacked = [
         (api, share)
@@ -197,7 +196,7 @@ def _coverage(decision: Decision | LevelDecision) -> str:
     return f"Not all users have a value of {', '.join(named)}."
 
 
-def _assumed(decision: Decision | LevelDecision) -> str:
+def _assumed(decision: Decision) -> str:
     """Name the candidates that were taken in without evidence."""
     if not decision.assumed:
         return ""
@@ -208,7 +207,7 @@ def _assumed(decision: Decision | LevelDecision) -> str:
     return f"It is assumed that the data show what these return: {', '.join(named)}."
 
 
-def _no_evidence(decision: Decision | LevelDecision) -> str:
+def _no_evidence(decision: Decision) -> str:
     """Name the candidates of which nothing is known."""
     lacking = sorted(decision.no_evidence)
     if not lacking:
@@ -219,7 +218,7 @@ def _no_evidence(decision: Decision | LevelDecision) -> str:
     return f"There is no evidence about {', '.join(named)}: no list holds them."
 
 
-def _masked(decision: Decision | LevelDecision) -> str:
+def _masked(decision: Decision) -> str:
     """Name the candidates that are not read as logged."""
     if not decision.masked:
         return ""
@@ -231,12 +230,12 @@ def _masked(decision: Decision | LevelDecision) -> str:
     return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
 
 
-def _visitors(decision: Decision | LevelDecision) -> str:
+def _visitors(decision: Decision) -> str:
     """Say by what rule visitors were told."""
     return f"Each visitor is {VISITOR_RULE}; a HAR file is one." * (decision.unit == "visitor")
 
 
-def _confirmed(decision: Decision | LevelDecision) -> str:
+def _confirmed(decision: Decision) -> str:
     """Say what was tested on users of whom the search saw none."""
     tested = decision.confirmation
     if tested is None:
@@ -251,17 +250,17 @@ def _confirmed(decision: Decision | LevelDecision) -> str:
     )
 
 
-def _blocked(decision: Decision | LevelDecision) -> str:
+def _blocked(decision: Decision) -> str:
     """Say what blocking is about where it is not about the same as allowing."""
     return "Sets are blocked by the average over such populations." * decision.policy.realised
 
 
-def _unobserved(decision: Decision | LevelDecision) -> str:
+def _unobserved(decision: Decision) -> str:
     """Say of whom nobody counted."""
     return unobserved(decision.policy.sample)
 
 
-def _asked_before(decision: Decision | LevelDecision) -> str:
+def _asked_before(decision: Decision) -> str:
     """Say how many other questions were asked of the same users."""
     number = decision.asked_before
     if not number:
@@ -279,7 +278,7 @@ _CLAUSES = (
 )
 
 
-def in_short(decision: Decision | LevelDecision) -> tuple[str, ...]:
+def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
     budget = f"{100 * policy.budget:.6g} %"
@@ -316,11 +315,9 @@ def _departures(sample: SampleModel) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def _chosen_before(decision: Decision | LevelDecision) -> str:
+def _chosen_before(decision: Decision) -> str:
     """Say in short what had to be chosen before looking, and whether one may look again."""
-    sample = decision.policy.sample
-    once = sample.looked_at_once or decision.design or decision.confirmation
-    looks = "It holds for one look." if once else "Rerun it as users arrive."
+    looks = "It holds for one look." if decision.looked_at_once else "Rerun it as users arrive."
     if decision.registered:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:

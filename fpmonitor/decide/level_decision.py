@@ -1,125 +1,71 @@
-"""The decision about levels: which vectors are allowed, which are blocked, and on what terms."""
+"""The decision about levels: a decision whose sets are of APIs at levels.
+
+A set names the level of each component that is not withheld, as `screen=2`, and whoever sees it
+sees all coarser ones.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
-from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction
-from fpmonitor.decide.decision import (
-    STOPPED_EARLY,
-    Proof,
-    ProofSide,
-    Setting,
-    Verdict,
-)
+from fpmonitor.decide.decision import ApiSet, Decision, DesignPart, ProofSide
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
-from fpmonitor.population.evidence import Lack
-from fpmonitor.population.levels import Component, Vector, check_components, is_below
-from fpmonitor.population.views import View
-from fpmonitor.question import Missing
-from fpmonitor.results import Result
+from fpmonitor.policy import PLAIN_DRAWS, Drawn
+from fpmonitor.population.levels import (
+    Component,
+    Vector,
+    check_components,
+    coarser,
+    finest,
+    words_of,
+)
 from fpmonitor.safe_files import typed, untyped
-from fpmonitor.unit import Unit
 
-
-@dataclass(frozen=True, slots=True)
-class DesignPart:
-    """From whom levels were designed: the guarantee is of the other users' decision.
-
-    Attributes
-    ----------
-    share, users
-        Share of the users who were observed, and how many these are.
-    tried
-        Designs that were tested, from coarse to fine, until one failed.
-    by
-        What the draw of these users follows: their values; in files of before the order of rows.
-    """
-
-    share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
-    users: int
-    tried: int
-    by: Literal["values", "rows"] = "rows"
+_NAME = "a decision about levels"
+_MOST_VECTORS = 100_000
+_LISTS = ("allow", "block", "undecided")
+# Members as they stand in a file; those in the second tuple only where there is any.
+_FIRST = ("components", "policy", "setting", "missing")
+_THEN = ("users", "digest", "guarantee", *_LISTS, "recommended", "utility", "utility_bound")
+_LAST = ("complete", "evaluated", "seconds", "view", "source")
+_WHERE_ANY = ("masked", "coverage", "account", "assumed", "must", "never", "cut")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LevelDecision(Result):
-    """Which level vectors stay within the budget.
-
-    A vector has a level for each component, in their order; 0 is withheld.
+class LevelDecision(Decision):
+    """Which levels of some components stay within the budget.
 
     Attributes
     ----------
     components
-        What is shown at levels: see `Component`.
-    allow, block, undecided
-        Maximal allowed vectors, with all that are coarser; minimal blocked ones, with all that are
-        finer; minimal ones that are neither. If `complete`, these are all.
-    recommended
-        The allowed vector of the greatest utility; null where none is allowed.
+        What is shown at levels: see `Component`; the candidates of the policy are their APIs.
+    allow, block, undecided, recommended, must, never
+        As in `Decision`, of levels as `screen=2`; nothing at all is allowed where `allow` is empty.
     utility, utility_bound
-        Of `recommended`, and one that no allowed vector exceeds.
-    complete
-        Whether both borders are known.
-    evaluated
-        Number of vectors whose exposure was computed.
-    design
-        From whom levels were designed; null where none were.
-    drawn
-        How many users count where not all that were observed do; null where all do.
-    policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage,
-    account
-        As in `Decision`.
-    assumed
-        As in `Decision`; a decision about levels is about no other APIs without evidence.
-    names, proof
-        As in `Decision`; the limits of the proof are by the sum of the levels above the lowest.
+        By the utilities of the components.
+    proof
+        As in `Decision`; its limits are by the sum of the levels above the lowest.
     """
 
     components: tuple[Component, ...]
-    policy: Policy
-    setting: Setting
-    missing: Missing
-    unit: Unit = "user"
-    users: int
-    digest: str
-    guarantee: str
-    allow: tuple[Vector, ...]
-    block: tuple[Vector, ...]
-    undecided: tuple[Vector, ...]
-    recommended: Vector | None
-    utility: float
-    utility_bound: float
-    complete: bool
-    evaluated: int
-    seconds: float
-    view: View = field(default_factory=View)
-    source: str | None = None
-    masked: tuple[str, ...] = ()
-    coverage: Mapping[str, float | None] | None = None
-    account: Mapping[Kind, int] = field(default_factory=dict)
-    assumed: Mapping[str, Lack] = field(default_factory=dict)
-    names: Mapping[str, str]
-    design: DesignPart | None = None
-    drawn: Drawn | None = None
-    proof: Proof | None = None
 
-    # What the words of a guarantee ask of a decision: the question was fixed with the levels.
-    promised = "every level vector on the allow list, like every coarser one,"
-    registered = False
-    universe = None
-    asked_before = 0
-    confirmation = None
-    no_evidence: ClassVar[Mapping[str, Lack]] = {}
+    promised: ClassVar = "every level vector on the allow list, like every coarser one,"
+
+    @classmethod
+    def of(
+        cls, begun: Decision, components: Iterable[Component], design: DesignPart | None = None
+    ) -> Self:
+        """Return a decision that has no answer yet as one about levels."""
+        members = {each.name: getattr(begun, each.name) for each in fields(begun)}
+        return cls(**(members | {"design": design}), components=tuple(components))
 
     @property
     def fixed(self) -> str:
@@ -128,26 +74,60 @@ class LevelDecision(Result):
         return f"this question, its levels{designed} and its view of the users"
 
     @property
-    def unlisted(self) -> str:
-        """Say why the lists may not hold all vectors; the empty string where they do."""
-        return "" if self.complete else STOPPED_EARLY
+    def chains(self) -> Vector:
+        """Levels of each component above its lowest."""
+        return tuple(component.most - component.least for component in self.components)
 
     @property
-    def observed(self) -> int:
-        """Users who were observed, with those from whom levels were designed or who were left."""
-        if self.drawn is not None:
-            return self.drawn.observed
-        return self.users + (0 if self.design is None else self.design.users)
+    def lowest(self) -> ApiSet:
+        """What is shown in any case."""
+        return words_of(self.components, tuple(each.least for each in self.components))
 
-    def shown(self, vector: Vector) -> dict[str, int]:
+    @property
+    def beyond(self) -> ApiSet:
+        """What is shown in no case: the next finer level than each component has."""
+        return tuple(
+            f"{each.name}={each.most + 1}"
+            for each in self.components
+            if each.most < len(each.levels)
+        )
+
+    @property
+    def utilities(self) -> Mapping[str, float]:
+        """What each level adds to the utility of the next coarser one."""
+        return {
+            f"{component.name}={level}": component.utility[level] - component.utility[level - 1]
+            for component in self.components
+            for level in range(1, len(component.levels) + 1)
+        }
+
+    def closed(self, apis: Iterable[str]) -> frozenset[str]:
+        """Return levels with all coarser ones."""
+        return coarser(apis)
+
+    def levels(self, apis: ApiSet) -> list[tuple[Component, int]]:
+        """Return each component with its level in a set."""
+        shown = self.shown(apis)
+        return [(component, shown.get(component.name, 0)) for component in self.components]
+
+    def shown(self, apis: ApiSet) -> dict[str, int]:
         """Level of each component that is not withheld."""
-        pairs = zip(self.components, vector, strict=True)
-        return {component.name: level for component, level in pairs if level}
+        held = {*coarser(apis)}
+        levels = {
+            component.name: sum(
+                f"{component.name}={level}" in held for level in range(1, len(component.levels) + 1)
+            )
+            for component in self.components
+        }
+        return {name: level for name, level in levels.items() if level}
 
-    def utility_of(self, vector: Vector) -> float:
-        """Sum of the utilities of the levels of a vector."""
-        chosen = zip(self.components, vector, strict=True)
-        return sum(component.utility[level] for component, level in chosen)
+    def spelled(self, apis: ApiSet) -> ApiSet:
+        """Return the levels of a set in the order of the components."""
+        return tuple(f"{name}={level}" for name, level in self.shown(apis).items())
+
+    def utility_of(self, apis: ApiSet) -> float:
+        """Sum of the utilities of the levels of a set."""
+        return sum(component.utility[level] for component, level in self.levels(apis))
 
     def recommended_levels(self) -> list[tuple[Component, int]]:
         """Return each component with its recommended level.
@@ -157,72 +137,61 @@ class LevelDecision(Result):
         InputError
             No vector is allowed.
         """
-        if self.recommended is None:
+        if not self.allow:
             raise InputError("no level vector is allowed", hint="a larger --budget")
-        return list(zip(self.components, self.recommended, strict=True))
+        return self.levels(self.recommended)
 
-    def vector(self, levels: Mapping[str, int]) -> Vector:
-        """Return the vector of some components at levels, and all others withheld.
+    def finished(self) -> LevelDecision:
+        """Return the decision with the finest level of each component in its lists."""
+        found: dict[str, Any] = {
+            name: tuple(sorted(map(finest, getattr(self, name)), key=self._vector))
+            for name in _LISTS
+        }
+        utility = self.utility_of(self.recommended) if self.allow else 0.0
+        withheld = math.fsum(component.utility[0] for component in self.components)
+        bound = utility if self.complete else max((self.utility_bound or 0.0) + withheld, utility)
+        recommended = finest(self.recommended)
+        found |= {"recommended": recommended, "utility": utility, "utility_bound": bound}
+        return replace(self, **found)
+
+    def _vector(self, apis: ApiSet) -> Vector:
+        return tuple(level for _, level in self.levels(apis))
+
+    def word(self, name: str, level: int) -> str:
+        """Name a level of a component.
 
         Raises
         ------
         InputError
             A component or a level that there is not.
         """
-        names = [component.name for component in self.components]
-        for name, level in levels.items():
-            if name not in names:
-                raise UnknownNameError("component", name, names)
-            most = len(self.components[names.index(name)].levels)
-            if not 0 <= level <= most:
-                raise InputError(f"{name}: levels are 0 to {most}, got {level}")
-        return tuple(levels.get(name, 0) for name in names)
+        known = {component.name: len(component.levels) for component in self.components}
+        if name not in known:
+            raise UnknownNameError("component", name, [*known])
+        if not 0 <= level <= known[name]:
+            raise InputError(f"{name}: levels are 0 to {known[name]}, got {level}")
+        return f"{name}={level}"
 
-    def vector_of(self, entries: Iterable[str]) -> Vector:
-        """Read COMPONENT=LEVEL; of a component that is named twice the finer level.
+    def named(self, apis: Iterable[str]) -> set[str]:
+        """Read COMPONENT=LEVEL; return these levels with all coarser ones.
 
         Raises
         ------
         InputError
-            An entry without a level, or as of `vector`.
+            An entry without a level, or as of `word`.
         """
-        levels: dict[str, int] = {}
-        for entry in entries:
+        found = []
+        for entry in apis:
             name, equals, level = entry.rpartition("=")
             if not equals or not re.fullmatch(r"\s*[0-9]{1,9}\s*", level):
                 raise InputError(
                     f"{entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"
                 )
-            levels[name.strip()] = max(int(level), levels.get(name.strip(), 0))
-        return self.vector(levels)
-
-    def check_same(self, **asked: object) -> None:
-        """Check that the decision answers what is asked, by members of the decision.
-
-        Raises
-        ------
-        InputError
-            It does not; the message names what differs.
-        """
-        differing = [name for name, now in asked.items() if getattr(self, name) != now]
-        if differing:
-            raise InputError(
-                f"resume: the decision file differs in {', '.join(differing)}",
-                hint="only the same question on the same data can be resumed",
-            )
-
-    def verdict(self, vector: Vector) -> Verdict:
-        """Verdict on showing the components at some levels; `unknown` after a search cut short."""
-        if any(is_below(vector, allowed) for allowed in self.allow):
-            return "allow"
-        if any(is_below(blocked, vector) for blocked in self.block):
-            return "block"
-        if self.complete or any(is_below(open_one, vector) for open_one in self.undecided):
-            return "undecided"
-        return "unknown"
+            found.append(self.word(name.strip(), int(level)))
+        return {*coarser(found)}
 
     def uncovered(self) -> str | None:
-        """Return a level vector that no list settles, as NAME=LEVEL; null where none is.
+        """Return levels that no list settles, as NAME=LEVEL; null where none are.
 
         Raises
         ------
@@ -232,70 +201,50 @@ class LevelDecision(Result):
         ranges = [range(each.least, each.most + 1) for each in self.components]
         if math.prod(map(len, ranges)) > _MOST_VECTORS:
             raise TooManyStepsError
-        refused = (*self.block, *self.undecided)
+        must, never = {*self.must}, {*self.never}
+        allowed = [*map(coarser, self.allow)]
+        refused = [{*apis} for apis in (*self.block, *self.undecided)]
         for vector in product(*ranges):
-            settled = any(is_below(vector, allowed) for allowed in self.allow)
-            if not settled and not any(is_below(each, vector) for each in refused):
-                return ", ".join(f"{name}={level}" for name, level in self.shown(vector).items())
+            words = words_of(self.components, vector)
+            shown = coarser(words)
+            if must <= shown and never.isdisjoint(shown):
+                settled = any(shown <= each for each in allowed)
+                if not settled and not any(each <= shown for each in refused):
+                    return ", ".join(self.spelled(words))
         return None
-
-    def answer(
-        self, vector: Vector, judge: Callable[[Vector], Verdict] | None = None
-    ) -> dict[str, Any]:
-        """Return what a gate answers: the verdict, the listed vector that settles it, and why.
-
-        A vector that is unknown is asked of `judge`, where there is one.
-        """
-        verdict = self.verdict(vector)
-        settling = {
-            "allow": [each for each in self.allow if is_below(vector, each)],
-            "block": [each for each in self.block if is_below(each, vector)],
-            "undecided": [each for each in self.undecided if is_below(each, vector)],
-            "unknown": [],
-        }[verdict]
-        because = settling[0] if settling else vector
-        budget = f"{100 * self.policy.budget:.6g} %"
-        reason = {
-            "allow": "at most as fine as an allowed vector",
-            "block": f"at least as fine as a vector that exposes more than {budget} of the users",
-            "undecided": f"{self.users:,} users do not tell whether it exposes more than {budget}",
-            "unknown": "the search was stopped before it came to this vector",
-        }[verdict]
-        if verdict == "unknown" and judge is not None:
-            verdict, reason = judge(vector), "found out now"
-        return {"verdict": verdict, "because": self.shown(because), "reason": reason}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed vector with its verdict, the recommended one first."""
-        recommended = () if self.recommended is None else (self.recommended,)
-        listed = (
-            ("recommended", recommended),
-            *((word, getattr(self, word)) for word in ("allow", "block", "undecided")),
-        )
-        names = [component.name for component in self.components]
+        listed = [("recommended", (self.recommended,) if self.allow else ())]
+        listed += [(word, getattr(self, word)) for word in _LISTS]
         return [
-            {"verdict": word, **dict(zip(names, vector, strict=True))}
-            for word, vectors in listed
-            for vector in vectors
+            {"verdict": word, **{each.name: level for each, level in self.levels(apis)}}
+            for word, sets in listed
+            for apis in sets
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the decision as the CLI prints it; vectors by the names of their components."""
+        """Return the decision as it stands in a file; sets by the names of their components."""
         content: dict[str, Any] = untyped(self)
-        for name in ("allow", "block", "undecided"):
-            content[name] = [self.shown(vector) for vector in getattr(self, name)]
-        content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("design", "drawn", "coverage", "account", "masked", "assumed"):
-            if not content[name]:
-                del content[name]
-        if self.unit == "user":
-            del content["unit"]
+        content |= {name: [*map(self.shown, getattr(self, name))] for name in _LISTS}
+        content["recommended"] = self.shown(self.recommended) if self.allow else None
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
         for component, told in zip(self.components, content["components"], strict=True):
             told["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
-        return content
+        drawn = {} if self.drawn is None else {"drawn": untyped(self.drawn)}
+        unit = {} if self.unit == "user" else {"unit": self.unit}
+        return {
+            **{name: content[name] for name in _FIRST},
+            **unit,
+            **{name: content[name] for name in (*_THEN, *_LAST)},
+            **{name: content[name] for name in _WHERE_ANY if content[name]},
+            "names": content["names"],
+            **({} if self.design is None else {"design": content["design"]}),
+            **drawn,
+            "proof": content["proof"],
+        }
 
     @classmethod
     def from_json(cls, content: Any) -> LevelDecision:
@@ -307,47 +256,37 @@ class LevelDecision(Result):
             Not a decision about levels: a member is missing, or of the wrong kind.
         """
         named = typed(content, _Listed, _NAME)
-        bare = typed(
-            content | dict.fromkeys(("allow", "block", "undecided"), ()) | {"recommended": None},
-            cls,
-            _NAME,
-        )
+        if named.proof is not None and len(named.proof) != 2:
+            raise InputError(f"not {_NAME}: `proof` lacks a side")
+        drawn: dict[str, Any] = {}
+        if named.drawn is not None:
+            drawn = {
+                "observed": named.drawn.observed,
+                "binding_stratum": named.drawn.binding,
+                "unobserved_share": named.drawn.unobserved,
+            }
+        empty = dict.fromkeys((*_LISTS, "recommended"), ())
+        drawn |= {"masked": named.masked}
+        known = {name: value for name, value in content.items() if name in _MEMBERS}
+        bare = typed({**known, **empty, **drawn}, cls, _NAME)
         check_components(bare.components)
         if any(component.designed for component in bare.components):
             raise InputError(f"not {_NAME}: a level is still to be designed")
-        if named.proof is not None and len(named.proof) != 2:
-            raise InputError(f"not {_NAME}: `proof` lacks a side")
-        recommended = named.recommended
-        decision = replace(
-            bare,
-            allow=tuple(map(bare.vector, named.allow)),
-            block=tuple(map(bare.vector, named.block)),
-            undecided=tuple(map(bare.vector, named.undecided)),
-            recommended=None if recommended is None else bare.vector(recommended),
-        )
-        contradicted = contradiction(
-            {
-                name: [*map(_all_shown, getattr(decision, name))]
-                for name in ("allow", "block", "undecided")
-            },
-            _all_shown(decision.recommended or ()),
-        )
-        if contradicted:
+
+        def words(levels: Mapping[str, int]) -> ApiSet:
+            return finest(bare.word(name, level) for name, level in levels.items() if level)
+
+        lists: dict[str, Any] = {name: tuple(map(words, getattr(named, name))) for name in _LISTS}
+        decision = replace(bare, **lists, recommended=words(named.recommended or {}))
+        if (named.recommended is None) != (not decision.allow):
+            raise InputError(f"not {_NAME}: `recommended` is within no set of `allow`")
+        closed = {name: [*map(coarser, sets)] for name, sets in lists.items()}
+        if contradicted := contradiction(closed, coarser(decision.recommended)):
             raise InputError(f"not {_NAME}: {contradicted}", hint="decide again")
         return decision
 
 
-_NAME = "a decision about levels"
-_MOST_VECTORS = 100_000
-
-
-def _all_shown(vector: Vector) -> frozenset[tuple[int, int]]:
-    """Each component's levels up to that of a vector: so one vector is within another."""
-    return frozenset(
-        (component, level)
-        for component, finest in enumerate(vector)
-        for level in range(1, finest + 1)
-    )
+_MEMBERS = {*_FIRST, *_THEN, *_LAST, *_WHERE_ANY, "unit", "names", "design", "proof"}
 
 
 class _Listed(msgspec.Struct):
@@ -357,4 +296,7 @@ class _Listed(msgspec.Struct):
     block: tuple[dict[str, int], ...]
     undecided: tuple[dict[str, int], ...]
     recommended: dict[str, int] | None
+    names: dict[str, str]
     proof: dict[Literal["allow", "block"], ProofSide] | None = None
+    drawn: Drawn | None = None
+    masked: tuple[str, ...] = ()

@@ -251,7 +251,7 @@ def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
 
 
 class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A question as it is written down: docs/formats.md."""
+    """A question as it is written down: docs/outputs.md."""
 
     k: int
     population: int
@@ -274,7 +274,7 @@ class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_policy(path: Path) -> AskedQuestion:
-    """Read a question that is to be registered from a TOML file: docs/formats.md.
+    """Read a question that is to be registered from a TOML file: docs/outputs.md.
 
     Raises
     ------

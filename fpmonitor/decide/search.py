@@ -5,14 +5,20 @@ superset of a blocked one is blocked: the two borders say it all. The search goe
 the most exposing API first, and tries the union of all that may still join before it branches
 (look-ahead, as in the mining of maximal frequent item sets: Burdick, Calimlim, Gehrke 2001,
 "MAFIA"; Gouda, Zaki 2001, "GenMax"). What is known is never evaluated again.
+
+Levels of an API are columns, too: who sees a finer one sees all coarser ones, so each column brings
+those along, and a set has the limit of so many columns. Sets are closed in that sense throughout;
+of the failing ones the families hold the finest columns alone, so that one column completes them.
+A search of its own for level vectors found the same borders of 3.1 million in the same time.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +31,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
@@ -239,8 +245,11 @@ class _BorderSearch:
     The families hold what is proven, also when a stop or an interrupt ends the search early.
     """
 
-    def __init__(self, criterion: Criterion, columns: int, max_size: int, effort: Effort) -> None:
-        limits = criterion.limits
+    def __init__(
+        self, criterion: Criterion, order: Closures, max_size: int, effort: Effort
+    ) -> None:
+        limits, columns = criterion.limits, len(order.closed)
+        self.order, self._closed = order, order.closed
         self.passed, self.failed = Family(columns), Family(columns)
         self.evaluated = 0
         self.complete = True
@@ -257,8 +266,17 @@ class _BorderSearch:
             self.passed.add(passing)
             return True
         if failing.bit_count() <= self._largest:
-            self.failed.add(failing)
+            self.fail(failing)
         return False
+
+    def fail(self, members: int) -> None:
+        """Note a set that fails."""
+        self.failed.add(self.order.finest(members))
+
+    def minimal(self) -> list[int]:
+        """List the sets that fail and hold no other one that does."""
+        closed = map(self.order.closure, self.failed.sets)
+        return Family(len(self._closed), closed).minimal()
 
     def explore(self, node: _Node) -> None:
         """Explore all sets of a node."""
@@ -282,7 +300,7 @@ class _BorderSearch:
         node = self._tried(looked)
         while not self._is_decided(node):
             column = next(iter(node.estimated_gains))
-            rest = node.without(column)
+            rest = self._without(node, column)
             self._take(node, column, rest)
             if self._is_decided(rest):
                 node = rest
@@ -306,7 +324,7 @@ class _BorderSearch:
         if node.score + sum(node.estimated_gains.values()) > limit:
             return node
         if score is None:
-            columns = [*node.estimated_gains]
+            columns = positions(self.order.finest(node.joining))
             if node.expected_loss > limit or not node.data.fits(columns):
                 return node
             score = node.data.union(columns)
@@ -320,9 +338,15 @@ class _BorderSearch:
         asked = [column for column in node.estimated_gains if not known >> column & 1]
         limit = self._limits[node.base.bit_count() + 1]
         for column in node.data.hopeless(asked, limit):
-            self.failed.add(node.core | 1 << column)
+            self.fail(node.core | self._closed[column])
             self.evaluated += 1
-            node = node.without(column)
+            node = self._without(node, column)
+        return node
+
+    def _without(self, node: _Node, column: int) -> _Node:
+        """Return the sets of a node that do not hold `column`, and so none that brings it along."""
+        for finer in positions(self.order.finer[column] & node.joining):
+            node = node.without(finer)
         return node
 
     def _tried(self, node: _Node) -> _Node:
@@ -333,21 +357,26 @@ class _BorderSearch:
         known = self.passed.extended(node.base, node.joining)
         asked = [column for column in node.estimated_gains if not known >> column & 1]
         steps = node.data.steps(asked)
-        base, limit = node.base, self._limits[node.base.bit_count() + 1]
+        base, refused = node.base, 0
         estimated_gains, joining = {}, known
         tried = zip(asked, steps.scores.tolist(), steps.groups.tolist(), strict=True)
         for column, score, groups in sorted(tried, key=lambda step: -step[2]):
+            limit = self._limits[(node.base | self._closed[column]).bit_count()]
             if self._absorb and groups == node.data.groups:
-                base |= 1 << column
+                base |= self._closed[column]
             elif score <= limit:
                 estimated_gains[column] = score - node.score
                 joining |= 1 << column
             else:
-                self.failed.add(node.core | 1 << column)
+                self.fail(node.core | self._closed[column])
+                refused |= self.order.finer[column]
         self.evaluated += len(asked)
         estimated_gains |= {
             column: hope for column, hope in node.estimated_gains.items() if known >> column & 1
         }
+        for column in positions(joining & (base | refused)):  # by what others bring along
+            joining ^= 1 << column
+            del estimated_gains[column]
         expected_loss = node.expected_loss_less(len(node.estimated_gains) - len(estimated_gains))
         return _Node(
             node.core, base, node.score, estimated_gains, joining, node.data, expected_loss
@@ -355,13 +384,15 @@ class _BorderSearch:
 
     def _take(self, node: _Node, column: int, rest: _Node) -> None:
         """Explore the sets of the node that hold `column`; `rest` is the node without it."""
-        core, base = node.core | 1 << column, node.base | 1 << column
+        core, base = node.core | self._closed[column], node.base | self._closed[column]
         refused = self.failed.completed(base, rest.joining)
         if core != base:
             # What the base fails with, its core fails with too: note it, it is the smaller set.
             for other in positions(refused & ~self.failed.completed(core, rest.joining)):
-                self.failed.add(core | 1 << other)
-        joining = rest.joining & ~refused
+                self.fail(core | self._closed[other])
+        joining = rest.joining & ~base
+        for other in positions(refused):
+            joining &= ~self.order.finer[other]
         if self.passed.has_superset(base | joining):
             return
         if not joining:
@@ -371,7 +402,7 @@ class _BorderSearch:
             other: hope for other, hope in rest.estimated_gains.items() if joining >> other & 1
         }
         if len(estimated_gains) == 1 and base.bit_count() < self.max_size:
-            score = node.data.union([column, *estimated_gains])
+            score = node.data.union(positions(self.order.finest(1 << column | joining)))
             if not self.judge(base | joining, core | joining, score):
                 self._keep(base)
         else:
@@ -387,6 +418,38 @@ class _BorderSearch:
             self.passed.add(passing)
 
 
+class Closures:
+    """What columns bring along, as bit masks.
+
+    Attributes
+    ----------
+    closed
+        For each column, itself and what it brings along.
+    finer
+        For each column, itself and those that bring it along.
+    """
+
+    def __init__(self, closed: Sequence[int]) -> None:
+        self.closed = closed
+        self.finer = [
+            mask(other for other, members in enumerate(closed) if members >> column & 1)
+            for column in range(len(closed))
+        ]
+        self._is_plain = all(members == 1 << column for column, members in enumerate(closed))
+
+    def closure(self, members: int) -> int:
+        """Return a set with all that its columns bring along."""
+        if self._is_plain:
+            return members
+        return reduce(or_, map(self.closed.__getitem__, positions(members)), 0)
+
+    def finest(self, members: int) -> int:
+        """Return the columns of a set that no other one of it brings along."""
+        if self._is_plain:
+            return members
+        return mask(c for c in positions(members) if self.finer[c] & members == 1 << c)
+
+
 def search(
     source: SpectrumSource,
     *,
@@ -398,6 +461,7 @@ def search(
     max_size: int | None = None,
     known: Borders | None = None,
     effort: Effort | None = None,
+    along: Callable[[Iterable[str]], Collection[str]] = tuple,
 ) -> Borders:
     """Find all maximal allowed and all minimal blocked sets of the APIs of a source.
 
@@ -423,6 +487,9 @@ def search(
         are taken as proven.
     effort
         When to end with what is proven by then, and whom to tell how far the search is.
+    along
+        Returns a set with all that its APIs bring along, such as the coarser levels of one; those
+        are APIs of the source. What is known, and what is returned, holds them.
 
     Returns
     -------
@@ -441,16 +508,20 @@ def search(
     """
     must, never, effort = sorted(set(must)), set(never), effort or Effort()
     check_names(source, must, never)
-    apis = [api for api in source.apis if api not in never]
+    must = sorted(along(must))
+    apis = [api for api in source.apis if never.isdisjoint(along([api]))]
     if min(len(allow.limits), len(block.limits)) <= len(apis):
         raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
     if isinstance(source, MemorySource):
         source = source.selected(apis)
     most = len(apis) if max_size is None else max_size
-    lower = _BorderSearch(allow, len(apis), most, effort)
-    upper = lower if block is allow else _BorderSearch(block, len(apis), most, effort)
+    place = {api: column for column, api in enumerate(apis)}
+    order = Closures([mask({place[other] for other in along([api])}) for api in apis])
+    lower = _BorderSearch(allow, order, most, effort)
+    upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
-        _recall(apis, known, lower, upper)
+        held = [members for members in known.allow if {*must} <= {*members}]
+        _recall(apis, replace(known, allow=held), lower, upper)
     least = least_of(source)
     with effort.until_stopped():
         try:
@@ -462,9 +533,9 @@ def search(
                 within = lower.passed
                 counted = _Nested(source) if isinstance(source, MemorySource) else least or source
                 if not refute.monotone:
-                    sets = _smallest_sets(apis, must, min(len(apis), most))
+                    sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
                     _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
-                sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
+                sets = sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
                 _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
         except EngineLostError:
             if not lower.evaluated:
@@ -502,14 +573,14 @@ def _recall(
     """Take the borders of an earlier search as proven."""
     column = {api: place for place, api in enumerate(apis)}
     for sets, families in (
-        (known.allow, (lower.passed, upper.passed)),
-        (known.block, (lower.failed, upper.failed)),
-        (known.undecided, (lower.failed,)),
+        (known.allow, (lower.passed.add, upper.passed.add)),
+        (known.block, (lower.fail, upper.fail)),
+        (known.undecided, (lower.fail,)),
     ):
         for members in sets:
             if column.keys() >= set(members):
-                for family in dict.fromkeys(families):
-                    family.add(mask({column[api] for api in members}))
+                for note in dict.fromkeys(families):
+                    note(mask({column[api] for api in members}))
 
 
 def _run(
@@ -529,11 +600,19 @@ def _run(
         return
     alone = spectra_of(source, [[*must, apis[column]] for column in columns])
     spectra = dict(zip(columns, alone, strict=True))
-    columns.sort(key=lambda column: -_entropy(spectra[column]))
+    entropy = {column: _entropy(spectra[column]) for column in columns}
+    closed = border.order.closed
+    # a finer level before the coarser ones that it brings along, also where rounding errs
+    columns.sort(
+        key=lambda column: (
+            -max(entropy.get(other, 0.0) for other in positions(closed[column])),
+            -closed[column].bit_count(),
+        )
+    )
     estimated_gains = {}
     for column in columns:
         joint = criterion.score(spectra[column])
-        if border.judge(base | 1 << column, base | 1 << column, joint):
+        if border.judge(base | closed[column], base | closed[column], joint):
             estimated_gains[column] = joint - score
     data = refinement_of(source, criterion, apis, positions(base))
     border.explore(_Node(base, base, score, estimated_gains, mask(estimated_gains), data))
@@ -543,18 +622,18 @@ def _told(evaluated: int) -> str:
     return f"{evaluated:,} sets evaluated"
 
 
-def _smallest_sets(apis: Sequence[str], must: Sequence[str], largest: int) -> list[int]:
-    """List the sets with all of `must`, the smallest first, as long as there are not too many."""
-    base = mask(apis.index(api) for api in must)
-    columns = [column for column in range(len(apis)) if not base >> column & 1]
-    sets: list[int] = []
+def _smallest_sets(order: Closures, base: int, largest: int) -> list[int]:
+    """List the sets that hold a base, the smallest first, as long as there are not too many."""
+    columns = [column for column in range(len(order.closed)) if not base >> column & 1]
+    sets: dict[int, None] = {}
     for joining in range(len(columns) + 1):
-        size, number = len(must) + joining, math.comb(len(columns), joining)
+        size, number = base.bit_count() + joining, math.comb(len(columns), joining)
         if size > largest or len(sets) + number > _MOST_REFUTED:
             break
         if size:
-            sets += [base | mask(some) for some in combinations(columns, joining)]
-    return sets
+            some = (order.closure(base | mask(each)) for each in combinations(columns, joining))
+            sets |= dict.fromkeys(some)
+    return sorted(sets, key=int.bit_count)
 
 
 def _refute(
@@ -575,11 +654,12 @@ def _refute(
             for members in sets[start : start + _REFUTED_TOGETHER]
             if not border.failed.has_subset(members) and not within.has_superset(members)
         ]
-        names = [[apis[column] for column in positions(members)] for members in part]
+        finest = map(border.order.finest, part)
+        names = [[apis[column] for column in positions(members)] for members in finest]
         border.evaluated += len(part)
         for members, spectrum in zip(part, spectra_of(source, names), strict=True):
             if refutation.refutes(spectrum, members.bit_count()):
-                border.failed.add(members)
+                border.fail(members)
 
 
 class _Nested:
@@ -615,7 +695,7 @@ def _entropy(spectrum: CountSpectrum) -> float:
 
 def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:
     """Put the proven sets into words."""
-    allowed, blocked = lower.passed.maximal(), upper.failed.minimal()
+    allowed, blocked = lower.passed.maximal(), upper.minimal()
     undecided = []
     if upper is not lower:
         if any(map(Family(len(apis), blocked).has_subset, allowed)):
@@ -624,7 +704,7 @@ def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) ->
                 hint="that is rarer than delta if the users are independent draws: check for bots "
                 "and for users with several ids",
             )
-        refused = lower.failed.minimal()
+        refused = lower.minimal()
         undecided = [members for members in refused if not upper.failed.has_subset(members)]
     return Borders(
         allow=_names(apis, allowed),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError
+
+_INFEASIBLE = 2  # as the solver calls it
+_HALF = 0.5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -85,13 +89,31 @@ def weight_bound(
     *,
     weights: Mapping[str, float] | None = None,
     must: Collection[str] = (),
+    along: Callable[[Iterable[str]], Collection[str]] = tuple,
     seconds: float = 5.0,
 ) -> float:
     """Weight that no allowed set exceeds: what a search that was cut short may have missed.
 
+    Arguments and errors as of `hoped_set`.
+    """
+    hoped = hoped_set(candidates, refused, weights=weights, must=must, along=along, seconds=seconds)
+    return hoped.weight
+
+
+def hoped_set(
+    candidates: Sequence[str],
+    refused: Sequence[Collection[str]],
+    *,
+    weights: Mapping[str, float] | None = None,
+    must: Collection[str] = (),
+    along: Callable[[Iterable[str]], Collection[str]] = tuple,
+    seconds: float = 5.0,
+) -> RecommendedSet:
+    """Return the set of the greatest weight that may be allowed, and a weight that none exceeds.
+
     An allowed set contains none of the `refused` sets (those proven not allowed). The greatest
     weight under these conditions is a whole-number programme; when it is not solved in time, its
-    bound so far is returned, which errs high.
+    bound so far is returned, which errs high, and the set is empty.
 
     Parameters
     ----------
@@ -103,6 +125,8 @@ def weight_bound(
         As in `recommend`.
     must
         APIs that every set holds.
+    along
+        As of `search`.
     seconds
         Wall time after which the bound so far is taken.
 
@@ -114,13 +138,26 @@ def weight_bound(
     weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])
     place = {api: column for column, api in enumerate(candidates)}
-    sets = [apis for apis in refused if place.keys() >= set(apis)]
-    if not sets:
-        return float(gain.sum())
-    rows = np.repeat(np.arange(len(sets)), [len(apis) for apis in sets])
-    columns = [place[api] for apis in sets for api in apis]
+    brought = {api: {*along([api])} - {api} for api in candidates}
+    rows: list[tuple[list[int], list[int], int]] = [
+        ([place[api], place[other]], [1, -1], 0) for api in candidates for other in brought[api]
+    ]
+    for apis in refused:
+        if place.keys() >= set(apis):
+            # What others bring along says nothing more: a programme that may leave out a coarser
+            # level for nothing would find a bound that is none.
+            finest = {*apis}.difference(*(brought[api] for api in apis))
+            columns = [place[api] for api in sorted(finest)]
+            rows.append((columns, [1] * len(columns), len(columns) - 1))
+    if not rows:
+        return RecommendedSet(apis=tuple(candidates), weight=float(gain.sum()))
     holds = scipy.sparse.csr_array(
-        (np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(candidates))
+        (
+            [value for _, values, _ in rows for value in values],
+            [column for columns, _, _ in rows for column in columns],
+            [0, *accumulate(len(columns) for columns, _, _ in rows)],
+        ),
+        shape=(len(rows), len(candidates)),
     )
     solved = scipy.optimize.milp(
         -gain,
@@ -128,14 +165,18 @@ def weight_bound(
         bounds=scipy.optimize.Bounds(
             [float(api in must) for api in candidates], np.ones(len(candidates))
         ),
-        constraints=scipy.optimize.LinearConstraint(holds, ub=[len(apis) - 1 for apis in sets]),
+        constraints=scipy.optimize.LinearConstraint(holds, ub=[most for *_, most in rows]),
         options={"time_limit": seconds},
     )
-    infeasible = 2
-    if solved.status == infeasible:
-        return 0.0
+    if solved.status == _INFEASIBLE:
+        return RecommendedSet(apis=(), weight=0.0)
     bound = solved.mip_dual_bound
-    return float(gain.sum() if bound is None else min(gain.sum(), -bound))
+    chosen = np.zeros(len(candidates)) if solved.x is None else solved.x
+    pairs = zip(candidates, chosen.tolist(), strict=True)
+    return RecommendedSet(
+        apis=tuple(sorted(api for api, share in pairs if share > _HALF)),
+        weight=float(gain.sum() if bound is None else min(gain.sum(), -bound)),
+    )
 
 
 def checked_weights(weights: Mapping[str, float] | None) -> Mapping[str, float]:

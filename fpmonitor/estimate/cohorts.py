@@ -49,7 +49,9 @@ class CohortLimits:
     upper: float
 
 
-def cohort_limits(limits: Limits, spectrum: CountSpectrum, *, hidden: int = 0) -> CohortLimits:
+def cohort_limits(
+    limits: Limits, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0
+) -> CohortLimits:
     """Limits of the exposure of one cohort.
 
     With probability at least `1 - delta` no upper limit of any cohort is ever below its exposure,
@@ -61,8 +63,8 @@ def cohort_limits(limits: Limits, spectrum: CountSpectrum, *, hidden: int = 0) -
         Made for all observed users, not for the cohort.
     spectrum
         Count spectrum of the cohort's observed users.
-    hidden
-        As in `Limits.of`.
+    size, hidden
+        As in `Limits.of`: the APIs that were chosen, without those that make the cohorts.
 
     Raises
     ------
@@ -78,8 +80,8 @@ def cohort_limits(limits: Limits, spectrum: CountSpectrum, *, hidden: int = 0) -
     low, high = share_limits(spectrum.users, limits.users, limits.delta * SHARE_LIMITS_SHARE)
     if low == 0:
         return CohortLimits(share_lower=0.0, share_upper=high, lower=0.0, upper=1.0)
-    level = limits.delta * (1 - SHARE_LIMITS_SHARE) / limits.bases
-    lower, upper = limits.of_part(spectrum, -math.log(level), (low, high), hidden=hidden)
+    log_term = limits.log_term(size, 1 - SHARE_LIMITS_SHARE)
+    lower, upper = limits.of_part(spectrum, log_term, (low, high), hidden=hidden)
     return CohortLimits(share_lower=low, share_upper=high, lower=lower, upper=upper)
 
 

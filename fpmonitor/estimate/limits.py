@@ -23,7 +23,7 @@ from fpmonitor.estimate.poisson import ExposureFunction, sees_far
 from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -100,8 +100,30 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta / self.bases, size, self.universe)
-        return self.of_part(spectrum, log_term, hidden=hidden)
+        return self.of_part(spectrum, self.log_term(size), hidden=hidden)
+
+    def of_mean(self, spectra: Sequence[CountSpectrum], size: int = 1) -> tuple[float, float]:
+        """Lower and upper limit, from the mean of the scores of draws of one value of each user.
+
+        Each draw takes a value of each user by a word that follows from no value. The mean of their
+        `R_m` is a nonnegative supermartingale as each is, and the mean of the logarithms is below
+        its logarithm (docs/certificate/visits.md).
+
+        Raises
+        ------
+        InputError
+            A spectrum is not of so many users.
+        """
+        if any(spectrum.users != self.users for spectrum in spectra):
+            raise InputError(f"spectra: must be of {self.users} users each")
+        return self._of_sums(
+            lambda side: np.mean([side.sums(spectrum) for spectrum in spectra], axis=0),
+            self.log_term(size),
+        )
+
+    def log_term(self, size: int, part: float = 1.0) -> float:
+        """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""
+        return _log_term(self.delta * part / self.bases, size, self.universe)
 
     def of_part(
         self,
@@ -125,12 +147,23 @@ class Limits:
         hidden
             As in `of`.
         """
-        lower, upper = 0.0, 1.0
         if spectrum is not None and hidden and hidden > spectrum.users:
-            return lower, upper
+            return 0.0, 1.0
+
+        def sums(side: Side) -> NDArray[np.float64]:
+            return np.zeros(len(side.scales)) if spectrum is None else side.sums(spectrum, hidden)
+
+        return self._of_sums(sums, log_term, shares)
+
+    def _of_sums(
+        self,
+        sums_of: Callable[[Side], NDArray[np.float64]],
+        log_term: float,
+        shares: Sequence[float] = (),
+    ) -> tuple[float, float]:
+        lower, upper = 0.0, 1.0
         for side in self.sides:
-            sums = np.zeros(len(side.scales)) if spectrum is None else side.sums(spectrum, hidden)
-            limit = side.limit(sums, log_term, shares)
+            limit = side.limit(sums_of(side), log_term, shares)
             if side.sign < 0:
                 upper = limit
             else:

@@ -12,8 +12,9 @@ from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
+    from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Component, Vector
+    from fpmonitor.population.levels import Component
 
 # Firefox shows the size of a window into which no listed size fits as it is.
 _FITS_ALL = "1x1"
@@ -25,19 +26,19 @@ def tiers(decision: LevelDecision) -> str:
 
     One of them is for all sites together: who sees two of them sees what no certificate is about.
     """
-    allowed = sorted(decision.allow, key=lambda vector: (vector != decision.recommended, vector))
+    allowed = sorted(decision.allow, key=lambda apis: apis != decision.recommended)
     content = {
         "guarantee": decision.guarantee,
         "use": "one of these tiers, for all sites",
-        "tiers": [_tier(decision, vector) for vector in allowed],
+        "tiers": [_tier(decision, apis) for apis in allowed],
     }
     return json.dumps(content, indent=2) + "\n"
 
 
-def _tier(decision: LevelDecision, vector: Vector) -> dict[str, Any]:
+def _tier(decision: LevelDecision, apis: ApiSet) -> dict[str, Any]:
     return {
-        "recommended": vector == decision.recommended,
-        "utility": decision.utility_of(vector),
+        "recommended": apis == decision.recommended,
+        "utility": decision.utility_of(apis),
         "components": [
             {
                 "name": component.name,
@@ -47,7 +48,7 @@ def _tier(decision: LevelDecision, vector: Vector) -> dict[str, Any]:
                 "shows": component.words(level),
                 "maps": [untyped(each) for each in component.maps(level)] if level else None,
             }
-            for component, level in zip(decision.components, vector, strict=True)
+            for component, level in decision.levels(apis)
         ],
     }
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 # What users may be told apart by, besides columns.
 BROWSER_FAMILY, OPERATING_SYSTEM = "browser family", "operating system"
+KINDS = {
+    "family": BROWSER_FAMILY,
+    BROWSER_FAMILY: BROWSER_FAMILY,
+    "system": OPERATING_SYSTEM,
+    OPERATING_SYSTEM: OPERATING_SYSTEM,
+}
 # What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome and
 # has the same version.
 _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#fingerprintjs")

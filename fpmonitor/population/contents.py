@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from fpmonitor.disclosure import (
     publishable_coverage,
     told_spectra,
 )
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.memory import MemorySource
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         SpectrumQueries,
     )
     from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.store.visits import VisitRows
 
 Engine = Literal["auto", "memory", "duckdb"]
 _MOST_TEXTS = 1_000  # different values, up to which they are looked at: errors are of few kinds
@@ -133,6 +136,8 @@ class Contents(Draws):
 
     def value_texts(self, api: str) -> dict[int, str | None]:
         """Return what codes stand for; a status in brackets where it is no value."""
+        if api in self._told:
+            return dict(self._told[api][1])
         return {
             code: text if status == "value" else f"({status})"
             for code, (status, text) in self.snapshot.values(api).items()
@@ -186,11 +191,41 @@ class Contents(Draws):
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        held = {*apis}.difference(self._unobserved)  # the others take next to no room
+        held = {*apis}.difference(self._unobserved, self._told)  # the others take no room
         in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
+
+    def visit_rows(self, apis: Sequence[str]) -> VisitRows:
+        """Return all visits of these users, with the values of some APIs as the view shows them.
+
+        Raises
+        ------
+        InputError
+            The users have one visit each as far as is kept; or the visits are asked for others.
+        UndecidableError
+            The users do not fit into memory.
+        """
+        reader = getattr(self.snapshot, "visit_rows", None)
+        if self.audience is not Audience.OWNER:
+            raise InputError("visits: are for the owner of the database", hint="omit --for-others")
+        if reader is None:
+            raise InputError("visits: only a database keeps them", hint="ingest the logs into one")
+        if not self.snapshot.in_memory(len(apis)):
+            raise UndecidableError(
+                "visits: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
+        found: VisitRows = reader(apis)
+        shown = {
+            api: self._recoding.column(api, codes, found.rows) for api, codes in found.codes.items()
+        }
+        found = replace(found, codes=shown)
+        if self._rows is None:
+            return found
+        kept = np.zeros(self.snapshot.users, dtype=np.bool_)
+        kept[self._rows] = True
+        return found.only(kept[found.rows])
 
     def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
         """Count the groups of those users only who are in some rows of the snapshot, in memory.

@@ -17,6 +17,7 @@ from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
+    KINDS,
     OPERATING_SYSTEM,
     SYSTEMS,
     UNKNOWN,
@@ -31,7 +32,7 @@ from fpmonitor.population.snapshot import (
     words_of_rows,
 )
 from fpmonitor.store.digests import keyed_digest
-from fpmonitor.vocabulary import FAMILIES, split_names
+from fpmonitor.vocabulary import FAMILIES, columns_of, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,22 +237,50 @@ class Draws(People):
         columns = split_names(by)
         if not columns:
             raise InputError(f"{what}: name what tells them", hint="a column, or browser family")
-        if not self.snapshot.in_memory(1):
-            raise UndecidableError(
-                f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
-            )
-        check_values_kept(self.snapshot, what)
-        found = [self._values_by(column, told_brave=told_brave) for column in columns]
-        kinds, told = joined_kinds([codes for codes, _ in found])
+        found = [self._values_by(column, what, told_brave=told_brave) for column in columns]
+        rows = slice(None) if self._rows is None else self._rows
+        kinds, told = joined_kinds([codes[rows] for codes, _ in found])
         return kinds, [
             joined_kind([texts.get(code) for (_, texts), code in zip(found, codes, strict=True)])
             for codes in told
         ]
 
+    def with_kinds(self, given: Sequence[str]) -> tuple[Self, tuple[str, ...]]:
+        """Return the users with columns for `family` and `system`, and what the log calls others.
+
+        Both follow from the user agent and brands, which sites see in any case. A column of the log
+        that is called so comes first.
+
+        Raises
+        ------
+        UndecidableError, InputError
+            As of `kinds`.
+        UnknownNameError
+            Another name that was never observed.
+        """
+        added = {
+            KINDS[name]: self._values_by(KINDS[name], "given", told_brave=True)
+            for name in given
+            if name in KINDS and name not in self.apis and not columns_of(name, self.means)
+        }
+        if not added:
+            return self, self.named(given)
+        other = self._copied()
+        other._told = {**self._told} | {  # noqa: SLF001 -- its own class
+            name: (codes - UNKNOWN, {code - UNKNOWN: text for code, text in texts.items()})
+            for name, (codes, texts) in added.items()
+        }
+        return other, other.named(KINDS.get(name, name) for name in given)
+
     def _values_by(
-        self, column: str, *, told_brave: bool
+        self, column: str, what: str, *, told_brave: bool
     ) -> tuple[NDArray[np.int64], Mapping[int, str | None]]:
-        """Code of each user by one column of `kinds`, and what codes stand for."""
+        """Code of each row by one column of `kinds`, and what codes stand for; errors as there."""
+        if not self.snapshot.in_memory(1):
+            raise UndecidableError(
+                f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
+        check_values_kept(self.snapshot, what)
         texts: dict[int, str | None]
         if column == BROWSER_FAMILY and self._groups.rows is not None:
             texts = dict(enumerate(FAMILIES))
@@ -264,7 +293,7 @@ class Draws(People):
         else:
             found = self.named([column])
             if len(found) > 1:
-                raise InputError(f"strata: {column} may be any of {', '.join(found)}")
+                raise InputError(f"{what}: {column} may be any of {', '.join(found)}")
             texts = {
                 code: text if status == "value" else None
                 for code, (status, text) in self.snapshot.values(found[0]).items()
@@ -272,6 +301,6 @@ class Draws(People):
             codes = self.snapshot.codes(found)[0].astype(np.int64)
         if (codes == UNKNOWN).all():
             raise InputError(
-                f"strata: the {column} of no user is known", hint="the user agent tells it"
+                f"{what}: the {column} of no user is known", hint="the user agent tells it"
             )
-        return codes if self._rows is None else codes[self._rows], texts
+        return codes, texts

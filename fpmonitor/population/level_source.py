@@ -1,29 +1,26 @@
-"""How users group by what components show at any level vector."""
+"""Users by what components show at each of their levels."""
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from fpmonitor.errors import UndecidableError
-from fpmonitor.population.levels import WITHHELD
-from fpmonitor.population.memory import CodeTable, joined_kinds
+from fpmonitor.population.memory import CodeTable, MemorySource, joined_kinds
 from fpmonitor.population.snapshot import check_values_kept
-from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.population.levels import Component, Value, Vector
+    from fpmonitor.population.levels import Component, Value
     from fpmonitor.population.population import Population
 
 
-class LevelSource:
-    """Users, merged by their values, and how they group at any level vector.
+def level_source(users: Population, components: Sequence[Component]) -> MemorySource:
+    """Return users with an API for each level of some components, `screen=2`, as far as it goes.
 
     Parameters
     ----------
@@ -38,47 +35,26 @@ class LevelSource:
         Values that are kept by their digest only.
     UndecidableError
         The rows are not in memory.
-
-    Attributes
-    ----------
-    users
-        Number of users.
-    table
-        A row for each of their values, a column for each level.
     """
-
-    def __init__(self, users: Population, components: Sequence[Component]) -> None:
-        apis = [api for component in components for api in component.apis]
-        if not all(level.raw for component in components for level in component.levels):
-            check_values_kept(users.snapshot, "--levels")
-        if users.selected is None and not users.snapshot.in_memory(len(apis)):
-            raise UndecidableError(
-                "levels: the users do not fit into memory", hint="ask of a window of fewer users"
-            )
-        shown = [_Shown.of(users, component) for component in components]
-        rows = CodeTable(
-            tuple(each.kinds for each in shown),
-            tuple(len(each.codes[0]) for each in shown),
-            np.ones(users.users, dtype=np.int64),
-        ).merged(range(len(shown)))
-        columns = [
-            (codes[kinds], int(codes.max()) + 1)
-            for each, kinds in zip(shown, rows.columns, strict=True)
-            for codes in each.codes
-        ]
-        self._levels = [len(each.codes) for each in shown]
-        shown_codes, sizes = zip(*columns, strict=True)
-        self.table = CodeTable(shown_codes, sizes, rows.weights)
-        self.users = users.users
-
-    def spectrum(self, vector: Vector) -> CountSpectrum:
-        """Count spectrum of what the components show at these levels."""
-        return CountSpectrum.from_counts(self.table.sizes(self.columns(vector)))
-
-    def columns(self, vector: Vector) -> list[int]:
-        """Columns of `table` that tell what the components show at these levels."""
-        ends = accumulate(self._levels)
-        return [end - level for end, level in zip(ends, vector, strict=True) if level != WITHHELD]
+    apis = [api for component in components for api in component.apis]
+    if not all(level.raw for component in components for level in component.levels):
+        check_values_kept(users.snapshot, "--levels")
+    if users.selected is None and not users.snapshot.in_memory(len(apis)):
+        raise UndecidableError(
+            "levels: the users do not fit into memory", hint="ask of a window of fewer users"
+        )
+    shown = [_Shown.of(users, component) for component in components]
+    rows = CodeTable(
+        tuple(each.kinds for each in shown),
+        tuple(len(each.codes[0]) for each in shown),
+        np.ones(users.users, dtype=np.int64),
+    ).merged(range(len(shown)))
+    columns = {
+        f"{component.name}={len(each.codes) - place}": codes[kinds]
+        for component, each, kinds in zip(components, shown, rows.columns, strict=True)
+        for place, codes in enumerate(each.codes)
+    }
+    return MemorySource([*columns], [*columns.values()], rows.weights)
 
 
 def kinds_of(

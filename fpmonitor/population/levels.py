@@ -23,7 +23,7 @@ from fpmonitor.safe_files import read_toml, typed
 from fpmonitor.store.transforms import Transform, is_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 Vector = tuple[int, ...]
@@ -397,6 +397,26 @@ def check_components(components: Sequence[Component]) -> None:
         raise InputError("levels: there is nothing to choose", hint="least and most are equal")
 
 
-def is_below(vector: Vector, other: Vector) -> bool:
-    """Whether no component of a vector is finer than in another."""
-    return all(map(le, vector, other))
+def words_of(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
+    """Name the levels of a vector that are not withheld, sorted: `screen=2` for each component."""
+    levels = zip(components, vector, strict=True)
+    return tuple(sorted(f"{component.name}={level}" for component, level in levels if level))
+
+
+def coarser(words: Iterable[str]) -> frozenset[str]:
+    """Return levels with all coarser ones, which whoever sees them sees, too."""
+    levels = map(_of_word, words)
+    return frozenset(f"{name}={level}" for name, most in levels for level in range(1, most + 1))
+
+
+def finest(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the finest level of each component, sorted."""
+    levels: dict[str, int] = {}
+    for name, level in map(_of_word, words):
+        levels[name] = max(level, levels.get(name, 0))
+    return tuple(sorted(f"{name}={level}" for name, level in levels.items()))
+
+
+def _of_word(word: str) -> tuple[str, int]:
+    name, _, level = word.rpartition("=")
+    return name, int(level)

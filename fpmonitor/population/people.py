@@ -83,12 +83,14 @@ class People:
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
+        # What the values tell besides: name -> code of each row, and what codes stand for.
+        self._told: Mapping[str, tuple[NDArray[np.int64], Mapping[int, str | None]]] = {}
         self.selected: Selected | None = None
 
     @property
     def apis(self) -> tuple[str, ...]:
         """The APIs, sorted, as the log calls them."""
-        return tuple(sorted({*self.snapshot.apis, *self._unobserved}))
+        return tuple(sorted({*self.snapshot.apis, *self._unobserved, *self._told}))
 
     @cached_property
     def means(self) -> Mapping[str, str]:
@@ -246,6 +248,7 @@ class People:
     def seen_by(self, view: View) -> Self:
         """Return the same users as another view shows them."""
         other = type(self)(self.snapshot, window=self.window, view=view, audience=self.audience)
+        other._told = self._told  # noqa: SLF001 -- its own class
         return other.with_unobserved(self._unobserved)
 
     def with_unobserved(self, apis: Iterable[str]) -> Self:
@@ -290,6 +293,8 @@ class People:
 
     def _codes(self, api: str) -> NDArray[np.integer[Any]]:
         """Return the codes of all rows, as the view changes them."""
+        if api in self._told:
+            return self._told[api][0]
         if api in self._unobserved:
             return np.full(self.snapshot.users, ABSENT, dtype=np.uint8)
         return self._recoding.column(api, self.snapshot.codes([api])[0])

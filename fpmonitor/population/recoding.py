@@ -82,8 +82,16 @@ class Recoding:
         """Number of users that are left out."""
         return int(self.groups.users[self.dropped].sum())
 
-    def column(self, api: str, codes: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.integer[Any]]:
-        """Codes of an API as the view shows them, in every row; none is left out."""
+    def column(
+        self,
+        api: str,
+        codes: NDArray[np.integer[Any]],
+        rows: NDArray[np.intp] | slice = slice(None),
+    ) -> NDArray[np.integer[Any]]:
+        """Codes of an API as the view shows them, in every row; none is left out.
+
+        Where codes are those of visits, `rows` are those of their users.
+        """
         change = self.changes.get(api)
         if change is None:
             return codes
@@ -92,6 +100,7 @@ class Recoding:
             return shown
         if self.groups.rows is None:
             raise UndecidableError("the rows of these users are not in memory")
-        hidden = change.randomised[self.groups.rows] & ~np.isin(codes, change.fixed)
-        families = self.groups.family.astype(np.int64)[self.groups.rows]
+        group = self.groups.rows[rows]
+        hidden = change.randomised[group] & ~np.isin(codes, change.fixed)
+        families = self.groups.family.astype(np.int64)[group]
         return np.where(hidden, change.tokens + 1 + families, shown)

@@ -119,11 +119,19 @@ class CertifiedSample:
         return limits.of(told.least, len(set(apis)), hidden=told.hidden)
 
     def certificate(
-        self, apis: Sequence[str], delta: float | None = None, *, linked: bool = False
+        self,
+        apis: Sequence[str],
+        delta: float | None = None,
+        *,
+        linked: bool = False,
+        users: int | None = None,
     ) -> Limits:
-        """Limits for these users and the question, of a set, or of a cohort with a set."""
+        """Limits for these users and the question, of a set, or of a cohort with a set.
+
+        Where only some of them count, of so many.
+        """
         return exposure_limits(
-            users=self.users,
+            users=self.users if users is None else users,
             k=None if linked else self.question.k,
             population=self.question.users,
             delta=self.question.delta if delta is None else delta,

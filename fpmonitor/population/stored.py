@@ -26,6 +26,7 @@ from fpmonitor.store.snapshot import (
     units_of,
     users_of_rows,
 )
+from fpmonitor.store.visits import read_visits
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.followed import Follower
     from fpmonitor.store.snapshot import SnapshotTable as Table
+    from fpmonitor.store.visits import VisitRows
     from fpmonitor.store.windows import Span
     from fpmonitor.unit import Unit
 
@@ -155,6 +157,10 @@ class StoredSnapshot:
                 users=count, changed=changed, kept=kept
             )
         return found
+
+    def visit_rows(self, apis: Sequence[str]) -> VisitRows:
+        """All visits of the rows, with the values of some APIs."""
+        return read_visits(self.database, self.table, self.window, apis)
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> DuckDBSource:
         """Spectra by query, of a temporary table where the view changes the rows."""

@@ -75,6 +75,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
         tables.insert(0, _reading_table(reports))
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
+    if reports[0].visits is not None:
+        tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
         tables.append(forecast_table(reports))
     return Output(
@@ -268,6 +270,42 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("text", ("API set", lambda report: ", ".join(report.together))),
             *columns("share", ("at least", "realised.lower"), ("at most", "realised.upper")),
         ],
+    )
+
+
+def _visit_table(reports: Sequence[ExposureReport]) -> Table:
+    """Show what one visit exposes, and what all visits of a user do."""
+    first = reports[0]
+    days = max((r.visits.days or 0 for r in reports if r.visits), default=0)
+    rows: list[tuple[Cell, ...]] = []
+    for report in reports:
+        if (found := report.visits) is None:
+            continue
+        for name, seen in (("one visit", found.visit), ("all visits", found.path)):
+            rows.append((_called(report), name, seen.empirical, seen.lower, seen.upper))
+    return Table(
+        title=f"By one visit, and by all visits of {days:,.0f} days",
+        caption=" ".join(filter(None, (_visits_note(report) for report in reports)))
+        + " `one visit`: whole tuples, one of each user. `all visits`: what a site sees that knows "
+        f"its {first.population:,} users again, values in their order, without their times.",
+        columns=[
+            *columns("text", "API set", "seen"),
+            *columns("share", "observed", "lower", "upper"),
+        ],
+        rows=rows,
+    )
+
+
+def _visits_note(report: ExposureReport) -> str:
+    """Say which API makes all visits expose half as much again, or more; empty where none does."""
+    found = report.visits
+    if found is None or not found.is_noted or not found.changing:
+        return ""
+    api, share = next(iter(found.changing.items()))
+    return (
+        f"{api} changes between the visits of {percent(share)} of those who came back: "
+        f"{percent(found.visit.empirical)} are exposed at one visit, "
+        f"{percent(found.path.empirical)} by all."
     )
 
 

@@ -13,11 +13,11 @@ from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fpmonitor.account import Kind
+    from fpmonitor.answers.recommended import PeopleReport
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
-_SHOWN_SETS = 5
+_SHOWN_SETS = 3
 _SHOWN_PARTNERS = 3
 _DIFFERING, _AGAIN = 10, 0.6  # sets, and what an API still counts for each before that holds it
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
@@ -42,7 +42,7 @@ _SHORT = {
 }
 
 
-def decision(decided: Decision, data: str = "") -> Output:
+def decision(decided: Decision, data: str = "", people: PeopleReport | None = None) -> Output:
     """Return the answer, the guarantee, the data, an action per API, and some of each border."""
     actions = Table(
         title="What one site may read together",
@@ -77,6 +77,7 @@ def decision(decided: Decision, data: str = "") -> Output:
                     answer(decided),
                     bounds(decided),
                     *in_short(decided),
+                    " ".join(behind_the_average(people)),
                     drawn(decided),
                     tolerance(decided),
                     data,
@@ -158,7 +159,35 @@ def answer(decided: Decision) -> str:
     return f"{headline(decided)}{listed}. {counted(decided)}"
 
 
-def drawn(decided: Decision | LevelDecision) -> str:
+def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
+    """Say of the recommended set who can be followed at all, and who is exposed more than others.
+
+    What it assumes: docs/certificate/sentences.md.
+    """
+    if people is None:
+        return
+    yield (
+        "No method that uses the recommended APIs alone links the visits of more than "
+        f"{percent(people.linked, 2)} of {people.population:,} users, on average."
+    )
+    if people.cohorts is None or people.most is None:
+        return
+    if (worst := people.worst) is not None:
+        named = " on ".join(text or "unknown" for text in worst.given.values())
+        yield (
+            f"Worst off of at least {percent(people.listed_from)} of the users: {named}, "
+            f"{percent(worst.empirical, 2)} of {worst.users:,} users (limits "
+            f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)})."
+        )
+    each = f"each {' and '.join(people.kinds)} with {percent(people.least_share)} of the users"
+    yield (
+        f"Too few users to limit how many of {each} or more are exposed."
+        if people.most >= 1
+        else f"Of {each} or more, at most {percent(people.most, 2)} are exposed."
+    )
+
+
+def drawn(decided: Decision) -> str:
     """Say how many users count where not all that were observed do."""
     who = decided.drawn
     said = who_was_drawn(who)

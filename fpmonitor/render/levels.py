@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fpmonitor.answers.trade_off import TradeOff
+    from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Vector
 
 
 def level_decision(decided: LevelDecision, data: str) -> Output:
@@ -40,7 +40,7 @@ def level_decision(decided: LevelDecision, data: str) -> Output:
 def answer(decided: LevelDecision) -> str:
     """Say at which levels a site may read the components, and how good that is."""
     budget = percent(decided.policy.budget, 2)
-    if decided.recommended is None:
+    if not decided.allow:
         return f"No level vector is certified to expose at most {budget} of the users."
     shown = [
         f"{component.name} ({component.words(level)})"
@@ -48,7 +48,7 @@ def answer(decided: LevelDecision) -> str:
         if level
     ]
     said = f"A site may read {', '.join(shown) or 'nothing'}: a utility of {decided.utility:.6g}"
-    if decided.utility_bound > decided.utility:
+    if (decided.utility_bound or 0.0) > (decided.utility or 0.0):
         return f"{said}, and no allowed vector has more than {decided.utility_bound:.6g}."
     return f"{said}, and no allowed vector has more."
 
@@ -59,7 +59,7 @@ def level_page(
     data: str,
     *,
     made: datetime,
-    practice: Vector | None = None,
+    practice: ApiSet | None = None,
 ) -> str:
     """Write the report on a decision about levels, an HTML document of its own."""
     sections = [
@@ -79,15 +79,15 @@ def level_page(
 
 
 def of_trade_offs(
-    decided: LevelDecision, points: Sequence[TradeOff], practice: Vector | None = None
+    decided: LevelDecision, points: Sequence[TradeOff], practice: ApiSet | None = None
 ) -> Figure:
     """Draw what vectors expose against how useful they are."""
     title = "Exposure against utility"
     named = [
         (
             point,
-            (_named(decided, point.vector) or "nothing shown")
-            + " (today's practice)" * (point.vector == practice),
+            (_named(decided, point.apis) or "nothing shown")
+            + " (today's practice)" * (point.apis == practice),
         )
         for point in points
     ]
@@ -127,11 +127,11 @@ def of_trade_offs(
     )
 
 
-def _class(decided: LevelDecision, point: TradeOff, practice: Vector | None) -> str:
+def _class(decided: LevelDecision, point: TradeOff, practice: ApiSet | None) -> str:
     """Class of a dot: the practice, the recommended vector, or any other."""
-    if point.vector == practice:
+    if point.apis == practice:
         return "s2"
-    return "far" if point.vector == decided.recommended else "s0"
+    return "far" if point.apis == decided.recommended else "s0"
 
 
 def _html(tables: Sequence[Table]) -> str:
@@ -151,7 +151,7 @@ def _designed(decided: LevelDecision) -> str:
 
 
 def _recommended(decided: LevelDecision) -> list[Table]:
-    if decided.recommended is None:
+    if not decided.allow:
         return []
     return [
         Table(
@@ -196,5 +196,5 @@ def _borders(decided: LevelDecision) -> Table:
     )
 
 
-def _named(decided: LevelDecision, vector: Vector) -> str:
-    return ", ".join(f"{name} {level}" for name, level in decided.shown(vector).items())
+def _named(decided: LevelDecision, apis: ApiSet) -> str:
+    return ", ".join(f"{name} {level}" for name, level in decided.shown(apis).items())

@@ -75,7 +75,7 @@ def test_the_example_of_the_documentation_leads_from_an_access_log_to_a_decision
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    examples = commands((ROOT / "docs" / "sample.md").read_text(encoding="utf-8"))
+    examples = commands((ROOT / "docs" / "strata.md").read_text(encoding="utf-8"))
     assert [command.split()[1] for command, _ in examples] == ["collect", "decide"]
     for command, shown in examples:
         assert printed_by(command) == shown, command

@@ -16,12 +16,14 @@ import pytest
 from fpmonitor.answers import decide as answers
 from fpmonitor.cli import run
 from fpmonitor.decide import deciding, designs
-from fpmonitor.decide.vectors import VectorSearch
+from fpmonitor.decide.decision import Decision, DesignPart
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Design, LevelMap
 from fpmonitor.spectrum import CountSpectrum
+from tests.decided import component
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -347,7 +349,9 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
         tested = rng.multinomial(users - part, np.full(kinds, 1 / kinds))
         seen = rng.multinomial(part, np.full(kinds, 1 / kinds)) if part else tested
         held = {f"v{at}": int(count) for at, count in enumerate(seen)}
-        tests = deciding.tests_of_vectors(asked, "population", users - part, [1], once=True)
+        part_of = DesignPart(0.3, 300, 1, "values")
+        begun = LevelDecision.of(Decision.begun(asked), [component("values", 1)], part_of)
+        tests = deciding.Judge.of(begun, users - part).tests
         listed = 0
         for each in designed(Design(frequent=kinds), held, asked):
             shown = [int(text[1:]) for text in each.level.top]
@@ -371,14 +375,15 @@ def test_an_interrupt_ends_the_designs_that_follow_too(
     alternatives = answers.alternatives
     monkeypatch.setattr(answers, "alternatives", lambda *given: [*alternatives(*given)] * 3)
     assert decided(folder, "window.toml")["design"]["tried"] == 3
-    borders, searched = VectorSearch.borders, list[VectorSearch]()
+    search, searched = deciding.search, []
 
-    def interrupted(search: VectorSearch) -> None:
-        searched.append(search)
-        borders(search)
+    def interrupted(*given: Any, **options: Any) -> Any:
+        searched.append(given)
+        found = search(*given, **options)
         signal.raise_signal(signal.SIGINT)
+        return found
 
-    monkeypatch.setattr(VectorSearch, "borders", interrupted)
+    monkeypatch.setattr(deciding, "search", interrupted)
     answer = decided(folder, "window.toml")
     assert len(searched) == 1
     assert answer["design"]["tried"] == 1

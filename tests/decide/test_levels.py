@@ -186,7 +186,7 @@ def test_a_gate_answers_as_the_decision_and_where_it_was_cut_short_as_the_users(
     again = decided(folder, capsys, "--k", "20", "--resume", str(whole))
     assert {name: again[name] for name in told} == {name: answer[name] for name in told}
     assert run(asked(folder, "--k", "21", "--resume", str(cut))) == 2
-    assert "differs in policy" in capsys.readouterr().err
+    assert "differs in k" in capsys.readouterr().err
     for want, message in (("screen", "no level"), ("screen=4", "0 to 3"), ("scren=1", "nearest")):
         assert run(["gate", str(whole), "--want", want]) == 2
         assert message in capsys.readouterr().err
@@ -357,3 +357,56 @@ def test_a_file_of_others_is_refused_or_judged_anew(
 def test_a_level_shows(level: LevelMap, value: str, what: str) -> None:
     assert level.shown((value,)) == (what,)
     assert level.shown((7,)) == (7,), "what is no value stays what it is"
+
+
+def test_what_must_and_must_not_be_shown_holds_of_every_listed_vector(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--setting", "sample", "--k", "20", "--must", "screen=1", "--never", "agent=2"]
+    answer = decided(folder, capsys, *more)
+    whole = decided(folder, capsys, "--setting", "sample", "--k", "20")
+    meant = [
+        vector
+        for vector in itertools.product(range(1, 4), range(3), range(2))
+        if below(vector, whole["allow"])
+    ]
+    assert (answer["must"], answer["never"]) == (["screen=1"], ["agent=2"])
+    assert all(below(vector, answer["allow"]) for vector in meant)
+    assert all(each["screen"] >= 1 and each.get("agent", 0) < 2 for each in answer["allow"])
+    made = folder / "must.json"
+    assert run([*asked(folder, *more), "-o", str(made)]) == 0
+    assert read_any_decision(made).to_json() == {
+        **answer,
+        "seconds": read_any_decision(made).seconds,
+    }
+    capsys.readouterr()
+    for option, entry, message in (
+        ("--must", "screen=9", "levels are 0 to 3"),
+        ("--must", "screen", "names no level"),
+        ("--never", "scren=1", "nearest"),
+        ("--never", "screen=1", "both must and must not"),
+    ):
+        more = ["--must", "screen=1"] if option == "--never" else []
+        assert run(asked(folder, *more, option, entry)) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_lists_of_levels_are_cut_and_say_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = decided(folder, capsys, "--k", "20")
+    answer = decided(folder, capsys, "--k", "20", "--max-sets", "1")
+    assert len(whole["allow"]) > 1
+    assert [*map(len, (answer["allow"], answer["block"], answer["undecided"]))] == [1, 1, 1]
+    assert answer["allow"] == [answer["recommended"]] == [whole["recommended"]]
+    assert answer["cut"]["allow"] == len(whole["allow"])
+    assert not answer["complete"]
+    path = folder / "cut lists.json"
+    assert run([*asked(folder, "--k", "20", "--max-sets", "1"), "-o", str(path)]) == 0
+    assert run(["gate", str(path), "--want", "screen=1", "--exit-zero"]) == 0
+    capsys.readouterr()
+    db = str(folder / "d.duckdb")
+    for vector in whole["allow"]:
+        want = ",".join(f"{name}={level}" for name, level in vector.items())
+        assert run(["gate", str(path), "--want", want, "--db", db]) == 0
+    assert run(["audit", "certificate", str(path), "--db", db]) in (0, 3)

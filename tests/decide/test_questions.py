@@ -360,7 +360,7 @@ def test_registering_after_the_first_user_changes_nothing_and_says_so(
 
 
 def test_the_policy_of_the_docs_is_one(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Policies and questions")
     _, _, example = section.partition("```toml\n")
     path = tmp_path / "policy.toml"

@@ -9,17 +9,19 @@ import shutil
 import subprocess
 import threading
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
-from fpmonitor.population.levels import Component, LevelMap
+from fpmonitor.population.levels import Component, LevelMap, words_of
 from fpmonitor.store.staging import LARGE_VALUE_BYTES
 from tests.firefox import firefox
 from tests.patience import wait
@@ -69,25 +71,10 @@ def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) 
         )
         for name, levels in maps.items()
     )
-    members: dict[str, Any] = dict.fromkeys(("allow", "block", "undecided"), ())
     policy = Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a",))
-    return LevelDecision(
-        components=components,
-        policy=policy,
-        setting="population",
-        missing="value",
-        users=1000,
-        digest="",
-        guarantee="",
-        recommended=tuple(0 if name == "withheld" else level or 1 for name in maps),
-        utility=0.0,
-        utility_bound=0.0,
-        complete=True,
-        evaluated=1,
-        seconds=0.0,
-        names={},
-        **members,
-    )
+    shown = words_of(components, tuple(0 if name == "withheld" else level or 1 for name in maps))
+    begun = LevelDecision.of(Decision.begun(policy), components)
+    return replace(begun, allow=(shown,), recommended=shown)
 
 
 def random_text(rng: random.Random) -> str:

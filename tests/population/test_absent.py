@@ -50,7 +50,7 @@ def test_an_api_that_few_were_asked_for_is_allowed_in_silence_no_longer(
     printed = capsys.readouterr()
     decision = json.loads(printed.out)
     assert ["Canvas.hash", "Screen.orientation"] in decision["allow"]
-    assert "Canvas.hash: only 2 % of the users have a value" in printed.err
+    assert "not all users have a value of Canvas.hash (2 %)" in printed.err
     assert "Canvas.hash (2 %)" in decision["guarantee"]
     assert run([*asked, "--missing", "exposed"]) == 0
     decision = json.loads(capsys.readouterr().out)

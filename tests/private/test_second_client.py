@@ -1,4 +1,4 @@
-"""docs/private.md suffices to write a client: one in JavaScript, which shares no code with ours."""
+"""docs/private-services.md suffices to write a client: one in JavaScript has none of our code."""
 
 from __future__ import annotations
 

@@ -310,6 +310,6 @@ def quickstart(
     show(tables.comparison(found.comparison), "table", None)
     note(
         f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
-        "and a folder for each role; docs/private.md goes on with services",
+        "and a folder for each role; docs/private-services.md goes on with services",
         quiet=quiet,
     )

@@ -1,0 +1,209 @@
+"""What one visit of each user exposes, and what all visits of a user together do.
+
+The values that users showed last may come from several visits, so nobody need have shown them
+together. A visit is a whole tuple: one is drawn of each user, and the mean of the score over draws
+is tested, so no draw decides. The path is the tuples in their order, repeats left out: what a site
+sees that knows its users again. Theorems: docs/certificate/visits.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
+from fpmonitor.results import Members
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.visits import NO_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.limits import Limits
+    from fpmonitor.population.population import Population
+    from fpmonitor.population.sample import CertifiedSample
+    from fpmonitor.question import Question
+    from fpmonitor.store.visits import VisitRows
+
+DRAWS = 16  # of a visit of each user, whose scores are averaged
+_NOTED_FROM = 1.5  # times what one visit exposes
+_MICROSECONDS = 86_400_000_000  # of a day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed(Members):
+    """Share of users in groups smaller than k: of the observed ones, and limits."""
+
+    JSON = "empirical lower upper"
+
+    empirical: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitReport(Members):
+    """Exposure by one visit of each user, and by all visits of a user.
+
+    Attributes
+    ----------
+    users, visits
+        Those with a visit that brought a value of the set.
+    days
+        From the first of these visits to the last, days; null without times.
+    visit
+        One visit of each user, drawn: means over draws.
+    path
+        All visits of each user in their order, repeats left out.
+    changing
+        API -> share of the users with several visits whose value differed between two, the largest
+        share first.
+    """
+
+    JSON = "users visits days visit path changing"
+
+    users: int
+    visits: int
+    days: float | None
+    visit: Exposed
+    path: Exposed
+    changing: Mapping[str, float]
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether a site that knows its users again sees half as much again, or more."""
+        return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
+
+
+def check_visits(question: Question, given: Sequence[str], *, asked: bool) -> None:
+    """Refuse what has no limits by visits.
+
+    Raises
+    ------
+    InputError
+        Absent users who count as exposed, given APIs, or users who are no plain draws.
+    """
+    if not asked:
+        return
+    if question.missing == "exposed":
+        raise InputError("visits: not with --missing exposed", hint="ask with value or drop")
+    if given:
+        raise InputError("visits: not with --given", hint="name all APIs in the set")
+    if not question.sample.is_plain:
+        named = ", ".join(f"--{name}" for name in question.sample.options)
+        raise InputError(f"visits: have no limits with {named}", hint=f"leave {named} away")
+
+
+def report_visits(
+    population: Population, sample: CertifiedSample, apis: Sequence[str]
+) -> VisitReport:
+    """Limit what visits expose.
+
+    Parameters
+    ----------
+    population, sample
+        The users and the question, as they are asked of the set.
+    apis
+        The set.
+    """
+    visits = with_values(population.visit_rows(apis), apis, whole=sample.question.missing == "drop")
+    ids = tuple_ids(visits, apis)
+    k, starts = sample.question.k, visits.starts
+    limits = sample.certificate(apis, users=len(starts))
+    drawn = [
+        CountSpectrum.from_counts(np.bincount(ids[place])) for place in drawn_visits(visits, DRAWS)
+    ]
+    path = CountSpectrum.from_counts(_sizes(path_words(visits, ids, population.snapshot.key)))
+    lower, upper = limits.of_mean(drawn, len(apis))
+    return VisitReport(
+        users=len(starts),
+        visits=len(ids),
+        days=_days(visits),
+        visit=Exposed(
+            empirical=float(np.mean([empirical_exposure(each, k) for each in drawn])),
+            lower=lower,
+            upper=upper,
+        ),
+        path=_exposed(path, limits, k, len(apis)),
+        changing=_changing(visits, apis),
+    )
+
+
+def _exposed(spectrum: CountSpectrum, limits: Limits, k: int, size: int) -> Exposed:
+    lower, upper = limits.of(spectrum, size)
+    return Exposed(empirical=empirical_exposure(spectrum, k), lower=lower, upper=upper)
+
+
+def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> VisitRows:
+    """Return the visits that brought a value of some API of a set; where `whole`, of all."""
+    brought = np.array([visits.codes[api] != 0 for api in apis])
+    kept = np.all(brought, axis=0) if whole else np.any(brought, axis=0)
+    return visits.only(np.asarray(kept))
+
+
+def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.int64]:
+    """Give the whole tuple of each visit a number, equal ones the same."""
+    ids = np.zeros(len(visits.rows), dtype=np.int64)
+    for api in apis:
+        found, place = np.unique(visits.codes[api], return_inverse=True)
+        _, ids = np.unique(ids * len(found) + place, return_inverse=True)
+    return ids.astype(np.int64)
+
+
+def drawn_visits(visits: VisitRows, draws: int) -> list[NDArray[np.intp]]:
+    """Place of one visit of each user, for several draws.
+
+    The draw of a user follows from its number alone: not from values, nor from the set.
+    """
+    starts = visits.starts
+    number = np.diff(np.append(starts, len(visits.rows)))
+    words = visits.users[starts].astype(np.uint64) * GOLDEN
+    places = []
+    for draw in range(draws):
+        mixed = splitmix64(words + np.uint64(seed_of("visit", str(draw))))
+        share = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+        places.append(starts + (share * number).astype(np.intp))
+    return places
+
+
+def path_words(visits: VisitRows, ids: NDArray[np.int64], key: str) -> NDArray[np.uint64]:
+    """Return a word of each user's path: tuples in their order, repeats in a row left out.
+
+    The key is a secret, so nobody can make two paths that have one word.
+    """
+    new_user = np.diff(visits.rows, prepend=-1) > 0
+    kept = new_user | (np.diff(ids, prepend=-1) != 0)
+    rows, starts = visits.rows[kept], np.flatnonzero(new_user[kept])
+    place = np.arange(len(rows)) - starts[rows]
+    word = splitmix64(ids[kept].astype(np.uint64) * GOLDEN + np.uint64(seed_of("path", key)))
+    word = splitmix64(word + place.astype(np.uint64) * GOLDEN)
+    return np.add.reduceat(word, starts)
+
+
+def _sizes(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return np.unique(words, return_counts=True)[1]
+
+
+def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:
+    """Share of the users with several visits whose values differ, by API; absent is a value."""
+    starts = visits.starts
+    several = np.diff(np.append(starts, len(visits.rows))) > 1
+    if not several.any():
+        return {}
+    found = {}
+    for api in apis:
+        codes = visits.codes[api]
+        differs = np.maximum.reduceat(codes, starts) != np.minimum.reduceat(codes, starts)
+        found[api] = float(differs[several].mean())
+    return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _days(visits: VisitRows) -> float | None:
+    known = visits.times[visits.times != NO_TIME]
+    return float(np.ptp(known) / _MICROSECONDS) if len(known) else None

@@ -1,0 +1,208 @@
+"""One visit and all visits of a user: no tuple that nobody showed, no repeats, no second draw."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.answers.visits import drawn_visits, path_words, tuple_ids
+from fpmonitor.cli import run
+from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.visits import VisitRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+USERS = 2_000
+A, B = "Screen.width", "NetworkInformation.rtt"
+
+
+def stored(
+    folder: Path, rows: Iterable[Sequence[object]], *, header: Sequence[str] = (A, B)
+) -> str:
+    """Store visits of `user, day, a, b`, in an order that is none of time."""
+    log, database = folder / "log.csv", str(folder / "log.duckdb")
+    lines = [[f"u{user}", f"2026-03-{day:02d}T12:00:00Z", *values] for user, day, *values in rows]
+    np.random.default_rng(3).shuffle(lines)
+    with log.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["user", "time", *header], *lines])
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    return database
+
+
+def asked(capsys: pytest.CaptureFixture[str], database: str, *words: str) -> list[Any]:
+    capsys.readouterr()
+    assert run(["exposure", *words, "--visits", "--db", database, "--format", "json"]) == 0
+    return list(json.loads(capsys.readouterr().out))
+
+
+def test_users_of_one_visit_are_the_same_by_every_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    database = stored(
+        tmp_path, ((u, 1, a, 0) for u, a in enumerate(rng.zipf(1.5, USERS).clip(max=500)))
+    )
+    [found] = asked(capsys, database, A)
+    for unit in ("visit", "path"):
+        for member in ("empirical", "lower", "upper"):
+            assert found["visits"][unit][member] == pytest.approx(found[member])
+    assert found["visits"]["changing"] == {}
+
+
+def test_no_tuple_counts_that_no_browser_showed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last value of each API is put together from two visits, and is all users' own."""
+    rows = [row for u in range(USERS) for row in ((u, 1, u % 40, ""), (u, 2, "", u // 40))]
+    [found] = asked(capsys, stored(tmp_path, rows), f"{A},{B}")
+    assert found["empirical"] == 1
+    assert found["visits"]["visit"]["empirical"] == 0
+    assert found["visits"]["visit"]["upper"] < 0.1
+    assert found["visits"]["path"]["empirical"] == 1  # who knows its users sees both
+
+
+def test_values_that_change_single_out_by_all_visits_and_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(2)
+    rows = [(u, 1 + day, u % 3, rng.integers(12)) for u in range(USERS) for day in range(5)]
+    database = stored(tmp_path, rows)
+    alone, both = asked(capsys, database, A, f"{A},{B}")
+    assert alone["visits"]["path"]["empirical"] == 0
+    assert both["visits"]["visit"]["empirical"] < 0.01
+    assert both["visits"]["path"]["lower"] > 0.8
+    assert both["visits"]["users"] == USERS
+    assert both["visits"]["visits"] == 5 * USERS
+    assert both["visits"]["days"] == pytest.approx(4)
+    assert [*both["visits"]["changing"]] == [B, A]
+    assert run(["exposure", f"{A},{B}", A, "--visits", "--db", database, "--format", "table"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{B} changes between the visits of 100 % of those who came back" in said
+    assert f"{A} changes" not in said
+
+
+def test_who_comes_several_times_is_told_of_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(u, 1 + day, u % 4, 0) for u in range(200) for day in range(3)]
+    database = stored(tmp_path, rows)
+    for words, noted in (([], True), (["--visits"], False), (["--until", "2026-03-02"], False)):
+        capsys.readouterr()
+        assert run(["exposure", A, *words, "--db", database]) == 0
+        assert ("--visits" in capsys.readouterr().err) == noted
+    capsys.readouterr()
+    assert run(["--for-others", "exposure", A, "--db", database]) == 0
+    assert "--visits" not in capsys.readouterr().err
+
+
+def test_how_often_people_come_exposes_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Repeats are left out after the set is looked at alone, so another API's changes are, too."""
+    rows = [(u, 1 + day, u % 4, day) for u in range(USERS) for day in range(1 + u % 20)]
+    [found] = asked(capsys, stored(tmp_path, rows), A)
+    assert found["visits"]["path"]["empirical"] == 0
+
+
+def test_order_in_time_is_told_by_all_visits_and_the_order_of_the_log_by_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nine users came in the other order: one visit hides them, the path does not."""
+    rows = [(u, day, (day + (u < 9)) % 2, 0) for u in range(USERS) for day in (1, 2)]
+    [found] = asked(capsys, stored(tmp_path, rows), A)
+    assert found["visits"]["visit"]["empirical"] == 0
+    assert found["visits"]["path"]["empirical"] == pytest.approx(9 / USERS)
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "said"),
+    [
+        (["--for-others"], [], "owner"),
+        ([], ["--missing", "exposed"], "--missing exposed"),
+        ([], ["--given", B], "--given"),
+        ([], ["--bias", "1.5"], "--bias"),
+    ],
+)
+def test_what_has_no_limits_by_visits_is_refused_in_a_line(
+    before: list[str],
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database = stored(tmp_path, ((u, 1, u % 4, u % 3) for u in range(200)))
+    capsys.readouterr()
+    assert run([*before, "exposure", A, "--visits", *options, "--db", database]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_view_and_window_are_those_of_the_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = [(u, 1 + day, 1000 + rng.integers(12), 0) for u in range(USERS) for day in range(5)]
+    database = stored(tmp_path, rows)
+    [found] = asked(capsys, database, A, "--until", "2026-03-02")
+    assert found["visits"]["visits"] == USERS
+    assert found["visits"]["path"]["empirical"] == 0
+    less = tmp_path / "less.toml"
+    less.write_text(f'["{A}"]\nround = 100\n', encoding="utf-8")
+    [coarse] = asked(capsys, database, A, "--what-if", str(less))
+    assert coarse["visits"]["path"]["empirical"] == 0
+
+
+def visit_rows(values: np.ndarray) -> VisitRows:
+    """Visits of users with as many each, from values of shape (users, visits)."""
+    users, visits = values.shape
+    rows = np.repeat(np.arange(users), visits)
+    return VisitRows(
+        rows=rows,
+        users=rows.astype(np.int64),
+        times=np.tile(np.arange(visits), users),
+        codes={A: values.ravel()},
+    )
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.7])
+def test_limits_from_the_mean_of_draws_hold_for_a_visit_of_a_user(keep: float) -> None:
+    law = np.append(0.85, np.full(300, 0.15 / 300))
+    truth = statistical_exposure(law, k=10, population=USERS)
+    limits = exposure_limits(users=USERS, k=10, population=USERS, delta=0.2)
+    rng, missed, runs = np.random.default_rng(9), np.zeros(2), 40
+    for _ in range(runs):
+        values = rng.choice(len(law), (USERS, 4), p=law)
+        for visit in range(1, 4):
+            again = rng.random(USERS) < keep
+            values[again, visit] = values[again, visit - 1]
+        visits = visit_rows(values + 1)
+        ids = tuple_ids(visits, [A])
+        drawn = [CountSpectrum.from_counts(np.bincount(ids[at])) for at in drawn_visits(visits, 16)]
+        lower, upper = limits.of_mean(drawn)
+        missed += [lower > truth, upper < truth]
+    assert (missed / runs <= 0.2).all()
+
+
+def test_draws_follow_from_the_user_alone_and_take_each_visit_alike() -> None:
+    visits = visit_rows(np.random.default_rng(4).integers(9, size=(3_000, 4)) + 1)
+    other = VisitRows(
+        rows=visits.rows, users=visits.users, times=visits.times, codes={A: visits.rows}
+    )
+    for place, same in zip(drawn_visits(visits, 3), drawn_visits(other, 3), strict=True):
+        assert (place == same).all()
+        assert np.bincount(place % 4, minlength=4) == pytest.approx(np.full(4, 750), abs=120)
+
+
+def test_paths_have_one_word_where_they_are_equal_and_others_where_they_are_not() -> None:
+    paths = [[1, 1, 2], [1, 2, 2], [2, 1, 1], [1, 2, 1], [2, 2, 2], [1, 1, 1]]
+    visits = visit_rows(np.array(paths))
+    words = path_words(visits, tuple_ids(visits, [A]), "key").tolist()
+    assert words[0] == words[1]
+    assert len({*words}) == 5

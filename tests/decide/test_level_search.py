@@ -1,0 +1,153 @@
+"""The search for borders among levels of APIs: against all vectors, and valid when stopped."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.search import search
+from fpmonitor.estimate.criterion import Criterion, Refutation, Score
+from fpmonitor.population.levels import coarser
+from fpmonitor.population.memory import MemorySource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Vector = tuple[int, ...]
+
+
+def users_of(chains: list[int], seed: int, rows: int) -> MemorySource:
+    """Components that follow a device, with noise; each level tells less than the finer ones."""
+    rng = np.random.default_rng(seed)
+    device = (rng.pareto(0.8, rows) + 1).astype(int) % 40
+    columns = {}
+    for place, length in enumerate(chains):
+        shown = np.where(
+            rng.random(rows) < 0.7, device * (place + 3) % 29, rng.integers(0, 29, rows)
+        )
+        for level in range(length, 0, -1):
+            columns[f"c{place}={level}"] = shown
+            shown = shown // int(rng.integers(1, 4))  # by one: a level that is as fine
+    return MemorySource([*columns], [*columns.values()])
+
+
+def words(vector: Iterable[int]) -> tuple[str, ...]:
+    return tuple(
+        sorted(coarser(f"c{place}={level}" for place, level in enumerate(vector) if level))
+    )
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[list[int], MemorySource, Criterion, Criterion]:
+    chains = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4).filter(any))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    rows = draw(st.sampled_from([30, 300, 9000]))
+    weights = np.r_[1, 1, np.sort(rng.random(8))[::-1], 0]
+    size = sum(chains) + 1
+    falling = 1 - 0.7 * np.sort(rng.random(size)) * draw(st.booleans())
+    limits = rng.uniform(0.02, 0.5) * rows * falling
+    limits[0] = rows
+    source = users_of(chains, draw(st.integers(0, 1000)), rows)
+    return (
+        chains,
+        source,
+        Criterion(Score(weights), limits),
+        Criterion(Score(weights), limits * 1.5),
+    )
+
+
+def maximal(sets: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return sorted(a for a in sets if not any({*a} < {*b} for b in sets))
+
+
+def minimal(sets: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return sorted(a for a in sets if not any({*b} < {*a} for b in sets))
+
+
+@given(questions())
+def test_borders_are_those_of_all_vectors_by_their_rank(
+    drawn: tuple[list[int], MemorySource, Criterion, Criterion],
+) -> None:
+    chains, source, allow, block = drawn
+    vectors = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
+    passing = [v for v in vectors if allow.holds(source.spectrum(v), len(v))]
+    blocked = [v for v in vectors if not block.holds(source.spectrum(v), len(v))]
+    for blocking in (allow, block):
+        found = search(source, allow=allow, block=blocking, along=coarser)
+        assert found.complete
+        assert found.allow == maximal(passing)
+        above = blocked if blocking is block else [v for v in vectors if v not in passing]
+        assert found.block == minimal(above)
+        again = search(source, allow=allow, block=blocking, along=coarser, known=found)
+        assert (again.allow, again.block) == (found.allow, found.block)
+    refused = minimal([v for v in vectors if v not in passing])
+    held = [v for v in refused if not any({*b} <= {*v} for b in found.block)]
+    assert found.undecided == held
+
+
+@given(questions())
+def test_what_must_and_must_not_be_shown_is_kept(
+    drawn: tuple[list[int], MemorySource, Criterion, Criterion],
+) -> None:
+    chains, source, allow, _ = drawn
+    place = next(place for place, length in enumerate(chains) if length)
+    last = max(place for place, length in enumerate(chains) if length)
+    must, never = f"c{place}=1", f"c{last}={chains[last]}"
+    if must == never:
+        return
+    found = search(source, allow=allow, block=allow, must=[must], never=[never], along=coarser)
+    vectors = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
+    meant = [v for v in vectors if must in v and never not in v]
+    assert found.allow == maximal([v for v in meant if allow.holds(source.spectrum(v), len(v))])
+    known = search(source, allow=allow, block=allow, along=coarser)
+    again = search(
+        source, allow=allow, block=allow, must=[must], never=[never], known=known, along=coarser
+    )
+    assert again.allow == found.allow  # what is known of other vectors is in no list
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_vectors_are_blocked_by_a_test_of_single_ones(monotone: bool) -> None:
+    chains = [3, 2, 3]
+    source = users_of(chains, 5, 3000)
+    weights = np.r_[1, 1, np.linspace(0.9, 0.1, 8), 0]
+    allow = Criterion(Score(weights), np.linspace(700, 300, 9))
+    refute = Refutation(Score(weights), np.linspace(900, 700, 9), monotone)
+    never = Criterion(Score(weights), np.full(9, 3000.0))
+    found = search(source, allow=allow, block=never, refute=refute, along=coarser)
+    vectors = [words(v) for v in itertools.product(range(4), range(3), range(4))]
+    for vector in found.block:
+        assert refute.score(source.spectrum(vector)) > refute.limits[len(vector)]
+    refused = [v for v in vectors if not allow.holds(source.spectrum(v), len(v))]
+    held = [*found.block, *found.undecided]
+    assert all(any({*each} <= {*v} for each in held) for v in refused)
+
+
+@pytest.mark.parametrize("tests", [1, 7, 60])
+def test_what_a_stopped_search_says_is_true(tests: int) -> None:
+    chains = [5, 4, 5, 4, 3]
+    source = users_of(chains, 7, 4000)
+    allow = Criterion(Score(np.r_[np.ones(10), 0]), np.full(sum(chains) + 1, 900.0))
+
+    class Stopping(Effort):
+        left = tests
+
+        def check(self, told: str) -> None:
+            Stopping.left -= 1
+            if Stopping.left < 0:
+                raise KeyboardInterrupt
+            super().check(told)
+
+    found = search(source, allow=allow, block=allow, effort=Stopping(), along=coarser)
+    assert not found.complete
+    for vector in found.allow:
+        assert {*coarser(vector)} == {*vector}
+        assert allow.holds(source.spectrum(vector), len(vector))
+    for vector in found.block:
+        assert not allow.holds(source.spectrum(vector), len(vector))
