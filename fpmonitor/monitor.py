@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import (
@@ -75,7 +75,6 @@ from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
 from fpmonitor.unit import Unit, weakest
 
 _NAMED = 3
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +161,6 @@ class Monitor(Closing):
     def listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
-
-    def settled(
-        self, work: Callable[[], _Answer], *, is_whole: Callable[[_Answer], bool]
-    ) -> _Answer:
-        """Do some work, once: all that it may ask for is known here."""
-        del is_whole
-        return work()
 
     @property
     def lost(self) -> bool:

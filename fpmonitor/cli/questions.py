@@ -383,7 +383,7 @@ def decide(
             # Ended early by the wish of whoever asks.
             limits = (question.time_limit, question.max_size, question.max_sets)
             is_brief = any(limits) or len(population.apis) > MANY
-            decided = monitor.settled(work, is_whole=lambda made: made.complete or is_brief)
+            decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
             kept.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,7 +21,7 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.transforms import Transform
 
 _NOTED = 5
+_Answer = TypeVar("_Answer")
 
 VOLATILE = Annotated[
     Volatile,
@@ -170,6 +171,16 @@ class AnsweredUsers(TransformedUsers):
             engine=self.engine,
             spectra=self.spectra,
         )
+
+    def settled(
+        self, monitor: Monitor, work: Callable[[], _Answer], is_whole: Callable[[_Answer], bool]
+    ) -> _Answer:
+        """Do some work until all that it needs was answered; else once."""
+        from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415 -- not for --help
+
+        if isinstance(monitor, SpectraMonitor):
+            return monitor.settled(work, is_whole=is_whole)
+        return work()
 
 
 def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:

@@ -11,10 +11,8 @@ import io
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from fpmonitor.cluster.portable import needs_extra
-from fpmonitor.duckdb_connection import connect
+from fpmonitor.duckdb_connection import DuckDBError, connect
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt, reason_of
 from fpmonitor.masking import masked_quotes
 
@@ -58,7 +56,7 @@ def _in_duckdb(path: str, text: str) -> str:
         ) as connection:
             found = connection.execute(text)
             return as_csv([each[0] for each in found.description or ()], found.fetchall())
-    except duckdb.Error as error:
+    except DuckDBError as error:
         raise _refused("duckdb", error) from error
 
 
