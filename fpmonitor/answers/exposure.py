@@ -8,6 +8,7 @@ from typing import Any
 
 from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
+from fpmonitor.answers.followed import FollowedLine, report_followed
 from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
@@ -118,8 +119,8 @@ class ExposureReport(Result):
     bounds, entropies, trust, cohorts
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
-    visits
-        What visits expose, where asked for.
+    visits, followed
+        What visits expose, and the share that is linked after some days, where asked for.
     forecast
         What a model expects, where asked for; no promise.
     users_for_gamma
@@ -164,6 +165,7 @@ class ExposureReport(Result):
     cohorts: CohortReport | None = None
     users_for_gamma: int | None = None
     visits: VisitReport | None = None
+    followed: tuple[FollowedLine, ...] = ()
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
     masked: tuple[str, ...] = ()
@@ -227,6 +229,8 @@ class ExposureReport(Result):
             details |= self.forecast.to_json()
         if self.visits is not None:
             details["visits"] = self.visits.to_json()
+        if self.followed:
+            details["followed"] = [line.to_json() for line in self.followed]
         if self.masked:
             details["masked"] = list(self.masked)
         if self.left_out is not None:
@@ -249,6 +253,7 @@ def report_exposures(
     forecast: bool = False,
     gamma: float | None = None,
     visits: bool = False,
+    followed: Sequence[float] = (),
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
@@ -279,6 +284,8 @@ def report_exposures(
         probabilities.
     visits
         Also limit what one visit of each user exposes, and what all visits of a user together do.
+    followed
+        Days, fixed before looking: limit the share of the users that is linked after so many.
 
     Raises
     ------
@@ -298,7 +305,7 @@ def report_exposures(
         )
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
-    check_visits(question, cohort, asked=visits)
+    check_visits(question, cohort, visits=visits, followed=followed)
     for option, asked in (("given", cohort), ("trust", trust)):
         if asked:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
@@ -317,9 +324,7 @@ def report_exposures(
             report = replace(report, entropies=_report_entropies(sample, report))
         if forecast:
             report = replace(report, forecast=forecast_exposure(sample, report.together))
-        if visits:
-            users = population.asked(question, {api for apis in together for api in apis})
-            report = replace(report, visits=report_visits(users, sample, report.together))
+        report = _with_visits(population, sample, report, visits=visits, followed=followed)
         if trust is not None:
             levels = price_of_trust(sample, report.together, trust)
             report = replace(report, trust=levels)
@@ -328,6 +333,24 @@ def report_exposures(
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
         reports.append(replace(report, unit=population.unit))
     return _with_volatile_excluded(population, question, reports)
+
+
+def _with_visits(
+    population: Population,
+    sample: CertifiedSample,
+    report: ExposureReport,
+    *,
+    visits: bool,
+    followed: Sequence[float],
+) -> ExposureReport:
+    """Add what visits tell of a reported set, as far as it was asked for."""
+    users = population.asked(sample.question, sample.source.apis) if visits or followed else None
+    if users is not None and visits:
+        report = replace(report, visits=report_visits(users, sample, report.together))
+    if users is not None and followed:
+        lines = report_followed(users, sample, report.together, sorted({*followed}))
+        report = replace(report, followed=lines)
+    return report
 
 
 def _with_volatile_excluded(

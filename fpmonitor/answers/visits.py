@@ -81,23 +81,29 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
-def check_visits(question: Question, given: Sequence[str], *, asked: bool) -> None:
+def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
     """Refuse what has no limits by visits.
+
+    Parameters
+    ----------
+    question, given
+        What is asked.
+    asked
+        Options that read visits, as Python calls them, and what was given for each.
 
     Raises
     ------
     InputError
         Absent users who count as exposed, given APIs, or users who are no plain draws.
     """
-    if not asked:
-        return
-    if question.missing == "exposed":
-        raise InputError("visits: not with --missing exposed", hint="ask with value or drop")
-    if given:
-        raise InputError("visits: not with --given", hint="name all APIs in the set")
-    if not question.sample.is_plain:
-        named = ", ".join(f"--{name}" for name in question.sample.options)
-        raise InputError(f"visits: have no limits with {named}", hint=f"leave {named} away")
+    for option in (name.replace("_", "-") for name, value in asked.items() if value):
+        if question.missing == "exposed":
+            raise InputError(f"{option}: not with --missing exposed", hint="ask value or drop")
+        if given:
+            raise InputError(f"{option}: not with --given", hint="name all APIs in the set")
+        if not question.sample.is_plain:
+            named = ", ".join(f"--{name}" for name in question.sample.options)
+            raise InputError(f"{option}: has no limits with {named}", hint=f"leave {named} away")
 
 
 def report_visits(

@@ -52,6 +52,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_MOST_DAYS = 36_500
+
+
 def share(text: str | float) -> float:
     """Read a share, as 0.05 or as 5%."""
     written = str(text).strip()
@@ -60,6 +63,17 @@ def share(text: str | float) -> float:
     except ArithmeticError as error:
         raise typer.BadParameter(f"{text!r} is not a share, such as 0.05 or 5%") from error
     return float(number / 100 if written.endswith("%") else number)
+
+
+def days_apart(text: str) -> float:
+    """Read a number of days, as 7d or 7."""
+    try:
+        number = float(str(text).strip().removesuffix("d"))
+    except ValueError:
+        number = 0.0
+    if 0 < number <= _MOST_DAYS:
+        return number
+    raise typer.BadParameter(f"{text!r} is not a number of days, such as 28d")
 
 
 def number_of_users(text: str | int) -> int:

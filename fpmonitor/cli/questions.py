@@ -26,6 +26,7 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
+    days_apart,
     share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
@@ -136,6 +137,15 @@ def exposure(
             "site that knows its users again.",
         ),
     ] = False,
+    followed: Annotated[
+        str,
+        typer.Option(
+            "--followed",
+            help="Also limit the share of users whose visits can be linked after this many days; "
+            "choose them before looking.",
+            metavar="DAYS,...",
+        ),
+    ] = "",
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -180,6 +190,7 @@ def exposure(
             forecast=forecast,
             gamma=users_for,
             visits=visits,
+            followed=[days_apart(each) for each in split_names(followed)],
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
     for report in reports if users_for is not None else ():

@@ -43,6 +43,8 @@ _LEFT_OUT = 40.0  # nats
 LIMIT_ROUNDING = 1e-9
 _LARGEST_EXPONENT = 600.0
 _LINE_ROUNDING = 1e-12
+_SMALL = 1e-6  # nats: exponents this small are as good as linear
+_SMALL_ROUNDING = 1e-9  # nats, of a score by value from such exponents
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -454,6 +456,36 @@ def averaged(
         charge=charge,
         fakes=fakes,
     )
+
+
+def mean_scores(
+    phi: NDArray[np.float64], thinnings: Clock, sign: Sign, users: int
+) -> tuple[NDArray[np.float64], float]:
+    """Mean of a score over what thinning leaves of a value, by user and by the count of the value.
+
+    Parameters
+    ----------
+    phi
+        Score by count 0, 1, ...; 0 from the end on.
+    thinnings, users
+        As of `averaged`.
+    sign
+        -1: the means are not below the true ones. +1: not above.
+
+    Returns
+    -------
+    Weights by count, the last, 0, for all larger ones; and what these and rounding may add, nats.
+    """
+    least = float(thinnings.shares.min())
+    counts = math.ceil((len(phi) + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * len(phi))) / least)
+    known = min(counts, _MOST_COUNTS, users + 1)
+    if known <= min(counts - 1, users):
+        return np.zeros(2), math.inf
+    largest = float(np.abs(phi).max())
+    # The logarithm of a mean of small exponentials is the mean, and by Jensen on the safe side.
+    table = _mean_over_thinnings(-sign * _SMALL * phi, thinnings, known) / (-sign * _SMALL)
+    charge = users * (_SMALL_ROUNDING + largest * math.exp(-_TAIL))
+    return np.concatenate([table[1:2], table[1:] / np.arange(1, known), [0.0]]), charge
 
 
 def _mean_over_thinnings(

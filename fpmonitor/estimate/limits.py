@@ -38,7 +38,7 @@ DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
 _FAR_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
 _STRIDE = 24
-_GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
+GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
 _PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
 _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
@@ -186,7 +186,7 @@ class Side:
         float64, shape (I,): logarithm of the weight of each design less what does not follow from
         the exposure, nats.
     curves
-        float64, shape (G, I): of each design the bound `W` at the exposures of `_GRID`, from those
+        float64, shape (G, I): of each design the bound `W` at the exposures of `GRID`, from those
         that are ruled out last; raised so far that what is between them is below the chords, and
         falling.
     """
@@ -202,14 +202,12 @@ class Side:
         """Tabulate the bounds of a mixture."""
         scores, sign = mixture.scores, mixture.sign
         fixed = [score.fixed_price(float(score.base.bounds.min())) for score in scores]
-        curves = np.array([_above_between(score) for score in scores])
-        curves = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
         return cls(
             sign=sign,
             weights=mixture.weights,
             scales=mixture.scales,
             fixed=np.log(mixture.shares) - np.array(fixed),
-            curves=np.ascontiguousarray(curves.T),
+            curves=falling(np.array([_above_between(score) for score in scores]), sign),
         )
 
     def sums(self, spectrum: CountSpectrum, hidden: int = 0) -> NDArray[np.float64]:
@@ -235,7 +233,7 @@ class Side:
                 left = nats - curves
             return int((np.exp(np.minimum(left, 1.0)).sum(axis=1) < 1).sum())
 
-        grid = _GRID[:: -self.sign]
+        grid = GRID[:: -self.sign]
         coarse = allowed(self.curves[::_STRIDE])
         low = (coarse - 1) * _STRIDE
         if low < 0 or low == grid.size - 1:  # all exposures are ruled out, or none
@@ -263,16 +261,29 @@ class Side:
         return extreme
 
 
+def falling(curves: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
+    """Make `curves` of a `Side` of bounds at `GRID`, shape (I, G)."""
+    raised = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
+    return np.ascontiguousarray(raised.T)
+
+
 def _above_between(score: AveragedScore) -> NDArray[np.float64]:
-    """Bound of a score at `_GRID`, raised by what it is above its chords beside each point."""
+    """Bound of a score at `GRID`, raised by what it is above its chords beside each point."""
     base = score.base
     corners = base.exposures[(base.exposures > 0) & (base.exposures < 1)]
     if base.capped:
         corners = np.append(corners[corners < base.budget], base.budget)
-    curve, at = score.curve(_GRID), score.curve(corners)
-    above = np.maximum(at - np.interp(corners, _GRID, curve), 0.0)
-    cells = np.zeros(_GRID.size + 1)
-    np.maximum.at(cells, np.searchsorted(_GRID, corners), above)
+    return above_chords(score.curve, corners)
+
+
+def above_chords(
+    curve_at: Callable[[NDArray[np.float64]], NDArray[np.float64]], corners: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return a curve at `GRID`, raised by what it is at its corners above chords beside them."""
+    curve, at = curve_at(GRID), curve_at(corners)
+    above = np.maximum(at - np.interp(corners, GRID, curve), 0.0)
+    cells = np.zeros(GRID.size + 1)
+    np.maximum.at(cells, np.searchsorted(GRID, corners), above)
     raised: NDArray[np.float64] = curve + np.maximum(cells[:-1], cells[1:])
     return raised
 

@@ -130,6 +130,21 @@ class Cells:
         bounds[0] = self._first_cell(excess)
         return bounds
 
+    def marked_bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
+        """Corrected `(E f(C) - 1) / lambda`, per user, as `bounds`: for scores of marked users.
+
+        The mean itself is what must stay below chords, so its rise above them is all there is.
+        """
+        laws, means = self.laws, self.laws.means[1:]
+        excess = np.expm1(sign * laws.atoms * weights[laws.weight_of_atom])
+        above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+        rise = self._rise(weights, sign)
+        bounds = np.full(laws.means.size, -np.inf)
+        bounds[1:-1] = (above[:-1] + rise) / means[:-1]
+        bounds[2:] = np.maximum(bounds[2:], (above[1:] + rise) / means[1:])
+        bounds[0] = self._first_cell(excess)
+        return bounds
+
     def _first_cell(self, excess: NDArray[np.float64]) -> float:
         """Bound for all means up to the first: `ln E f <= E f - 1`, term by term."""
         laws, smallest = self.laws, self.laws.means[1]

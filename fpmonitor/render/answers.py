@@ -75,6 +75,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
         tables.insert(0, _reading_table(reports))
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
+    if reports[0].followed:
+        tables[:0] = map(_followed_table, reports)
     if reports[0].visits is not None:
         tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
@@ -281,16 +283,58 @@ def _visit_table(reports: Sequence[ExposureReport]) -> Table:
     for report in reports:
         if (found := report.visits) is None:
             continue
-        for name, seen in (("one visit", found.visit), ("all visits", found.path)):
-            rows.append((_called(report), name, seen.empirical, seen.lower, seen.upper))
+        for name, of in (("one visit", found.visit), ("all visits", found.path)):
+            rows.append((_called(report), name, of.empirical, of.lower, of.upper))
+    seen = (
+        "`one visit`: whole tuples, one of each user. `all visits`: what a site sees that knows "
+        f"its {first.population:,} users again, values in their order."
+    )
     return Table(
         title=f"By one visit, and by all visits of {days:,.0f} days",
-        caption=" ".join(filter(None, (_visits_note(report) for report in reports)))
-        + " `one visit`: whole tuples, one of each user. `all visits`: what a site sees that knows "
-        f"its {first.population:,} users again, values in their order, without their times.",
+        caption=" ".join(filter(None, [*map(_visits_note, reports), seen])),
         columns=[
             *columns("text", "API set", "seen"),
             *columns("share", "observed", "lower", "upper"),
+        ],
+        rows=rows,
+    )
+
+
+def _followed_table(report: ExposureReport) -> Table:
+    """Show for how long users can be followed."""
+    lines = report.followed
+    more = [f"{line.days:g}" for line in lines if line.half == "more"]
+    fewer = [f"{line.days:g}" for line in lines if line.half == "fewer"]
+    half = "".join(
+        f" After {days[place]} days the same value links {word} than half of those linked at once."
+        for days, place, word in ((more, -1, "more"), (fewer, 0, "fewer"))
+        if days
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"{line.days:g} days",
+            line.returned,
+            line.kept,
+            f"{percent(line.same_lower, 2)} to {percent(line.same_upper, 2)}",
+            f"≤ {percent(line.parts_upper, 2)}",
+            f"≤ {percent(line.any_upper, 2)}",
+        )
+        for line in lines
+    ]
+    return Table(
+        title=f"Linked later: {', '.join(report.apis)}",
+        caption=(
+            f"Share linked of {report.population:,} users who come back, on average. A site looks "
+            "for the same value, for parts that stayed (an API; of a user agent also family, "
+            "version, system), or uses any method."
+            f"{half} All limits hold together with probability {1 - report.delta:.6g}, for days "
+            "chosen before looking, if users are as those who came back."
+        ),
+        columns=[
+            *columns("text", "after"),
+            *columns("count", "came back"),
+            *columns("share", "kept all"),
+            *columns("right", "same value", "same parts", "any method"),
         ],
         rows=rows,
     )

@@ -1,0 +1,216 @@
+"""For how long users can be followed: pairs of visits, three kinds of sites, and their limits."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.answers.followed import DAY, pairs
+from fpmonitor.cli import run
+from fpmonitor.estimate.linking import linked_probability
+from fpmonitor.store.visits import VisitRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+A, AGENT = "Screen.width", "Navigator.userAgent"
+USERS, VALUES = 3_000, 300
+AGENTS = [
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/{}.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (X11; Linux x86_64) Chrome/{}.0.0.0 Safari/537.36",
+]
+
+
+def stored(folder: Path, rows: Iterable[Sequence[object]], header: Sequence[str] = (A,)) -> str:
+    """Store visits of `user, day of January, values`, at noon."""
+    log, database = folder / "log.csv", str(folder / "log.duckdb")
+    with log.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "time", *header])
+        for user, day, *values in rows:
+            lines.writerow([f"u{user}", f"2026-01-{day:02d}T12:00:00Z", *values])
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    return database
+
+
+def asked(capsys: pytest.CaptureFixture[str], database: str, *words: str) -> list[Any]:
+    capsys.readouterr()
+    assert run(["exposure", *words, "--db", database, "--format", "json"]) == 0
+    return list(json.loads(capsys.readouterr().out)[0]["followed"])
+
+
+def drawn(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(VALUES, size=USERS)
+
+
+TRUTH = float(linked_probability(1 / VALUES, USERS))  # of values that all stay
+
+
+def test_values_that_stay_are_followed_as_far_as_any_method_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(u, day, a) for u, a in enumerate(drawn(1)) for day in (1, 8, 29)]
+    for line in asked(capsys, stored(tmp_path, rows), A, "--followed", "7d,24"):
+        # the last day of the log is 28 days after the first: 28 needs four more to be over
+        assert line["users"] == line["returned"] if line["days"] == 7 else not line["returned"]
+        if line["returned"]:
+            assert line["kept"] == 1
+            assert line["same_lower"] <= TRUTH <= line["same_upper"] <= line["any_upper"]
+            assert line["any_lower"] <= TRUTH <= line["parts_upper"] <= line["any_upper"]
+            assert line["half"] == "more"
+
+
+def test_values_that_change_hide_from_the_simplest_site_and_not_from_any_method(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All change by a rule, which a site may know: no limit of any method gives credit for it."""
+    rows = [
+        (u, day, (a + (day > 1)) % VALUES) for u, a in enumerate(drawn(2)) for day in (1, 8, 20)
+    ]
+    [line] = asked(capsys, stored(tmp_path, rows), A, "--followed", "7")
+    assert line["kept"] == 0
+    assert line["same_upper"] < 0.01
+    assert line["parts_upper"] < 0.02
+    assert line["any_lower"] <= TRUTH <= line["any_upper"]
+    assert line["half"] == "fewer"
+
+
+def test_a_new_version_leaves_family_and_system_of_a_user_agent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text changes for all, and a site that compares its parts still follows the screen."""
+    rows = [
+        (u, day, AGENTS[u % 2].format(140 + (day > 1)), a)
+        for u, a in enumerate(drawn(3))
+        for day in (1, 8, 20)
+    ]
+    [line] = asked(capsys, stored(tmp_path, rows, (AGENT, A)), f"{AGENT},{A}", "--followed", "7d")
+    both = float(linked_probability(1 / (2 * VALUES), USERS))
+    assert line["kept"] == 0
+    assert line["same_upper"] < 0.01
+    assert line["parts_upper"] >= both
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_limits_hold_for_what_sites_link_of_a_population(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two screens in three stay; the simplest site and the best of equal parts are tried."""
+
+    def people(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        before = rng.zipf(1.4, USERS).clip(max=900)
+        stays = rng.random(USERS) < 2 / 3
+        return before, np.where(stays, before, 1_000 + rng.integers(50, size=USERS))
+
+    def share_linked(before: np.ndarray, after: np.ndarray) -> float:
+        same = before == after
+        return float((same / np.bincount(before)[before]).mean())
+
+    rng = np.random.default_rng(seed)
+    before, after = people(rng)
+    rows = [(u, day, v) for day, values in ((1, before), (8, after)) for u, v in enumerate(values)]
+    rows += [(0, 20, 1)]
+    [line] = asked(capsys, stored(tmp_path, rows), A, "--followed", "7d")
+    truth = np.mean([share_linked(*people(rng)) for _ in range(40)])
+    assert line["kept"] == pytest.approx(2 / 3, abs=0.05)
+    assert line["same_lower"] - 0.002 <= truth <= line["same_upper"] + 0.002
+    assert line["same_lower"] > 0
+    assert truth <= line["parts_upper"] <= line["any_upper"]
+
+
+def visits_at(days: dict[int, list[float]]) -> VisitRows:
+    rows = np.repeat(np.arange(len(days)), [len(each) for each in days.values()])
+    times = np.array([time * DAY for each in days.values() for time in each], dtype=np.int64)
+    return VisitRows(rows=rows, users=rows.astype(np.int64), times=times, codes={A: rows + 1})
+
+
+def test_first_visit_is_paired_with_the_nearest_and_nobody_counts_before_it_is_over() -> None:
+    visits = visits_at(
+        {
+            0: [0.0, 6.4, 7.5, 30.0],  # 7.5 is nearer to 7
+            1: [0.0, 6.5, 7.5],  # both as near: the earlier one
+            2: [0.0, 5.9, 8.2],  # came back too early and too late
+            3: [25.0, 32.0],  # might still come back until day 33
+            4: [3.0],
+            5: [24.0, 31.0],
+        }
+    )
+    first, later, users = pairs(visits, 7 * DAY, DAY, 32 * DAY)
+    assert users == 5
+    assert (visits.rows[first] == visits.rows[later]).all()
+    found = dict(
+        zip(visits.rows[first].tolist(), (visits.times[later] / DAY).tolist(), strict=True)
+    )
+    assert found == {0: 7.5, 1: 6.5, 5: 31.0}
+
+
+def test_pairs_of_everybody_follow_from_their_own_visits_alone() -> None:
+    rng = np.random.default_rng(7)
+    days = {u: sorted(rng.uniform(0, 40, rng.integers(1, 9)).tolist()) for u in range(400)}
+    visits = visits_at(days)
+    first, later, users = pairs(visits, 7 * DAY, DAY, 40 * DAY)
+    found = dict(zip(visits.rows[first].tolist(), visits.times[later].tolist(), strict=True))
+    wanted, over = {}, 0
+    for user, times in days.items():
+        moments = [int(time * DAY) for time in times]
+        if moments[0] + 8 * DAY > 40 * DAY:
+            continue
+        over += 1
+        near = [m for m in moments if abs(m - moments[0] - 7 * DAY) <= DAY]
+        if near:
+            wanted[user] = min(near, key=lambda m: (abs(m - moments[0] - 7 * DAY), m))
+    assert users == over
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "said"),
+    [
+        ([], ["--followed", "90d"], "the log covers 19 days"),
+        ([], ["--followed", "soon"], "not a number of days"),
+        ([], ["--followed", "-3"], "not a number of days"),
+        ([], ["--followed", "7d", "--given", A], "--given"),
+        ([], ["--followed", "7d", "--missing", "exposed"], "--missing exposed"),
+        (["--for-others"], ["--followed", "7d"], "owner"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_in_a_line(
+    before: list[str],
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database = stored(tmp_path, [(u, day, u % 5) for u in range(200) for day in (1, 8, 20)])
+    capsys.readouterr()
+    assert run([*before, "exposure", A, *options, "--db", database]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_a_log_without_times_cannot_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, database = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    log.write_text("user,Screen.width\n" + "".join(f"u{u},{u % 5}\n" for u in range(200)))
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    capsys.readouterr()
+    assert run(["exposure", A, "--followed", "7d", "--db", database]) != 0
+    assert "no times" in capsys.readouterr().err
+
+
+def test_screen_has_a_line_for_each_time_and_says_who_came_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(u, day, a) for u, a in enumerate(drawn(5)) for day in (1, 8, 15, 29)]
+    database = stored(tmp_path, rows)
+    asked = ["exposure", A, "--followed", "14d,7d", "--db", database, "--format", "table"]
+    assert run(asked) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Linked later" in said
+    assert said.index("7 days") < said.index("14 days")
+    assert "After 14 days the same value links more than half of those linked at once" in said
