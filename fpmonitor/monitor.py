@@ -158,9 +158,14 @@ class Monitor(Closing):
         return "duckdb"
 
     @property
-    def listing(self) -> Database | None:
+    def _listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
+
+    @property
+    def lists_questions(self) -> bool:
+        """Whether the questions that are decided are listed."""
+        return self._listing is not None
 
     @property
     def lost(self) -> bool:
@@ -483,7 +488,7 @@ class Monitor(Closing):
     @asking(DecideQuestion)
     def decide(self, asked: DecideQuestion) -> Decision:
         """Decide all subsets of the candidates, and list the question: see `DecideQuestion`."""
-        return decide_and_list(self.listing, self.population(), asked, counter=self.counter)
+        return decide_and_list(self._listing, self.population(), asked, counter=self.counter)
 
     def check(
         self,

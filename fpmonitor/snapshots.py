@@ -47,7 +47,7 @@ class MonitorElsewhere(Monitor):
         return weakest(self.snapshot.units)
 
     @property
-    def listing(self) -> None:
+    def _listing(self) -> None:
         """Null: nobody keeps a list of questions."""
 
     @cached_property

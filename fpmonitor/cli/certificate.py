@@ -103,7 +103,7 @@ def certificate(
         ) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
-            asked = [] if monitor.listing is None else list_questions(monitor.listing)
+            asked = list_questions(monitor.database) if monitor.lists_questions else []
             counted = count_spectra(
                 population,
                 decided,

@@ -385,7 +385,7 @@ def decide(
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
             work = partial(
                 decide_and_list,
-                monitor.listing,
+                monitor.database if monitor.lists_questions else None,
                 population,
                 question,
                 counter=monitor.counter,

@@ -112,7 +112,7 @@ class Users(StoredUsers):
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
         """Note on stderr what other decisions on the same users add; a snapshot lists none."""
-        if monitor.listing is not None:
+        if monitor.lists_questions:
             note_beside(monitor, decision, quiet=quiet)
 
 
