@@ -405,7 +405,7 @@ def decide(
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
-                if users.snapshot is None and not quiet:
+                if monitor.lists_questions and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
