@@ -161,6 +161,11 @@ class Monitor(Closing):
         return self.database
 
     @property
+    def lists_questions(self) -> bool:
+        """Whether the questions that are decided are listed."""
+        return self._listing is not None
+
+    @property
     def lost(self) -> bool:
         """Whether what answers was lost meanwhile; a decision made then holds what is proven."""
         return False
