@@ -494,11 +494,6 @@ def recheck(
         The current users, as in `decide`.
     least
         What sets are found above the budget by, where it is not `source`.
-
-    Raises
-    ------
-    PolicyError
-        The policy asks more than the current data can carry.
     """
     judge = Judge.of(decision, source.users)
     return {
@@ -520,15 +515,7 @@ class Judge(NamedTuple):
 
     @classmethod
     def of(cls, decision: Decision, users: int) -> Judge:
-        """Make the tests of a decision, never those that its file holds.
-
-        Raises
-        ------
-        InputError
-            It was searched among some users and confirmed on others.
-        PolicyError
-            The policy asks more than so many users can carry.
-        """
+        """Make the tests of a decision, never those that its file holds."""
         _check_all_searched(decision)
         return cls(tests_of(decision, users))
 
@@ -562,11 +549,6 @@ def tests_of(decision: Decision, users: int) -> Tests:
 
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta.
-
-    Raises
-    ------
-    PolicyError
-        The policy asks more than so many users can carry.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
     largest = len(policy.candidates) if chains is None else sum(chains)
