@@ -50,7 +50,7 @@ BUG = 70  # exit code of a traceback
 class Session:
     """A service, what it has acknowledged, and what it has told.
 
-    `sent` is user -> key and API of what was acknowledged.
+    `sent` is user -> key and API of what was acknowledged; `said` what a command printed last.
     """
 
     folder: Path
@@ -61,6 +61,7 @@ class Session:
     refused: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     users: int = 0
+    said: str = ""
 
     def __post_init__(self) -> None:
         self.config = ServeConfig(
@@ -210,7 +211,8 @@ class Session:
         user = self.rng.choice(known)
         os.environ["FPMONITOR_FORGET_USER"] = user
         if code := self.command("db", "forget", "--user", "--yes"):
-            self.faults.append(f"{user}: acknowledged, and not there to be forgotten ({code})")
+            why = f"{code}, {self.said.strip()[-200:]}"
+            self.faults.append(f"{user}: acknowledged, and not there to be forgotten ({why})")
         self.forgotten.add(user)
 
     async def ingest(self) -> None:
@@ -223,6 +225,7 @@ class Session:
         told = StringIO()
         with redirect_stdout(told), redirect_stderr(told):
             code = run([*arguments, "--db", str(self.config.db)])
+        self.said = told.getvalue()
         if code == BUG:
             self.faults.append(f"{arguments[0]}: a traceback")
         return code

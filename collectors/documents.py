@@ -22,7 +22,7 @@ ENVELOPES = {
 }
 # Where an element keeps its record: of Elasticsearch, GeoJSON, Airtable and GraphQL.
 _INNER = ("_source", "properties", "fields", "node")
-_NAMES = ("columns", "meta", "fields", "header", "headers", "schema")
+_NAMES = ("columns", "cols", "meta", "fields", "header", "headers", "schema", "names", "keys")
 _FEWEST = 5  # rows of which keys and lengths show that they are a table, not a nested record
 _SAMPLE = 200
 _ALIKE = 0.8

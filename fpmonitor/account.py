@@ -40,6 +40,7 @@ MISSING = frozenset(
 ).union(
     ["\\n", "(not set)", "not set", "missing", "not available", "n.a."],
     ["#na", "nat", "[null]", "<null>", "(not provided)", "(empty)", "(blank)", "\u2013", "\u2014"],
+    ["(none)", "<none>", "n/d", "not applicable", "not supported", "unset", "(unset)", "no value"],
 )
 
 

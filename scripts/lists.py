@@ -58,11 +58,14 @@ def table(folder: Path) -> str:
             if isinstance(exporter, ControlExporter):
                 given = values if name == "webextension" else {}
                 options = ExportOptions(measure=measure, values=given)
-                lines.append(_row(name, exporter, decision, options))
+                lines += _rows(name, exporter, decision, options)
     return "\n".join(lines)
 
 
-def _row(name: str, exporter: ControlExporter, decision: Decision, options: ExportOptions) -> str:
+def _rows(
+    name: str, exporter: ControlExporter, decision: Decision, options: ExportOptions
+) -> list[str]:
+    """Return the row of a list, and one of what holds within reach of its product."""
     result = exporter.export(decision, options)
     headline = result.headline
     assert headline is not None
@@ -70,7 +73,9 @@ def _row(name: str, exporter: ControlExporter, decision: Decision, options: Expo
     counts = Counter(one.verdict for one in result.verdicts if one.action == "block")
     readable = counts["impossible"] + counts["header-only"] + counts["unknown"]
     over = sum(one.verdict == "over-blocking" for one in result.verdicts)
-    pages = sorted({page for one in result.verdicts for page in one.breaks})
+    evidence = exporter.product.evidence
+    stopped = evidence.breaks(one.name for one in result.controls) if evidence else ()
+    pages = sorted({page for one in result.verdicts for page in one.breaks}.union(stopped))
     cells = [
         f"`{name}`",
         f"{headline.hidden} of {headline.withheld}",
@@ -81,7 +86,12 @@ def _row(name: str, exporter: ControlExporter, decision: Decision, options: Expo
         f"{between(headline.limits)} %",
         ", ".join(pages) or "–",
     ]
-    return f"| {' | '.join(map(str, cells))} |"
+    rows = [cells]
+    if headline.near is not None and headline.near.limits is not None:
+        near = headline.near
+        shown = ["– in the page's own world", f"{near.hidden} of {near.withheld}"]
+        rows.append([*shown, "", "", "", "", f"{between(near.limits)} %", ""])
+    return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
 def page_with(made: str) -> str:

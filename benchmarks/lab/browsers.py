@@ -67,6 +67,8 @@ class Environment:
         Megabytes of the disk that holds the profile, or 0 for the disk as it is.
     keyboard
         Layout of the keyboard, or the empty string.
+    battery
+        Of Chromium: per cent that a laptop's battery holds, or 0 for a computer without one.
     """
 
     flags: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ class Environment:
     fonts: str = ""
     disk: int = 0
     keyboard: str = ""
+    battery: int = 0
 
 
 @contextmanager
@@ -142,6 +145,23 @@ def _disk(profile: Path, megabytes: int) -> Iterator[None]:
 
 
 @contextmanager
+def _bus(folder: Path, battery: int) -> Iterator[dict[str, str]]:
+    """Run a system bus on which a battery is told of; give the variables that name it."""
+    if not battery:
+        yield {}
+        return
+    address = f"unix:path={folder}/bus"
+    teller = str(Path(__file__).with_name("upower.py"))
+    with ExitStack() as stack:
+        bus = ["dbus-daemon", "--session", "--nofork", f"--address={address}"]
+        stack.enter_context(running(bus, {}))
+        wait((folder / "bus").exists, 20)
+        stack.enter_context(running(["/usr/bin/python3", teller, address, str(battery)], {}))
+        time.sleep(1)  # until it has its name
+        yield {"DBUS_SYSTEM_BUS_ADDRESS": address}
+
+
+@contextmanager
 def chromium(
     folder: Path, address: str, within: Environment, *, extensions: Sequence[Path] = (),
     policies: str = "",
@@ -185,7 +205,9 @@ def chromium(
         stack.enter_context(_disk(profile, within.disk))
         (profile / "Default").mkdir()
         (profile / "Default" / "Preferences").write_text(text, encoding="utf-8")
-        stack.enter_context(running(*_within(within, command, profile)))
+        command, variables = _within(within, command, profile)
+        variables |= stack.enter_context(_bus(folder, within.battery))
+        stack.enter_context(running(command, variables))
         # Beside an extension, Chromium does not always open the address of its command.
         port = wait(lambda: read_if_there(profile / "DevToolsActivePort"), 60).split()[0]
         opened = f"http://127.0.0.1:{port}/json/new?{address}"

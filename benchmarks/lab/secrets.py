@@ -167,7 +167,6 @@ SECRETS: dict[str, dict[str, Pair]] = {
                 preferences={
                     "privacy.globalprivacycontrol.enabled": True,
                     "privacy.donottrackheader.enabled": True,
-                    "pdfjs.disabled": True,
                 }
             ),
         ),
@@ -177,6 +176,8 @@ SECRETS: dict[str, dict[str, Pair]] = {
             Environment(),
             Environment(profile={"plugins": {"always_open_pdf_externally": True}}),
         )
-    },
+    }
+    | _preferences({}, {"pdfjs.disabled": True}),
+    "battery": {"chromium": (Environment(battery=31), Environment(battery=78))},
     "keyboard": {"firefox": (Environment(keyboard="us"), Environment(keyboard="de"))},
 }

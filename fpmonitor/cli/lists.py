@@ -256,7 +256,8 @@ def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())
-        lines = [f"{to}: {result.headline.text}", f"withheld: {found or 'none'}"]
+        first, *near = result.headline.texts
+        lines = [f"{to}: {first}", *near, f"withheld: {found or 'none'}"]
         lines += [result.headline.scope]
         lines += [_verdict_line(one) for one in result.verdicts if one.verdict != "exact"]
     return "\n".join([*lines, *(f"note: {text}" for text in result.notes)])
@@ -267,7 +268,10 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     why = f" ({verdict.note})" if verdict.note else ""
     name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
     breaks = f"; stops {', '.join(verdict.breaks)}" if verdict.breaks else ""
-    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{collateral}{breaks}"
+    near = (
+        "; hidden from the page's own scripts, frames and workers" if verdict.within_reach else ""
+    )
+    return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{near}{collateral}{breaks}"
 
 
 def targets(

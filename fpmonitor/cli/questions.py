@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -400,6 +400,8 @@ def decide(
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
+                if users.snapshot is None and not quiet:
+                    answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
@@ -427,6 +429,15 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
     ):
         if wanted and found is None:
             note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+
+
+def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:
+    """Say also which windows are long enough for checks."""
+    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- not for --help
+
+    longer = windows_that_decide(monitor, decision, None)
+    said = [] if longer is None else [f"Checks of windows: {longer}."]
+    return replace(answer, preface=[*answer.preface, *said])
 
 
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 from fpmonitor.cli.context import INVOCATION, open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, StoreError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
 from fpmonitor.store.upkeep import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXIT_FLAWED = EXIT_NOT_DONE = 1
+_MOST_SECONDS_TO_REWRITE = 60  # a service beside it opens the file for each of its batches
 _VIEWS = ("views/users", "views/observations", "views/apis")
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 
@@ -128,9 +130,29 @@ def forget(
     if user and not visits:
         note("nothing is stored of this user; no log will bring the user from now on")
         return EXIT_NOT_DONE
-    _write_anew(db)
+    _leave_no_trace(db, visits)
     note(f"{visits:,} visits deleted", quiet=quiet)
     return 0
+
+
+def _leave_no_trace(db: Path, visits: int) -> None:
+    """Write the file anew after a deletion; whoever opened it in between is waited for.
+
+    Raises
+    ------
+    StoreError
+        It could not be done: the visits are deleted, but not every trace of them.
+    """
+    invocation = INVOCATION.get()
+    seconds = max(invocation.patience.seconds, _MOST_SECONDS_TO_REWRITE)
+    patience = replace(invocation.patience, seconds=seconds)
+    try:
+        write_anew(db, key_file=invocation.key_file, patience=patience)
+    except StoreError as error:
+        raise StoreError(
+            f"{visits:,} visits are deleted, but the file still holds traces of them: {error}",
+            hint="`fpmonitor db compact` removes them, once nobody has the database open",
+        ) from error
 
 
 def _what(told: WouldForget) -> str:

@@ -107,6 +107,10 @@ class ControlExporter:
         List -> its files, where these are several.
     notes
         What to know about every such list.
+    beyond
+        Places that no list of this format reaches. There is a second headline without them.
+    with_siblings
+        Whether a list also withholds what tells the same as a withheld API, where it can.
     own_protection, is_own
         What the product protects by itself, and a list may lower if the options say so; whether a
         control belongs to it, where a list that is read back shows it in force.
@@ -122,6 +126,8 @@ class ControlExporter:
     supports: Callable[[Control, ExportOptions], bool] = fits_site
     unpack: Callable[[str], Mapping[str, str]] | None = None
     notes: tuple[str, ...] = ()
+    beyond: frozenset[str] = frozenset()
+    with_siblings: bool = False
     own_protection: str = ""
     is_own: Callable[[Control, ExportOptions], bool] = lambda _control, _options: True
 
@@ -157,6 +163,8 @@ class ControlExporter:
             if options.allow_breakage or is_worth_it(control, blocked, self.product)
         ]
         chosen = choose(actions, usable, self.product)
+        if self.with_siblings:
+            chosen = self._with_siblings(actions, chosen, options)
         return self.export_plan(decision, chosen, options)
 
     def export_plan(
@@ -181,9 +189,7 @@ class ControlExporter:
         found = self.read(self.write(spec), options.site).controls
         own = (control for control in found if self.is_own(control, options))
         in_force = tuple(dict.fromkeys((*chosen, *own)))
-        verdicts = tuple(judge(action, actions, in_force, self.product) for action in actions)
-        withheld = {one.api: one.enforced for one in verdicts if one.action == "block"}
-        headline = headline_of(decision, withheld, in_force, self.product, options.measure)
+        verdicts, headline = self._judged(decision, actions, in_force, options)
         replaced = f"This list replaces {self.own_protection}." * options.replace_protection
         comments = _comments(verdicts, decision.guarantee, headline, replaced)
         text = self.write(replace(spec, comments=comments))
@@ -192,6 +198,7 @@ class ControlExporter:
         notes = (
             *filter(None, [replaced]),
             *self.notes,
+            *self._beside(actions, in_force),
             *self._left_out(actions, in_force, options),
             *self._told(decision, in_force),
         )
@@ -203,6 +210,71 @@ class ControlExporter:
             headline=headline,
             files=self.unpack(text) if self.unpack else {},
         )
+
+    @property
+    def _near(self) -> Product:
+        """What is known of the product, but for places that no list of this format reaches."""
+        found = self.product.evidence
+        return replace(self.product, evidence=found and found.without(self.beyond))
+
+    def _with_siblings(
+        self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
+    ) -> list[Control]:
+        """Add controls of what else tells a blocked API, where nothing within reach is left then.
+
+        A page that finds the width of the screen withheld reads the width that is available. No
+        control is added that changes an allowed API.
+        """
+        blocked, allowed = _divided(actions)
+        near, every = self._near, self.controls(options)
+        others = tellers({*blocked, *allowed}, str, near)
+        added: list[Control] = []
+        for api in blocked:
+            in_force = [*chosen, *added]
+            if effect_of(api, in_force, near) not in HIDING:
+                continue
+            told = {
+                one if isinstance(one, str) else one[2]
+                for one in still_told(others[api], in_force, near)
+            }
+            more = [
+                control
+                for control in every
+                if control not in in_force
+                and any(control.effect_on(name) in _KEPT_FROM_SOME for name in told)
+                and not changed_by([control], allowed, near)
+                and (options.allow_breakage or is_worth_it(control, [*blocked, *told], near))
+            ]
+            if more and not still_told(others[api], [*in_force, *more], near):
+                added += more
+        return [one for one in every if one in chosen or one in added]
+
+    def _judged(
+        self,
+        decision: Decision,
+        actions: Sequence[ApiAction],
+        in_force: Sequence[Control],
+        options: ExportOptions,
+    ) -> tuple[tuple[ApiVerdict, ...], Headline]:
+        """Judge every action, and the list as a whole: everywhere, and within reach."""
+
+        def judged(product: Product) -> tuple[tuple[ApiVerdict, ...], Headline]:
+            found = tuple(judge(action, actions, in_force, product) for action in actions)
+            withheld = {one.api: one.enforced for one in found if one.action == "block"}
+            return found, headline_of(decision, withheld, in_force, product, options.measure)
+
+        verdicts, headline = judged(self.product)
+        if not self.beyond or self.product.evidence is None:
+            return verdicts, headline
+        found, headline_near = judged(self._near)
+        hidden = {one.api for one in found if one.enforced and one.api not in headline_near.left}
+        told = tuple(
+            replace(one, within_reach=one.api in hidden)
+            if one.action == "block" and not one.enforced
+            else one
+            for one in verdicts
+        )
+        return told, replace(headline, near=headline_near)
 
     def _left_out(
         self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
@@ -217,6 +289,16 @@ class ControlExporter:
             and any(effect_of(api, [control], product) in _KEPT_FROM_SOME for api in blocked)
             and not is_worth_it(control, blocked, product)
         ]
+
+    def _beside(self, actions: Sequence[ApiAction], chosen: Sequence[Control]) -> list[str]:
+        """Say which controls the list has for what tells the same as a withheld API."""
+        blocked = _divided(actions)[0]
+        beside = [one for one in chosen if not any(one.effect_on(api) for api in blocked)]
+        if not self.with_siblings or not beside:
+            return []
+        stops = _stops(beside, self.product)
+        cost = f"; stops {', '.join(stops)}" if stops else ""
+        return [f"withheld as well, as they tell the same: {', '.join(names(beside))}{cost}"]
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
@@ -445,7 +527,7 @@ def _comments(
     lines = ["fpmonitor block list", *filter(None, [replaced])]
     if headline is not None:
         promised = [guarantee] * headline.keeps_promise
-        lines += [headline.text, *promised, headline.scope]
+        lines += [*headline.texts, *promised, headline.scope]
     if missed:
         lines.append(f"Still readable: {', '.join(missed)}")
     if unknown:

@@ -8,7 +8,7 @@ differ. What some controls leave open are the ways that no list of these control
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -112,6 +112,21 @@ class Evidence:
         """Product, versions and date of the runs that say something of an API."""
         numbers = sorted({number for number, *_ in self.ways_of(api)})
         return tuple(self.runs[number].title for number in numbers)
+
+    def without(self, places: Collection[str]) -> Evidence:
+        """Return what was found but for some places, as if nobody read anything there."""
+
+        def kept(ways: frozenset[Way]) -> frozenset[Way]:
+            return frozenset(way for way in ways if way[3] not in places)
+
+        return Evidence(
+            replace(
+                run,
+                told={secret: kept(ways) for secret, ways in run.told.items()},
+                closed={names: kept(ways) for names, ways in run.closed.items()},
+            )
+            for run in self.runs
+        )
 
     @cached_property
     def _by_reader(self) -> Mapping[str, frozenset[Way]]:

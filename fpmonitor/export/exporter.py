@@ -114,6 +114,9 @@ class ApiVerdict:
         What to know, or the empty string.
     means
         API of the vocabulary, where it is called otherwise.
+    within_reach
+        Whether it is hidden wherever the product can reach, if not everywhere; null where the
+        product reaches all.
     """
 
     api: str
@@ -126,6 +129,7 @@ class ApiVerdict:
     breaks: tuple[str, ...] = ()
     note: str = ""
     means: str = ""
+    within_reach: bool | None = None
 
     @property
     def enforced(self) -> bool:

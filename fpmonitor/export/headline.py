@@ -41,6 +41,9 @@ class Headline:
         Of the exposure of what stays readable, in [0, 1]; null where no users were asked.
     about, readable
         APIs of the vocabulary that the list is about, of those that the product lets pages read.
+    near
+        The same for what the product can reach, such as the scripts of pages and their frames;
+        null where it reaches all.
     """
 
     hidden: int
@@ -51,6 +54,7 @@ class Headline:
     limits: tuple[float, float] | None
     about: int
     readable: int
+    near: Headline | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -69,6 +73,13 @@ class Headline:
         if self.is_whole and self.keeps_promise:
             return f"{number}."
         return f"{number}: a site still reads sets that {self._exposure}."
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Say it, and beside it what holds within reach of the product."""
+        if self.near is None:
+            return (self.text,)
+        return (self.text, f"In the page's own scripts, frames and workers, {self.near.text}")
 
     @property
     def _exposure(self) -> str:

@@ -57,7 +57,7 @@ function install(withheld, base, scope) {
     "WebGLRenderingContext.readPixels": () => undefined,
   };
   const promises =
-    /^(Navigator\.(getBattery|request.*)|Keyboard\..*|GPU\.requestAdapter|VideoFrame\.copyTo|Window\.queryLocalFonts)$/;
+    /^(Navigator\.(getBattery|request.*)|Keyboard\..*|GPU\.requestAdapter|VideoFrame\.copyTo|Window\.(queryLocalFonts|getScreenDetails))$/;
   const lists = /^Navigator\.(plugins|mimeTypes)$/;
   const numbers = {
     VENDOR: 0x1f00, RENDERER: 0x1f01, VERSION: 0x1f02, SHADING_LANGUAGE_VERSION: 0x8b8c,
@@ -135,12 +135,29 @@ function install(withheld, base, scope) {
   const reachAll = () => {
     for (let place = 0; place < scope.length; place++) reach(scope[place]);
   };
+  // A window that may be as large as the screen tells its size: none that a script makes is larger than all screens.
+  const most = { width: 800, height: 600 };
+  const sides = Object.keys(most).filter((side) => `Screen.${side}` in withheld);
+  const bounded = (features) =>
+    sides.length && features
+      ? `${features}`.replace(/\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi, (text, part, side, size) =>
+          sides.includes(side.toLowerCase()) ? `${part ?? ""}${side}=${Math.min(size, most[side.toLowerCase()])}` : text)
+      : features;
   if (scope.document) {
+    if (sides.length)
+      for (const [member, now] of [["resizeTo", () => [0, 0]], ["resizeBy", (window) => [window.outerWidth, window.outerHeight]]])
+        if (scope[member])
+          scope[member] = proxied(scope[member], (real, self, given) => {
+            const had = now(self ?? scope);
+            const fits = (side, place) => !sides.includes(side) || had[place] + Number(given[place]) <= most[side];
+            return fits("width", 0) && fits("height", 1) ? apply(real, self, given) : undefined;
+          });
     for (const name of ["HTMLIFrameElement", "HTMLFrameElement", "HTMLObjectElement", "HTMLEmbedElement"]) {
       trapGetter(owner(name), "contentWindow", (_, value) => reach(value));
       trapGetter(owner(name), "contentDocument", (_, value) => (reach(value?.defaultView), value));
     }
-    scope.open = proxied(scope.open, (real, self, given) => reach(apply(real, self, given)));
+    scope.open = proxied(scope.open, (real, self, [address, name, features, ...rest]) =>
+      reach(apply(real, self, [address, name, bounded(features), ...rest])));
     for (const [name, members] of Object.entries({
       Node: "appendChild insertBefore replaceChild",
       Element: "append prepend before after replaceWith replaceChildren insertAdjacentElement insertAdjacentHTML moveBefore",

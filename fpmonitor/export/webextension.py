@@ -35,6 +35,8 @@ _SAME = {
     "http:user-agent": "Navigator.userAgent",
     "Navigator.userAgent": "http:user-agent",
 }
+# Where scripts of an extension do not run, and nothing of theirs can be wrapped.
+_BEYOND = frozenset(["a style sheet", "a service worker", "an audio worklet"])
 _EVERYWHERE = "<all_urls>"
 _RESOURCES = (
     *("main_frame", "sub_frame", "stylesheet", "script", "image", "font", "object"),
@@ -178,6 +180,8 @@ WEBEXTENSION = ControlExporter(
     read=read,
     supports=_fits,
     unpack=unpack,
+    beyond=_BEYOND,
+    with_siblings=True,
     notes=(
         "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
         "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",

@@ -105,6 +105,8 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
                 close(opened)
     except duckdb.Error as error:
         reason = reason_of(error)
+        if "already attached" in reason:
+            raise BusyError(path, "another thread of this program") from error
         if "Could not set lock" in reason:
             found = _HOLDER.search(reason)
             holder = f"process {found[1]}" if found else "another process"

@@ -8,7 +8,7 @@ SELECT
     arg_min(text, hash(text), 200),
     arg_max(text, (records, text)),
     max(records)::BIGINT,
-    map_from_entries(list((text, records::BIGINT)) FILTER (list_contains($missing::VARCHAR[], lower(trim(text)))))
+    map_from_entries(list((text, records::BIGINT)) FILTER (text = 'None' OR list_contains($missing::VARCHAR[], lower(trim(text)))))
 FROM (
     SELECT
         log,

@@ -6,7 +6,7 @@ SELECT
         problem,
         CASE
             WHEN "user" IS NULL OR "user" = '' THEN 'user is missing'
-            WHEN "user"[1] IN (chr(123), '[') AND json_valid("user") THEN 'user is an object or a list'
+            WHEN "user"[1] IN (chr(123), '[') AND json_valid("user") THEN 'user is an object or a list, of which --user can name a member (--user user.id)'
             WHEN "time" IS NOT NULL AND (parsed_time IS NULL OR NOT isfinite(parsed_time))
                 THEN CASE
                     WHEN regexp_full_match("time", '[0-9.]+') THEN 'time is a number, and none since 1970 that leads to the years 1990 to 2200'

@@ -91,6 +91,10 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "data": [list(row.values()) for row in records()],
         "rows": USERS,
     },
+    "columns under another name": lambda: {
+        "cols": list(records()[0]),
+        "rows": [list(row.values()) for row in records()],
+    },
     "Datasette": lambda: {
         "database": "x",
         "columns": list(records()[0]),

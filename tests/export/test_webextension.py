@@ -45,6 +45,51 @@ def test_a_value_is_told_by_all_of_its_names() -> None:
     ]
 
 
+def test_other_names_of_a_withheld_secret_are_withheld_where_that_closes_it() -> None:
+    agent, platform = "Navigator.userAgent", "Navigator.platform"
+    alone = WEBEXTENSION.export(
+        decided([agent], allow=[], block=[[agent]], recommended=[]), ExportOptions()
+    )
+    assert {platform, "Navigator.oscpu", "Navigator.buildID"} <= withheld(dict(alone.files)).keys()
+    assert any("withheld as well" in note and platform in note for note in alone.notes)
+    kept = decided([agent, platform], allow=[[platform]], block=[[agent]], recommended=[platform])
+    assert platform not in withheld(dict(WEBEXTENSION.export(kept, ExportOptions()).files))
+    # Nothing closes the pixel ratio: nothing more is broken for it.
+    ratio = "Window.devicePixelRatio"
+    found = WEBEXTENSION.export(
+        decided([ratio], allow=[], block=[[ratio]], recommended=[]), ExportOptions()
+    )
+    assert [one.name for one in found.controls] == ["pixel-ratio"]
+
+
+def test_a_verdict_says_whether_an_extension_could_reach_what_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Service workers read the user agent; no border of a page's own does, as with the ratio."""
+    apis = ["Navigator.userAgent", "Window.devicePixelRatio"]
+    decision = decided(apis, allow=[], block=[[api] for api in apis], recommended=[])
+    result = WEBEXTENSION.export(decision, ExportOptions())
+    found = {one.api: one for one in result.verdicts}
+    assert {one.verdict for one in found.values()} == {"by-passable"}
+    assert found[apis[0]].within_reach is True
+    assert found[apis[1]].within_reach is False
+    headline = result.headline
+    assert headline is not None
+    assert headline.near is not None
+    assert (headline.hidden, headline.near.hidden, headline.near.withheld) == (0, 1, 2)
+    assert headline.near.left == (apis[1],)
+    file = tmp_path / "d.json"
+    file.write_text(json.dumps(decision.to_json()), encoding="utf-8")
+    export = ["export", str(file), "--to", "webextension", "-o", str(tmp_path / "x")]
+    assert run(export) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("webextension: 0 of 2 withheld APIs are hidden")
+    assert said[1].startswith("In the page's own scripts, frames and workers, 1 of 2")
+    assert any("hidden from the page's own scripts, frames and workers" in line for line in said)
+    readme = (tmp_path / "x" / "README.txt").read_text(encoding="utf-8")
+    assert "In the page's own scripts, frames and workers, 1 of 2" in readme
+
+
 @pytest.mark.parametrize("hostile", ['"); alert(1); ("', "</script>", "\u2028", "'\\\"`${1}"])
 def test_a_value_is_data_in_the_code(hostile: str) -> None:
     files = files_of({APIS[0]: hostile}, APIS[0])

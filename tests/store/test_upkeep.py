@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -176,6 +176,50 @@ def test_no_log_brings_a_forgotten_user_back_until_it_is_undone(
     log.write_text(json.dumps({"user": "bob", "A.a": GONE, "B.b": 1}), encoding="utf-8")
     with Monitor(db) as monitor:
         assert monitor.ingest([str(log)])[0].stored == 1
+
+
+HOLD = """
+import sys, time, duckdb
+with duckdb.connect(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("seconds", [1, 60])
+def test_who_opens_the_file_after_a_deletion_keeps_no_trace_of_it(
+    db: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: int,
+) -> None:
+    """A service beside it may have the file before it is written anew."""
+    held: list[subprocess.Popen[str]] = []
+
+    def write_anew(path: Path, **how: Any) -> tuple[int, int]:
+        command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
+        held.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert held[0].stdout is not None
+        assert held[0].stdout.readline() == "held\n"
+        return compact_database(path, **how)
+
+    monkeypatch.setattr("fpmonitor.cli.upkeep.write_anew", write_anew)
+    if seconds == 60:
+        monkeypatch.setattr("fpmonitor.cli.upkeep._MOST_SECONDS_TO_REWRITE", 0.2)
+    monkeypatch.setenv("FPMONITOR_FORGET_USER", "bob")
+    code = run(["db", "forget", "--user", "--db", str(db), "--quiet"])
+    said = capsys.readouterr().err
+    if seconds == 60:
+        held[0].kill()
+    held[0].communicate()
+    if seconds == 60:
+        assert code == 2
+        assert "1 visits are deleted, but the file still holds traces of them" in said
+        compact_database(db)
+    else:
+        assert code == 0, said
+        assert said.startswith("waiting for ")
+    assert GONE.encode() not in db.read_bytes()
 
 
 def test_what_to_forget_must_be_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
