@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +33,7 @@ from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_li
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
-    TransformedUsers,
+    AnsweredUsers,
     note_coverage,
     note_evidence,
     note_lacks,
@@ -40,6 +41,7 @@ from fpmonitor.cli.users import (
 )
 from fpmonitor.decide.asked import DecideQuestion, check_options
 from fpmonitor.decide.confirming import CHAINS
+from fpmonitor.decide.deciding import MANY
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
@@ -154,7 +156,7 @@ def exposure(
             metavar="SHARE",
         ),
     ] = None,
-    users: TransformedUsers,
+    users: AnsweredUsers,
     reader: Reader,
     shown: Shown,
 ) -> None:
@@ -202,7 +204,7 @@ def exposure(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedUsers(TransformedUsers):
+class CountedUsers(AnsweredUsers):
     """Options for users, and for what counts their groups."""
 
     engine: COUNTER = "auto"
@@ -383,13 +385,18 @@ def decide(
                 note_view(population, asked.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
-            decided = decide_and_list(
-                monitor.database if users.snapshot is None else None,
+            work = partial(
+                decide_and_list,
+                monitor.database if monitor.lists_questions else None,
                 population,
                 question,
                 counter=monitor.counter,
                 note=lambda text: note(text, quiet=quiet),
             )
+            # Ended early by the wish of whoever asks.
+            limits = (question.time_limit, question.max_size, question.max_sets)
+            is_brief = any(limits) or len(population.apis) > MANY
+            decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
             kept.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
@@ -400,7 +407,7 @@ def decide(
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
-                if users.snapshot is None and not quiet:
+                if monitor.lists_questions and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
@@ -449,7 +456,7 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
     """Register questions in a database, which is made when it is not there."""
-    if users.snapshot is not None:
+    if users.snapshot is not None or users.spectra is not None:
         raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:
