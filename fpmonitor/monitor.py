@@ -38,8 +38,9 @@ from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -158,6 +159,11 @@ class Monitor(Closing):
     def _listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
+
+    @property
+    def lists_questions(self) -> bool:
+        """Whether the questions that are decided are listed."""
+        return self._listing is not None
 
     @property
     def lost(self) -> bool:
@@ -468,6 +474,8 @@ class Monitor(Closing):
         PolicyError, UnknownNameError, UndecidableError
             The data of now lack a candidate, or hold too few users; no visit has a time.
         """
+        if isinstance(decision, LevelDecision):
+            raise InputError("check: the decision is about levels", hint="name one about sets")
         left_out: tuple[LeftOut, ...] = ()
         origin = since = None
         if by is None:

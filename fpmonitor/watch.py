@@ -257,15 +257,7 @@ class Watch:
         write_bytes(settings.metrics, [text.encode()])
 
     def _look_once(self) -> None:
-        """Read what has arrived, check, and report; return when there is nothing left to do.
-
-        Raises
-        ------
-        StoreError, InputError
-            The database is in use, or cannot be opened; the folder has vanished. Nothing is lost.
-        FpmonitorError
-            The check itself is not possible; the logs that have arrived are stored.
-        """
+        """Read what has arrived, check, and report; return when there is nothing left to do."""
         settled = self._settled()
         is_recalled = self._recall()
         fresh = [path for path in settled if self._is_fresh(path)]

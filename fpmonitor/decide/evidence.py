@@ -97,8 +97,6 @@ def weigh(
     ----------
     decision
         Decision on a population.
-    source, least
-        As of `recheck`.
     new_users
         Whether the list was decided on none of these users; it then has no price.
     """

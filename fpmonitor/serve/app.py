@@ -76,11 +76,6 @@ def service_app(
         Holds the key of an encrypted database.
     apart
         Whether a process of its own has the database, so that readers take no time from senders.
-
-    Raises
-    ------
-    InputError, StoreError
-        As `Service`, and `Questions`.
     """
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
