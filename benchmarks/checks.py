@@ -1,4 +1,4 @@
-"""Checks without end: passes, wrong passes, alarms, and what the checks of a horizon would give.
+"""Checks without end: passes, wrong passes, alarms, and what tests of the decision would give.
 
     python benchmarks/checks.py windows   # 2,000 windows, from the count spectra
     python benchmarks/checks.py alarms    # windows to an alarm
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.estimate.evalues import WindowTest, go_on, log_mean, window_test
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor

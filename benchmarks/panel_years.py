@@ -1,11 +1,6 @@
 """Years of users who keep their values: what is said falsely of them, beside two usual rules.
 
-`python benchmarks/panel_years.py --years 40` lives years of three panels in turn, whose users come
-on 1 to 95 % of the days:
-
-* `frequency`: how often they come goes with their values;
-* `weekdays`: some values come on workdays, others at weekends;
-* `seasons`: the odds of all rise and fall with the year; cohorts stay away for weeks and return.
+`python benchmarks/panel_years.py --years 40` lives years of the panels of `panel.py` in turn.
 
 Each day of a year is compared with the last day of its weekday of the two weeks that were decided
 on, at its share of 1 %, as `check --by day` does. JSON tells the years in which anything was said,
@@ -26,63 +21,32 @@ import json
 import math
 import statistics
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from panel import PANELS, Panel
 from scipy.spatial.distance import jensenshannon
 
+from fpmonitor.answers.ledger import compare_windows
 from fpmonitor.answers.panel import WindowUsers
 from fpmonitor.answers.renewal import FALSE_MOVES
-from fpmonitor.answers.trend import compare_windows
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.disclosure import Audience
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 DECIDED = 14  # days that were decided on
-PANELS = ("frequency", "weekdays", "seasons")
 ALARM = 0.1
 
 
-@dataclass
-class Panel:
-    """Users, what they have, and how often they come."""
+def users_of(panel: Panel, day: int) -> WindowUsers:
+    """Return the users who come on a day."""
+    came = panel.came(day)
+    columns = {api: codes[came] for api, codes in panel.columns.items()}
+    return WindowUsers(people=came, columns=columns, texts=lambda _api: {})
 
-    kind: str
-    users: int
-    rng: np.random.Generator
 
-    def __post_init__(self) -> None:
-        rng, users = self.rng, self.users
-        platform = rng.choice(4, users, p=(0.5, 0.3, 0.15, 0.05))
-        self.columns: dict[str, NDArray[np.int64]] = {
-            "platform": platform,
-            "language": rng.choice(12, users),
-            "screen": rng.geometric(0.04, users) + 40 * platform,
-        }
-        share = np.clip(rng.beta(0.6, 1.6, users) + 0.06 * platform, 0.01, 0.95)
-        self._odds = np.log(share / (1 - share))
-        workdays = rng.choice((-0.3, 1.2), users) * (platform == 0)
-        self._weekend = 0.8 * (platform == 1) - workdays
-        self._cohort = rng.integers(8, size=users)
-
-    def day(self, day: int) -> WindowUsers:
-        odds = self._odds
-        if self.kind != "frequency":
-            odds = odds + self._weekend * (day % 7 >= 5)
-        if self.kind == "seasons":
-            odds = odds + 0.8 * np.sin(2 * np.pi * day / 365)
-            odds = np.where(self._cohort == day // 25 % 11, -np.inf, odds)
-        came = self.rng.random(self.users) < 1 / (1 + np.exp(-odds))
-        columns = {api: codes[came] for api, codes in self.columns.items()}
-        return WindowUsers(people=np.flatnonzero(came), columns=columns, texts=lambda _api: {})
-
-    def change(self, share: float) -> None:
-        """Let a share of the users have another screen from now on."""
-        changed = self.rng.random(self.users) < share
-        self.columns["screen"] = np.where(changed, 999, self.columns["screen"])
+def change(panel: Panel, share: float) -> None:
+    """Let a share of the users have another screen from now on."""
+    changed = panel.rng.random(panel.users) < share
+    panel.columns["screen"] = np.where(changed, 999, panel.columns["screen"])
 
 
 def distances(before: list[WindowUsers], after: WindowUsers) -> float:
@@ -105,13 +69,13 @@ def distances(before: list[WindowUsers], after: WindowUsers) -> float:
 def live(seed: int, days: int, users: int, moved: float) -> dict[str, object]:
     kind = PANELS[seed % len(PANELS)]
     panel = Panel(kind, users, np.random.default_rng(seed))
-    decided = [panel.day(day) for day in range(DECIDED)]
+    decided = [users_of(panel, day) for day in range(DECIDED)]
     week = decided[-7:]
     said: dict[str, list[int]] = {"fpmonitor": [], "evidently": [], "same weekday": []}
     for day in range(DECIDED, days):
         if moved and day == days // 2:
-            panel.change(moved)
-        now, before = panel.day(day), decided[7 + day % 7]
+            change(panel, moved)
+        now, before = users_of(panel, day), decided[7 + day % 7]
         place = day - DECIDED + 1
         level = math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
         alarms = compare_windows(before, now, k=10, false_alarms=level, audience=Audience.OTHERS)

@@ -26,7 +26,6 @@ from fpmonitor.answers.decide import decide_sets, recheck_sets
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.decide import deciding
 from fpmonitor.decide.asked import DecideQuestion
-from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import decision_criteria
@@ -132,13 +131,12 @@ def again(rng: np.random.Generator) -> bool:
     return any(decided(population_of(rng, first(rows, size))).allow for size in sizes)
 
 
-def year(rng: np.random.Generator, *, shared: bool) -> bool:
+def year(rng: np.random.Generator) -> bool:
     """A good decision is checked every month, after the users have changed for the worse."""
     decision = decided(population_of(rng, rare_users(rng, USERS, 1, BUDGET / 10)))
-    tested = share_delta(decision, 12) if shared else decision
     months = (rare_users(rng, USERS, 1, BUDGET * ABOVE) for _ in range(12))
     return any(
-        "allow" in recheck_sets(population_of(rng, rows), tested).values() for rows in months
+        "allow" in recheck_sets(population_of(rng, rows), decision).values() for rows in months
     )
 
 
@@ -173,8 +171,7 @@ WAYS: dict[str, tuple[bool, Callable[[np.random.Generator], bool]]] = {
     "decide at ten sizes of growing data": (True, again),
     "forty windows, until one is allowed": (True, partial(tried, fixed_question=False)),
     "forty windows, --fixed-question": (False, partial(tried, fixed_question=True)),
-    "check for a year, --horizon 12": (True, partial(year, shared=True)),
-    "check for a year, each alone": (False, partial(year, shared=False)),
+    "check for a year, each alone": (False, year),
     "exposed users are absent, --missing value": (False, partial(absent, missing="value")),
     "exposed users are absent, --missing drop": (False, partial(absent, missing="drop")),
     "exposed users are absent, --missing exposed": (True, partial(absent, missing="exposed")),

@@ -251,7 +251,7 @@ gate: gate decision.json --have {{agent}} --want {{touch}} --format {{f}}
 gate-block: gate decision.json --have {{agent}} --want {{height}} --format json && gate decision.json --want {{ratio}},{{height}} --format table
 gate-unknown: gate decision.json --want Nonsense.api --format json
 check: check decision.json --format {{f}}
-check-day: check decision.json --by day --horizon 10 --format {{j}}
+check-day: check decision.json --by day --format {{j}}
 check-forms: check decision.json --format junit && check decision.json --format sarif && check decision.json --format github
 check-sample: check sample.json --since 2026-03-05 --format {{j}}
 trend: trend --apis {{agent}} --apis {{touch}},{{depth}} --by day --svg trend.svg --format {{f}}
@@ -355,7 +355,7 @@ decide-what-if: {DECIDE_SMALL},{{language}} --setting sample --what-if less.toml
 decide-nothing: {DECIDE_SMALL} --since 2030-01-01
 check: check decision.json --format {{f}}
 check-early: check early.json --format {{f}}
-check-early-week: check early.json --by week --horizon 4 --format {{j}}
+check-early-week: check early.json --by week --format {{j}}
 check-forms: check early.json --by week --format junit && check early.json --by week --format sarif && check early.json --by week --format github
 trend: trend --by week --svg trend.svg --format {{f}}
 trend-month: trend --by month --apis {{vendor}} --source own --format {{j}}

@@ -1,24 +1,28 @@
 """A simulated year: which event which command tells on which day, and false alarms.
 
-`python benchmarks/year.py` writes a log a day for `--days` days (365 by default), each of `--users`
-users, lets a `watch --by day` look at the end of each, and runs `check` and `trend`. Known events
-happen on known days: see `EVENTS`. It prints each event with its day and the day on which each
-command first names it, all that they said, and what a look of the watch took at the beginning and
-at the end. JSON goes to stdout.
+`python benchmarks/year.py` writes a log a day for `--days` days (365 by default) of a panel of
+users who come with any frequency, other ones at weekends, some `--users` of them a day. It lets a
+`watch --by day` look at the end of each, and runs `check` and `trend`. Known events happen on known
+days: see `EVENTS`. It prints each event with its day and the day on which each command first names
+it, all that they said, and what a look of the watch took at the beginning and at the end. JSON goes
+to stdout.
 
 `--null N` lives N years without any event instead, and goes on where it was stopped. Each has one
-of `LAWS`, whose true exposure is a stated share of the budget, and one of `SCHEDULES` of looks. It
-counts the years in which the watch said something false, beside the share that is stated:
+of the panels of `panel.py`, one of `LAWS`, whose true exposure is a stated share of the budget, and
+one of `SCHEDULES` of looks. It counts the years in which the watch said something false, beside the
+share that is stated:
 
 * a set was said to be above the budget that is within it, or the other way round: delta of the
   years at most, as all such verdicts of a year are wrong;
 * an alarm, though no day is above the budget: days / 3,650 of the years at most;
-* users who keep to one distribution were said to have moved: 1 of 100 years at most.
+* users who keep their values were said to have moved: 1 of 100 years at most;
+* a log was said to be broken, which none is.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import shutil
@@ -34,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from panel import PANELS, Panel
 from scipy.optimize import brentq
 from scipy.stats import binom
 
@@ -89,6 +94,8 @@ EVENTS = {
     "a browser release": Event(45, 46, "moved " + AGENT, "moved " + AGENT, "changed " + AGENT),
     "half a log comes a day late": Event(61, 61, None),
     "a log comes again": Event(70, 70, None),
+    "values are cut short": Event(74, 74, "fault", None, "changed " + AGENT),
+    "and are mended": Event(76, 76, "mended", None, None),
     "a log is wrong": Event(79, 79, "violated", "violated", "changed A.size"),
     "and is corrected": Event(80, 80, "corrected", "holds", None),
     "users are forgotten, and arrive again": Event(90, 90, None),
@@ -99,6 +106,7 @@ EVENTS = {
     "users move slowly from here on": Event(120, 120, "moved A.zoom2", "moved A.zoom2", None),
 }
 DRIFT = 0.001  # of the users, a day
+OFTEN = 3  # times as many users as come on a day
 K, BUDGET, DELTA = 10, 0.05, 0.05
 # Law of a null year -> true exposure of the pair of APIs over the budget, and the mean number of
 # users of a rare value. What is within is refuted best by values of their own, and what is above
@@ -134,6 +142,12 @@ class Year:
     def __init__(self, folder: Path, users: int) -> None:
         self._folder, self._users = folder, users
         self._rng = np.random.default_rng(1)
+        self._panel = Panel("weekdays", OFTEN * users, self._rng)
+        number = self._panel.users
+        self._own = {name: self._rng.choice(2, number) for name in ("A.size", "A.depth", AGENT)}
+        self._own["A.new"] = self._rng.choice(2, number)
+        self._own["A.zoom"] = self._rng.random(number)
+        self._came: dict[int, np.ndarray[Any, Any]] = {}
         self._database = folder / "watched.duckdb"
         self._incoming = folder / "in"
         self._incoming.mkdir()
@@ -146,11 +160,13 @@ class Year:
     def _decide(self, day: int) -> None:
         """Decide on users of a day who are in no log, and watch the decision from now on."""
         path = self._folder / f"decided-{day}"
-        log = self._log(day, path.with_suffix(".parquet"), name="decided", quiet=True)
+        log = self._log(day, path.with_suffix(".parquet"), name="decided ")
         with Monitor(path, create=True) as made:
             made.ingest([str(log)])
-            self._decision = made.decide(k=K, population=self._users, budget=BUDGET, delta=DELTA)
-        assert [{*apis} for apis in self._decision.allow] == [{*self._values(day, quiet=True)}]
+            self._decision = made.decide(
+                k=K, population=self._users, budget=BUDGET, delta=DELTA, assume=[AGENT]
+            )
+        assert [{*apis} for apis in self._decision.allow] == [{*self._values(day)}]
         self.decided.append(day)
         settings = WatchSettings(
             folder=self._incoming,
@@ -165,28 +181,31 @@ class Year:
     def _deliver(self, notice: Notice) -> None:
         self.notices.append((self._day, dict(notice.body)))
 
-    def _values(self, day: int, *, quiet: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-        """Values of the users of a day; without what lasts a day only if it is to be quiet."""
-        rng, users = self._rng, self._users
+    def _users_of(self, day: int) -> np.ndarray[Any, Any]:
+        """Numbers of the users who come on a day, the same whenever its log is written."""
+        if day not in self._came:
+            self._came[day] = self._panel.came(day)
+        return self._came[day]
+
+    def _values(self, day: int) -> dict[str, np.ndarray[Any, Any]]:
+        """Values of the users of a day."""
+        came = self._users_of(day)
+        own = {name: values[came] for name, values in self._own.items()}
         drift = DRIFT * max(day - happens("users move slowly from here on"), 0)
         release = 141 if day >= happens("a browser release") else 140
+        agents = np.array([BROWSERS[0].format(release), BROWSERS[1]])
         values = {
-            "A.size": rng.choice(2, users),
-            "A.depth": rng.choice(2, users),
-            "A.zoom": rng.choice(2, users, p=(0.5 - drift, 0.5 + drift)),
-            AGENT: np.array([BROWSERS[0].format(release), BROWSERS[1]])[rng.choice(2, users)],
+            "A.size": own["A.size"],
+            "A.depth": own["A.depth"],
+            "A.zoom": (own["A.zoom"] < 0.5 + drift).astype(int),
+            AGENT: agents[own[AGENT]],
         }
         if day >= happens("an API that the decision does not know"):
-            values["A.new"] = rng.choice(2, users)
+            values["A.new"] = own["A.new"]
         if day >= happens("an API of the list is gone"):
             del values["A.depth"]
         if day >= happens("an API comes under another name"):
             values["A.zoom2"] = values.pop("A.zoom")
-        if day == happens("a wave of bots") and not quiet:
-            bots = users // 3
-            values["A.size"][:bots] = 1000 + np.arange(bots)
-            values[AGENT] = values[AGENT].astype(object)
-            values[AGENT][:bots] = BROWSERS[2]
         return values
 
     def _log(
@@ -194,20 +213,31 @@ class Year:
         day: int,
         path: Path,
         *,
-        name: str = "",
+        name: str = "u",
         at: datetime | None = None,
         users: slice = slice(None),
         wrong: bool = False,
-        quiet: bool = False,
+        cut: bool = False,
     ) -> Path:
         moment = at or START + timedelta(days=day, hours=12)
-        names = [f"{name}{day}/{user}" for user in range(self._users)]
-        columns: dict[str, Any] = {"user": names, "time": [moment] * self._users}
-        columns |= self._values(day, quiet=quiet)
+        came = self._users_of(day)
+        columns: dict[str, Any] = {"user": [f"{name}{user}" for user in came]}
+        columns |= {"time": [moment] * len(came)} | self._values(day)
         if wrong:  # a size for each user
-            columns["A.size"] = 1000 + np.arange(self._users)
+            columns["A.size"] = 1000 + came
+        if cut:
+            columns[AGENT] = [agent[:40] for agent in columns[AGENT]]
         pl.DataFrame(columns)[users].write_parquet(path)
         return path
+
+    def _wave(self, day: int, path: Path) -> None:
+        """Write a log of bots, each with a size of its own."""
+        bots = self._users // 3
+        columns: dict[str, Any] = {api: values[:bots] for api, values in self._values(day).items()}
+        columns |= {"A.size": 1000 + np.arange(bots), AGENT: [BROWSERS[2]] * bots}
+        columns["user"] = [f"bot{bot}" for bot in range(bots)]
+        columns["time"] = [START + timedelta(days=day, hours=13)] * bots
+        pl.DataFrame(columns).write_parquet(path)
 
     def live(self, day: int) -> float:
         """Live a day, and look at its end; return the processor's seconds of the watch."""
@@ -242,7 +272,13 @@ class Year:
         wrong = happens("a log is wrong")
         if day != happens("a day without logs"):
             first = slice(None, self._users // 2 if day == late - 1 else None)
-            self._log(day, today, users=first, wrong=day == wrong)
+            cut = happens("values are cut short")
+            self._log(day, today, users=first, wrong=day == wrong, cut=cut <= day <= cut + 1)
+        if day == happens("a wave of bots"):
+            self._wave(day, self._incoming / "wave.parquet")
+        if day == happens("and are mended"):
+            for broken_day in (day - 2, day - 1):
+                self._log(broken_day, self._incoming / f"mended-{broken_day}.parquet")
         if day == late:
             path = self._incoming / "late.parquet"
             self._log(day - 1, path, users=slice(self._users // 2, None))
@@ -259,8 +295,8 @@ class Year:
             self._log(wrong, self._incoming / "corrected.parquet")
         if day == happens("users are forgotten, and arrive again"):
             with Monitor(self._database) as monitor:
-                for user in range(20):
-                    assert forget_user(monitor.database, f"{day - 1}/{user}") == 1
+                for user in self._users_of(day - 1)[:20]:
+                    assert forget_user(monitor.database, f"u{user}") >= 1
             self._log(day - 1, self._incoming / "returned.parquet", users=slice(20))
 
     def _check(self, monitor: Monitor) -> set[str]:
@@ -284,7 +320,7 @@ class Year:
         if f"{START + timedelta(days=max(self._day - 1, 0)):%Y-%m-%d}" not in days:
             said.add("a gap")
         for alarm in report.alarms:
-            if alarm.window == today and alarm.compared == "values":
+            if alarm.window == today and alarm.compared != "rarity":
                 became = {value.of_api for value in alarm.values} - {None}
                 said.add(f"{(*became, 'changed')[0]} {alarm.apis[0]}")
         return said
@@ -308,6 +344,8 @@ def words(body: Mapping[str, Any]) -> set[str]:
     told |= {f"cause {cause['api']}" for cause in body["causes"]}
     if body["corrected"]:
         told.add("corrected")
+    if body["mended"]:
+        told.add("mended")
     if told >= {"vanished", "appeared"}:
         told.add("vanished and appeared")
     for change in body["changed"]:
@@ -371,14 +409,16 @@ def first_day(said: list[set[str]], word: str | None, since: int, *, lasts: bool
 
 
 class NullYear:
-    """Users of one law, who come in two APIs, and a watch that looks at them by a schedule."""
+    """A panel of one law, who come in two APIs, and a watch that looks at them by a schedule."""
 
     def __init__(self, folder: Path, users: int, seed: int) -> None:
         self._folder, self._users = folder, users
         laws, self.schedule = list(LAWS), SCHEDULES[seed // len(LAWS) % len(SCHEDULES)]
         self.law = laws[seed % len(laws)]
         self._rng = np.random.default_rng(seed)
-        self._rare, self._values = rare_values(*LAWS[self.law], users=users)
+        self.panel = PANELS[seed % len(PANELS)]
+        self._panel = Panel(self.panel, OFTEN * users, self._rng)
+        self._own = self._values_of_all(*rare_values(*LAWS[self.law], users=users))
         self.told: list[tuple[int, list[str]]] = []
         self.outcomes: Counter[str] = Counter()
         self.alarms = 0
@@ -404,7 +444,7 @@ class NullYear:
             {
                 "user": [f"decided {user}" for user in range(self._users)],
                 "A.size": codes,
-                "A.depth": 0 * codes,
+                "A.depth": codes % 2,
             }
         ).write_parquet(path)
         with Monitor(self._folder / "decided.duckdb", create=True) as made:
@@ -436,29 +476,32 @@ class NullYear:
                 self._watch.step()
             since = self._day + 1
 
+    def _values_of_all(self, share: float, values: int) -> pl.DataFrame:
+        """Draw what each user has: neither API alone tells a rare value, only the pair does."""
+        rng, number = self._rng, self._panel.users
+        rare = rng.random(number) < share
+        own = rng.integers(values, size=number) if values else np.arange(number)
+        common = -1 - np.minimum(self._panel.columns["platform"], 2)  # which goes with visits
+        columns = {
+            "A.size": np.where(rare, own // 3, common),
+            "A.depth": np.where(rare, own % 3, 0),
+        }
+        return pl.DataFrame({"user": np.arange(number)} | columns)
+
     def _log(self, since: int, parts: int, part: int) -> None:
         """Write one of the parts of the logs of all days since then."""
-        number = self._users * (self._day + 1 - since)
-        days = np.repeat(np.arange(since, self._day + 1), self._users)
-        rare = self._rng.random(number) < self._rare
-        values = np.where(
-            rare,
-            self._rng.integers(self._values, size=number)
-            if self._values
-            else self._users * days + np.tile(np.arange(self._users), self._day + 1 - since),
-            0,
-        )
-        frame = pl.DataFrame(
-            {
-                "user": np.arange(number) + since * self._users,
-                "time": [START + timedelta(days=int(day), hours=12) for day in days],
-                # Neither API alone tells a rare value: only the pair does.
-                "A.size": np.where(rare, values // 3, -1 - self._rng.choice(3, number)),
-                "A.depth": np.where(rare, values % 3, 0),
-            }
-        )
-        frame = frame.filter(pl.col("user") % parts == part)
+        days = [
+            self._own[self._came(day)].with_columns(
+                pl.lit(START + timedelta(days=day, hours=12)).alias("time")
+            )
+            for day in range(since, self._day + 1)
+        ]
+        frame = pl.concat(days).filter(pl.col("user") % parts == part)
         frame.write_parquet(self._incoming / f"{self._day:03}-{part}.parquet")
+
+    @functools.cache  # noqa: B019 -- a year is lived once
+    def _came(self, day: int) -> np.ndarray[Any, Any]:
+        return self._panel.came(day)
 
     @property
     def wrong(self) -> int:
@@ -469,11 +512,13 @@ class NullYear:
         false_alarms = 0 if self.law.startswith("above") else self.alarms
         return {
             "law": self.law,
+            "panel": self.panel,
             "schedule": self.schedule,
             "outcomes": dict(self.outcomes),
             "wrong": self.wrong,
             "false_alarms": false_alarms,
             "moved": sum("decide again" in told for _, told in self.told),
+            "broken": sum("fault" in told for _, told in self.told),
             "told": self.told,
         }
 
@@ -516,7 +561,7 @@ def null_years(years: int, days: int, users: int, done: Path) -> dict[str, Any]:
 
 def summary(lived: list[dict[str, Any]], days: int) -> dict[str, Any]:
     """Years with something false beside the share that is stated, by law and by schedule."""
-    stated = {"wrong": DELTA, "false_alarms": days / RUN_LENGTH, "moved": FALSE_MOVES}
+    stated = {"wrong": DELTA, "false_alarms": days / RUN_LENGTH, "moved": FALSE_MOVES, "broken": 0}
 
     def counted(years: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -530,8 +575,10 @@ def summary(lived: list[dict[str, Any]], days: int) -> dict[str, Any]:
         "stated_shares_of_the_years": {what: round(share, 3) for what, share in stated.items()},
         **counted(lived),
         **{
-            name: counted([year for year in lived if name in {year["law"], year["schedule"]}])
-            for name in (*LAWS, *SCHEDULES)
+            name: counted(
+                [year for year in lived if name in {year["law"], year["panel"], year["schedule"]}]
+            )
+            for name in (*LAWS, *PANELS, *SCHEDULES)
         },
     }
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from fpmonitor.spectrum import SpectrumSource
 
 
 HIDE_BELOW = 10
@@ -148,6 +150,29 @@ class ToldSpectra:
     least: CountSpectrum
     suppressed: bool
     hidden: int = 0
+
+
+@runtime_checkable
+class MaskedSource(Protocol):
+    """A source of spectra in which groups of few users may be known as one sum.
+
+    Its spectra are those in which no user is in a larger group than in truth.
+    """
+
+    @property
+    def least(self) -> SpectrumSource | None:
+        """Spectra in which no user is in a smaller group than in truth; null: they are the same."""
+
+    def told(self, apis: Sequence[str]) -> ToldSpectra | None:
+        """Return what is told of a set; null where all of its groups are known."""
+
+    def ranges(self, apis: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Users (last) in groups of so few to so many."""
+
+
+def least_of(source: SpectrumSource) -> SpectrumSource | None:
+    """Return what sets are blocked by where that is not the source itself."""
+    return source.least if isinstance(source, MaskedSource) else None
 
 
 def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpectra:

@@ -11,24 +11,33 @@ import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.apis import ApiOverview
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.export.coverage import coverage, product_exporters
 from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.level_lists import level_list
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.frames import Frame, LazyFrame
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, exporter_name, load_plugin
+from fpmonitor.population.levels import finest
 from fpmonitor.question import Question
+from fpmonitor.render.decisions import data_of
 from fpmonitor.render.html import write_html
+from fpmonitor.render.levels import level_page
 from fpmonitor.results import Answers
 from fpmonitor.safe_files import write_bytes, write_folder
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,6 +208,11 @@ def export_decision(
 ) -> str:
     """Write a decision as a list of a product; see `Decision.export`."""
     with _in_words_of_python():
+        if isinstance(decision, LevelDecision):
+            text = level_list(decision, to)
+            if path is not None:
+                write_bytes(Path(path), [text.encode()])
+            return text
         exporter = load_plugin(EXPORTERS, exporter_name(to))
         result = exporter.export(decision, ExportOptions(**options))
         if path is not None and result.files:
@@ -225,9 +239,26 @@ def report_page(
     monitor: Monitor,
     decision: Decision,
     *,
+    practice: str | None = None,
     progress: Callable[[str], None] = lambda _stage: None,
 ) -> str:
-    """Write the report on a decision, from the current users of a database."""
+    """Write the report on a decision, from the current users of a database.
+
+    Of one about levels, `practice` names what is shown today, to be drawn beside it.
+
+    Raises
+    ------
+    InputError
+        A practice, but of a decision about sets.
+    """
+    if isinstance(decision, LevelDecision):
+        users = monitor.population_as(decision, audience=Audience.OTHERS)
+        data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
+        today = None if practice is None else finest(decision.named(split_names(practice)))
+        points = trade_offs(users, decision, practice=today)
+        return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
+    if practice is not None:
+        raise InputError("--practice: the decision is about sets", hint="leave it away")
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),

@@ -19,28 +19,28 @@ from fpmonitor.answers.check import (
     Confirmed,
     check_window,
     count_confirmed,
+    longer_windows,
     report_check,
-    usable,
 )
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import called_as, question_of, with_all_candidates
+from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
+from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
-from fpmonitor.answers.renewal import find_renewal
+from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
 from fpmonitor.answers.sets import check_sets
-from fpmonitor.answers.since_decided import SinceDecided
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.horizon import share_delta
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
@@ -71,10 +71,8 @@ from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
-from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
+from fpmonitor.store.windows import Division, LeftOut, Period
 from fpmonitor.unit import Unit, weakest
-
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +159,11 @@ class Monitor(Closing):
     def _listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
+
+    @property
+    def lists_questions(self) -> bool:
+        """Whether the questions that are decided are listed."""
+        return self._listing is not None
 
     @property
     def lost(self) -> bool:
@@ -301,46 +304,6 @@ class Monitor(Closing):
         window = replace(window, source=decision.source or window.source)
         users = self.population(window=window, view=decision.view, audience=audience)
         return with_all_candidates(users, decision)
-
-    def _newest(
-        self, decision: Decision, period: Period, window: Window | None = None
-    ) -> tuple[Population, tuple[LeftOut, ...]]:
-        """Return the users of the newest calendar window that a decision can be checked on.
-
-        Parameters
-        ----------
-        decision
-            As of `population_as`.
-        period, window
-            Length of the calendar windows; limits of time that they must keep.
-
-        Returns
-        -------
-        tuple
-            The users; and the newer windows, which are left out.
-
-        Raises
-        ------
-        UndecidableError
-            No visit has a time, or no window can be checked; the message says why.
-        """
-        limits = replace(window or self.window, source=decision.source or self.window.source)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        left_out = []
-        for span in whole_windows(self.database, period, limits, now=now):
-            if isinstance(span, LeftOut):
-                left_out.append(span)
-                continue
-            users = self.population_as(decision, window=span.window)
-            if usable(users, decision):
-                return users, tuple(left_out)
-            left_out.append(span.left_out("has too few users"))
-        told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
-        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
-        raise UndecidableError(
-            f"no {period} that is over has enough users{why and ': ' + why}",
-            hint="ingest more logs, or choose longer windows with --by",
-        )
 
     def windows(
         self,
@@ -489,7 +452,6 @@ class Monitor(Closing):
         self,
         decision: Decision,
         *,
-        horizon: int | None = None,
         by: Period | None = None,
         until: datetime | None = None,
         new_users: bool = False,
@@ -500,9 +462,6 @@ class Monitor(Closing):
         ----------
         decision
             The decision.
-        horizon
-            Number of checks that share the decision's delta; each look at other data is one. None:
-            they never end. Checks are counted in the database, but those of all its users.
         by
             Look at the newest calendar window of this length only that is over.
         until
@@ -513,32 +472,28 @@ class Monitor(Closing):
         Raises
         ------
         PolicyError, UnknownNameError, UndecidableError
-            The data of now lack a candidate, or hold too few users; the horizon is out of range; no
-            visit has a time.
+            The data of now lack a candidate, or hold too few users; no visit has a time.
         """
+        if isinstance(decision, LevelDecision):
+            raise InputError("check: the decision is about levels", hint="name one about sets")
         left_out: tuple[LeftOut, ...] = ()
-        origin = None
+        origin = since = None
         if by is None:
             users = self.population_as(decision)
         else:
-            limits = self.window if until is None else replace(self.window, until=until)
-            users, left_out = self._newest(decision, by, limits)
-            first = users
-            if limits.since or limits.until:
-                first, _ = self._newest(decision, by, Window())
-            origin = first.window.since
-        if horizon is not None:
-            share_delta(decision, horizon)
-        since = None if by is None else self._since_decided(users, decision, by)
+            ledger = ledger_of(self, decision, by, until=until)
+            users, left_out = first, _ = ledger.newest()
+            if ledger.limits.since or ledger.limits.until:
+                first, _ = ledger.newest(Window(source=ledger.limits.source))
+            origin, since = first.window.since, ledger.beside(users)
         faults = {} if since is None else since.faults()
         has_limits = by or users.window.since or users.window.until
-        is_one_of_many = has_limits or new_users or horizon is not None
+        is_one_of_many = has_limits or new_users
         if decision.policy.delta is not None and decision.allow and is_one_of_many:
             report = check_window(
                 users,
                 decision,
                 database=self.database,
-                horizon=horizon,
                 period=by,
                 origin=origin,
                 new_users=new_users,
@@ -557,22 +512,10 @@ class Monitor(Closing):
             decision,
             others=report.others,
             vanished=report.vanished,
-            since=since,
-            origin=report.origin,
+            compared=None if since is None else since.moved(report.origin, share_of_false_moves),
             now=datetime.now(UTC),
         )
         return replace(report, renewal=renewal)
-
-    def _since_decided(
-        self, users: Population, decision: Decision, by: Period
-    ) -> SinceDecided | None:
-        """Return what the users of a window are compared with; values made coarser cannot be."""
-        if decision.view.transforms:
-            return None
-        windows = self.windows(by, window=users.window, view=decision.view)
-        decision = called_as(decision, users)
-        apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
-        return SinceDecided(windows, decision, sorted(apis))
 
     def findings(
         self,
@@ -624,19 +567,40 @@ class Monitor(Closing):
         return found
 
 
-def confirmed_by_length(
-    monitor: Monitor, decision: Decision, *, new_users: bool = False
-) -> list[Confirmed]:
-    """Count the sets that the newest day, week and month could confirm, as far as there are."""
-    found: list[Confirmed] = []
-    if decision.policy.delta is None or decision.policy.realised or not decision.allow:
-        return found
-    for period in get_args(Period):
+def ledger_of(
+    monitor: Monitor, decision: Decision, by: Period, *, until: datetime | None = None
+) -> Ledger:
+    """Return the calendar windows of a monitor, as a decision looks at their users.
+
+    Only those that are over until a moment are checked; until now by default.
+    """
+    limits = monitor.window if until is None else replace(monitor.window, until=until)
+    return Ledger(
+        database=monitor.database,
+        period=by,
+        decision=decision,
+        limits=replace(limits, source=decision.source or monitor.window.source),
+        now=datetime.now(UTC).replace(tzinfo=None),
+        audience=monitor.audience,
+        population=lambda window: monitor.population_as(decision, window=window),
+    )
+
+
+def windows_that_decide(
+    monitor: Monitor, decision: Decision, by: Period | None, *, new_users: bool = False
+) -> str | None:
+    """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
+    policy, found = decision.policy, list[Confirmed]()
+    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+        return None
+    for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.
         with suppress(UndecidableError, UnknownNameError):
-            users, _ = monitor._newest(decision, period)  # noqa: SLF001 -- its own module
-            found.append(count_confirmed(users, decision, period, new_users=new_users))
-    return found
+            users, _ = ledger_of(monitor, decision, period).newest()
+            one = count_confirmed(users, decision, period, new_users=new_users)
+            if monitor.audience is Audience.OWNER or one.users >= policy.k:
+                found.append(one)
+    return longer_windows(found, by)
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -16,19 +17,36 @@ class Members:
     """What becomes JSON member by member."""
 
     __slots__ = ()
-    # Names of members, in the order of the JSON; `name=path` where it calls one otherwise.
-    JSON: ClassVar[str]
+    # Names of members, in the order of the JSON; `name=path` where it calls one otherwise, which is
+    # null where it leads through null. All members by default.
+    JSON: ClassVar[str] = ""
 
     def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
-        pairs = (each.partition("=") for each in self.JSON.split())
-        return {name: _plain(attrgetter(path or name)(self)) for name, _, path in pairs}
+        pairs = (each.partition("=") for each in self.JSON.split() or _names(self))
+        return {name: _plain(_at(self, path or name)) for name, _, path in pairs}
+
+
+def _names(value: Any) -> list[str]:
+    return [each.name for each in fields(value)]
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
-    return [*map(_plain, value)] if isinstance(value, tuple) else value
+    if is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in _names(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    return [*map(_plain, value)] if isinstance(value, tuple | list) else value
 
 
 class Result(Members):

@@ -19,18 +19,22 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import longer_windows, report_check, usable
+from fpmonitor.answers.check import of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
+from fpmonitor.answers.ledger import compare_windows, read_users
 from fpmonitor.answers.notices import encoded, message
 from fpmonitor.answers.standing import (
+    LACKS_ALL,
+    TOO_FEW,
     Problem,
     Standing,
     again,
@@ -38,18 +42,20 @@ from fpmonitor.answers.standing import (
     is_news,
     judged,
     known_again,
+    late,
     next_steps,
     probable_causes,
+    problem,
     taken_back,
+    vanished,
 )
-from fpmonitor.answers.trend import compare_windows, window_users
-from fpmonitor.decide.horizon import identity_of
+from fpmonitor.decide.evidence import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.exporter import printable
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import is_log
-from fpmonitor.monitor import Monitor, confirmed_by_length
+from fpmonitor.monitor import Monitor, ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -68,11 +74,11 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, list_spans, start_before, whole_span
+from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
 
     from fpmonitor.answers.check import CheckReport, Outcome
@@ -88,6 +94,7 @@ _FALSE_CAUSES = 0.01
 _MOST_DETAILS = 1000  # files of notices that are kept
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
+_MOST_DAYS = 31  # that are looked at for faults, the newest
 
 
 class DeliveryError(FpmonitorError):
@@ -106,8 +113,10 @@ class WatchSettings:
         The database file; created if it does not exist.
     decision
         What is checked after every new log.
-    horizon, by, new_users
+    by, new_users
         As in `Monitor.check`.
+    whole
+        Check every set on the allow list, not the recommended one alone.
     collector, digest_values
         As in `Monitor.ingest`.
     column_map
@@ -123,9 +132,9 @@ class WatchSettings:
     folder: Path
     database: Path
     decision: Decision
-    horizon: int | None = None
     by: Period | None = None
     new_users: bool = False
+    whole: bool = False
     collector: str | None = None
     column_map: Callable[[], ColumnMap] = ColumnMap
     digest_values: bool = False
@@ -137,9 +146,14 @@ class WatchSettings:
     @property
     def watched(self) -> str:
         """Name of what is watched: the decision, and how it is checked unless as by default."""
-        identity = identity_of(self.decision)
-        options = (self.horizon, self.by, self.new_users)
+        identity = identity_of(self.checked)
+        options = (None, self.by, self.new_users)  # as databases have it
         return identity if options == (None, None, False) else f"{identity}/{options}"
+
+    @property
+    def checked(self) -> Decision:
+        """The decision with the sets that are checked."""
+        return self.decision if self.whole else of_recommended(self.decision)
 
     def open_database(self) -> Database:
         """Open the database, which is created if it does not exist."""
@@ -187,7 +201,8 @@ class Watch:
         self._deliver = tuple(deliver)
         self._note = note
         self._checked = checked
-        self._lists = [settings.watched]  # of the decisions that were watched, the newest last
+        # Of the decisions that were watched, the newest last; earlier versions watched whole lists.
+        self._lists = [*{replace(settings, whole=True).watched: 0, settings.watched: 0}]
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
         self._file: tuple[int, int] | None = None  # of the database that knows them
@@ -242,15 +257,7 @@ class Watch:
         write_bytes(settings.metrics, [text.encode()])
 
     def _look_once(self) -> None:
-        """Read what has arrived, check, and report; return when there is nothing left to do.
-
-        Raises
-        ------
-        StoreError, InputError
-            The database is in use, or cannot be opened; the folder has vanished. Nothing is lost.
-        FpmonitorError
-            The check itself is not possible; the logs that have arrived are stored.
-        """
+        """Read what has arrived, check, and report; return when there is nothing left to do."""
         settled = self._settled()
         is_recalled = self._recall()
         fresh = [path for path in settled if self._is_fresh(path)]
@@ -422,7 +429,7 @@ class Watch:
             return
         before = _known(told)
         known = self._taken_back(monitor, before)
-        for until in self._missed(monitor, known, now):
+        for until in self._missed(monitor, known):
             known = self._look(monitor, before, now, data="", until=until, known=known)
             before = known
         self._look(monitor, before, now, data=data, known=known)
@@ -434,39 +441,60 @@ class Watch:
             return before
         known = before
         for since in before.doubtful:
-            begin = datetime.fromisoformat(since)
-            end = end_of(begin.replace(tzinfo=None), by)
-            try:
+            begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
+            with suppress(UndecidableError):
                 report = monitor.check(
-                    self._settings.decision,
+                    self._settings.checked,
                     by=by,
-                    until=end,
-                    horizon=self._settings.horizon,
+                    until=end_of(begin, by),
                     new_users=self._settings.new_users,
                 )
-            except UndecidableError:
-                continue
-            if report.since == begin.replace(tzinfo=None):
-                known = taken_back(known, report, since)
+            if report is not None and report.since != begin:
+                report = None
+            faults = {} if report is None else report.faults
+            day = Window(begin, end_of(begin, "day"), self._settings.decision.source)
+            found = {} if by == "day" else self._faults_of(monitor, day)
+            if report is not None or (by != "day" and since in known.faulty and found is not None):
+                known = taken_back(known, report, since, faults=[*faults, *(found or ())])
         return known
 
-    def _missed(
-        self, monitor: Monitor, before: Standing | None, now: datetime
-    ) -> Iterator[datetime]:
+    def _faults_of(self, monitor: Monitor, day: Window) -> Mapping[str, str] | None:
+        """Find APIs whose values are at fault on a day; null where too few users came."""
+        ledger = ledger_of(monitor, self._settings.checked, "day")
+        if not ledger.has_users(day):
+            return None
+        beside = ledger.beside(ledger.population(day))
+        return {} if beside is None else beside.faults()
+
+    def _with_faulty_days(self, monitor: Monitor, after: Standing, now: datetime) -> Standing:
+        """Find what is at fault in days that are over, where the window that they are in is not."""
+        if self._settings.by in {None, "day"}:
+            return after
+        since = window_at(now, "day") - timedelta(days=1)
+        if after.day is not None:
+            since = datetime.fromisoformat(after.day)
+        problems = {(one.kind, one.what): one for one in after.problems}
+        for day in ledger_of(monitor, self._settings.checked, "day").over(since)[-_MOST_DAYS:]:
+            if day.since is None or day.until is None:
+                continue
+            found = self._faults_of(monitor, day) or {}
+            if found:
+                after = after.at_fault(day.since)
+            for api, words in found.items():
+                seen = problem("fault", api, words=words, day=f" of {day.since:%Y-%m-%d}")
+                problems.setdefault(("fault", api), seen)
+            after = replace(after, day=day.until.isoformat())
+        return replace(after, problems=tuple(problems.values()))
+
+    def _missed(self, monitor: Monitor, before: Standing | None) -> Iterator[datetime]:
         """Find where the windows end that nobody looked at since the last one, but the newest."""
         by = self._settings.by
         if by is None or before is None or before.until is None:
             return
-        since = datetime.fromisoformat(before.until)
-        try:
-            spans = list_spans(
-                monitor.database, by, Window(since, source=self._settings.decision.source)
-            )
-        except UndecidableError:  # no visit since then
-            return
-        ends = [(span.window, until) for span in spans if (until := span.window.until)]
-        ended = [(window, end) for window, end in ends if end <= now.replace(tzinfo=None)]
-        yield from (end for window, end in ended[:-1] if self._has_users(monitor, window))
+        ledger = ledger_of(monitor, self._settings.decision, by)
+        for window in ledger.over(datetime.fromisoformat(before.until))[:-1]:
+            if window.until is not None and ledger.has_users(window):
+                yield window.until
 
     def _look(
         self,
@@ -484,7 +512,7 @@ class Watch:
         """
         settings, database, report = self._settings, monitor.database, None
         after = replace(known or Standing(outcome="cannot tell"), outcome="cannot tell")
-        problems = [_refused(file) for file in self.refused]
+        problems = [problem("refused", file) for file in self.refused]
         problems += self._in_the_future(*users_of_the_future(database, now))
         try:
             if stored_data(database) is not None:
@@ -493,18 +521,19 @@ class Watch:
                 self._checked(report)
         except UndecidableError as error:
             self._note(f"cannot be checked: {error}")
-            problems += [_TOO_FEW, *known_again(before)]
+            problems += [TOO_FEW, *known_again(before)]
         except UnknownNameError as error:
             self._note(f"cannot be checked: {error}")
-            problems += [_LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
+            problems += [LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         if before is None and settings.by is not None and after.outcome == "cannot tell":
-            longer = longer_windows(
-                confirmed_by_length(monitor, settings.decision, new_users=settings.new_users),
-                settings.by,
+            longer = windows_that_decide(
+                monitor, settings.checked, settings.by, new_users=settings.new_users
             )
             if longer is not None:
                 self._note(longer)
         after = replace(after, problems=tuple(problems))
+        if until is None:
+            after = self._with_faulty_days(monitor, after, now)
         record_check(
             database,
             self._watched,
@@ -525,8 +554,7 @@ class Watch:
         """Check the list, and look for APIs and windows that should be there."""
         settings, policy = self._settings, self._settings.decision.policy
         report = monitor.check(
-            settings.decision,
-            horizon=settings.horizon,
+            settings.checked,
             by=settings.by,
             until=until,
             new_users=settings.new_users,
@@ -536,21 +564,22 @@ class Watch:
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
         # Where users without a value count as exposed, that all lack it says enough.
         is_blind = report.lacks_all and settings.decision.missing == "value"
-        problems = [_LACKS_ALL] if is_blind and report.outcome != "violated" else []
-        problems += [_vanished(api, settings.decision) for api in report.vanished]
+        problems = [LACKS_ALL] if is_blind and report.outcome != "violated" else []
+        problems += [vanished(api, settings.decision) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
         # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
-            problems += [_appeared(api) for api in new]
+            problems += [problem("appeared", api) for api in new]
         problems += self._without_logs(monitor, before, report, until or now)
+        problems += [problem("source", name, text=text) for name, text in report.sources.items()]
+        day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
         problems += [
-            Problem(kind="source", what=name, text=text) for name, text in report.sources.items()
+            problem("fault", api, words=words, day=day) for api, words in report.faults.items()
         ]
-        problems += [_fault(api, words, report) for api, words in report.faults.items()]
         if report.late and settings.by is not None and report.since is not None:
-            problems.append(_late(settings.by, report.since, report.late))
+            problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
@@ -560,8 +589,8 @@ class Watch:
         decision = self._settings.decision
         window, policy = Window(source=decision.source), decision.policy
         apis = monitor.population(window=window).publishable_apis(policy.k)
-        gone = [_vanished(api, decision) for api in policy.candidates]
-        return [*gone, *map(_appeared, apis)]
+        gone = [vanished(api, decision) for api in policy.candidates]
+        return [*gone, *(problem("appeared", api) for api in apis)]
 
     def _without_logs(
         self, monitor: Monitor, before: Standing | None, report: CheckReport, now: datetime
@@ -570,22 +599,14 @@ class Watch:
         by = self._settings.by
         if by is None or report.since is None or report.until is None:
             return []
-        last = report.until
+        gap = None
         if before is not None and before.until is not None:
-            since = datetime.fromisoformat(before.until)
-            while since < report.since:  # a watch that was away may have missed good ones
-                if not self._has_users(monitor, Window(since, end_of(since, by))):
-                    return [_no_logs(by, since)]
-                since = end_of(since, by)
-        waited = end_of(end_of(last, by), by) <= now.replace(tzinfo=None)
-        return [_no_logs(by, last)] if waited else []
-
-    def _has_users(self, monitor: Monitor, window: Window) -> bool:
-        decision = self._settings.decision
-        try:
-            return usable(monitor.population_as(decision, window=window), decision)
-        except UndecidableError:
-            return False
+            # A watch that was away may have missed good windows.
+            ledger = ledger_of(monitor, self._settings.decision, by)
+            gap = ledger.gap(datetime.fromisoformat(before.until), report.since)
+        if gap is None and end_of(end_of(report.until, by), by) <= now.replace(tzinfo=None):
+            gap = report.until
+        return [] if gap is None else [problem("no logs", f"{gap:%Y-%m-%d}", by=by)]
 
     def _in_the_future(self, users: int, logs: Mapping[str, int]) -> list[Problem]:
         """Tell of visits whose clock is ahead, and of which log, where k users have such visits."""
@@ -593,7 +614,9 @@ class Watch:
         if users:
             self._note(f"{users:,} users have visits of the future, which no window holds yet")
         named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
-        return [_future(named)] if users >= k else []
+        more = f" and {len(named) - 1:,} more" if len(named) > 1 else ""
+        of = f" of {named[0]}{more}" if named else ""
+        return [problem("future", named[0] if named else "visits", of=of)] if users >= k else []
 
     def _message(
         self,
@@ -659,7 +682,7 @@ class Watch:
             return []
         # The window before is no like day, but what newly exposes users is there anyway.
         windows, k = monitor.windows(by, window=window), decision.policy.k
-        pair = [window_users(windows, span, sorted(apis), k=k) for span in (before, now)]
+        pair = [read_users(windows, span, sorted(apis), k=k) for span in (before, now)]
         if min(users.size for users in pair) < k:
             return []
         alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
@@ -669,7 +692,7 @@ class Watch:
         self, monitor: Monitor, report: CheckReport
     ) -> Mapping[ApiSet, tuple[float, float]]:
         """Return the limits of each set without browsers that look automated."""
-        decision = self._settings.decision
+        decision = self._settings.checked
         if decision.view.drop_automation:
             return {}
         decision = replace(decision, view=replace(decision.view, drop_automation=True))
@@ -735,70 +758,6 @@ def _state_of(path: Path) -> FileState | None:
 
 def _is_readable(path: Path) -> bool:
     return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
-
-
-_TOO_FEW = Problem(
-    kind="cannot judge", what="users", text="the logs hold too few users for a check"
-)
-_LACKS_ALL = Problem(
-    kind="cannot judge",
-    what="apis",
-    text="these users have none of the APIs of the list: nothing can be said of it",
-)
-
-
-def _future(logs: Sequence[str]) -> Problem:
-    of = (
-        f" of {logs[0]}" + (f" and {len(logs) - 1:,} more" if len(logs) > 1 else "") if logs else ""
-    )
-    text = f"visits{of} have a time of the future; no window holds them before it has passed"
-    return Problem(kind="future", what=logs[0] if logs else "visits", text=text)
-
-
-def _refused(file: str) -> Problem:
-    text = f"{file} cannot be read; `fpmonitor ingest` tells why"
-    return Problem(kind="refused", what=file, text=text)
-
-
-def _no_logs(by: Period, since: datetime) -> Problem:
-    text = f"the {by} from {since:%Y-%m-%d} on has too few users for a check, or no logs"
-    return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
-
-
-def _late(by: Period, since: datetime, sets: Sequence[ApiSet]) -> Problem:
-    named = " and ".join(", ".join(apis) for apis in sets[:_NAMED])
-    more = f" and {len(sets) - _NAMED:,} sets more" if len(sets) > _NAMED else ""
-    text = (
-        f"by all of its logs, of which some came after its first look, the {by} from "
-        f"{since:%Y-%m-%d} on would be above the budget: {named}{more}"
-    )
-    return Problem(kind="late logs", what=f"{since:%Y-%m-%d}", text=text)
-
-
-def _fault(api: str, words: str, report: CheckReport) -> Problem:
-    day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
-    text = (
-        f"the logs{day} look broken: {api} has {words}; no set with it passes until they are "
-        "mended and stored again, or it is decided again"
-    )
-    return Problem(kind="fault", what=api, text=text)
-
-
-def _vanished(api: str, decision: Decision) -> Problem:
-    having = f"fewer than {decision.policy.k} users have a value of {api}"
-    return Problem(kind="vanished", what=api, text=f"{having}; {_LACKING[decision.missing]}")
-
-
-_LACKING = {
-    "value": "it counts as one that all share",
-    "drop": "the others are left out",
-    "exposed": "the others count as exposed by it",
-}
-
-
-def _appeared(api: str) -> Problem:
-    text = f"{api} is new in the logs, and the decision knows nothing of it"
-    return Problem(kind="appeared", what=api, text=text)
 
 
 def _known(standing: str | None) -> Standing | None:

@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out_of_a_push(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Tests marked long or spark, and the cases of one between its first and its last.
+    """Tests marked long, spark or warehouse, and the cases of one between its first and its last.
 
     A case costs a quarter of a second on average, and there were 4,774 of 2,007 tests.
     """
@@ -91,7 +91,7 @@ def _left_out_of_a_push(items: Iterable[pytest.Item]) -> set[pytest.Item]:
         for item in all_of_one:
             names = {mark.name for mark in item.iter_markers()}
             is_between = item not in (all_of_one[0], all_of_one[-1]) and "each" not in names
-            if is_between or not names.isdisjoint({"long", "spark"}):
+            if is_between or not names.isdisjoint({"long", "spark", "warehouse"}):
                 left_out.add(item)
     return left_out
 

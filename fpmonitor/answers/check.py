@@ -6,24 +6,21 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.decide.horizon import (
-    CheckSlot,
+from fpmonitor.decide.evidence import (
     Evidence,
     identity_of,
     needed_evidence,
     prices_of_choice,
-    share_delta,
-    slot_of,
     weigh,
 )
+from fpmonitor.decide.guarantee import draws, who_was_drawn
 from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import (
@@ -49,7 +46,6 @@ from fpmonitor.store.checks import (
     add_checked,
     last_runs,
     lower_checked,
-    number_check,
     read_checked,
     read_list,
     users_before,
@@ -60,7 +56,6 @@ from fpmonitor.unit import spoken
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from fpmonitor.population.memory import MemorySource
@@ -99,9 +94,13 @@ class RunAlarm:
     run_length: int = RUN_LENGTH
     after: datetime | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the alarm as `watch` posts it."""
-        return asdict(self) | {"after": None if self.after is None else self.after.isoformat()}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSlot:
+    """Number of a window among all that are checked, and its tolerated probability of error."""
+
+    check: int
+    delta: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ class CheckReport(Result):
     limits
         Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
         They hold for all sets of this check together; its tests are sharper near the budget, and
-        stricter where checks share delta.
+        stricter where windows share delta.
     coverage
         Candidate -> share of the users who have a value of it, as decisions have it: null where
         fewer than k do; the others count as if they shared one.
@@ -126,7 +125,7 @@ class CheckReport(Result):
     since, until
         The window that was looked at; null where it is open.
     place
-        Slot among the checks that share the delta; null for a check alone.
+        Slot among the windows that share the delta; null for a check alone.
     masked
         Candidates whose volatile values the view masks in the current data.
     period
@@ -231,12 +230,6 @@ class CheckReport(Result):
                 f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
                 f"set that is above the budget, however often it is made, provided that {provided}."
             )
-        if self.place.horizon is not None:
-            return (
-                f"With probability at least {1 - delta:.6g}, none of the {self.place.horizon:,} "
-                "checks passes a set that is above the budget in the population of its users, "
-                f"provided that {provided} and that none was chosen for what was seen of them."
-            )
         chosen = (
             "" if self.period else " and that which users are checked does not follow from a look"
         )
@@ -259,34 +252,29 @@ class CheckReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `watch` posts it."""
-        return {
+        told = {
             "outcome": self.outcome,
             "sets": self.rows(),
-            "lacking": list(self.lacking),
+            "lacking": self.lacking,
             "users": self.users,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-            "masked": list(self.masked),
-            "policy": untyped(self.decision.policy),
-            "place": None if self.place is None else asdict(self.place),
+            "since": self.since,
+            "until": self.until,
+            "masked": self.masked,
+            "policy": self.decision.policy,
+            "place": self.place,
             "guarantee": self.guarantee,
             "new_users": self.new_users,
             "doubted": self.doubted,
-            "late": [list(apis) for apis in self.late],
-            "faults": dict(self.faults),
-            "sources": dict(self.sources),
-            "alarm": None if self.alarm is None else self.alarm.to_json(),
+            "late": self.late,
+            "faults": self.faults,
+            "sources": self.sources,
+            "alarm": self.alarm,
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
-            "left_out": [
-                {
-                    "since": window.since.isoformat(),
-                    "until": window.until.isoformat(),
-                    "why": window.why,
-                }
-                for window in self.left_out
-            ],
+            "left_out": self.left_out,
         }
+        found: dict[str, Any] = untyped(told)
+        return found
 
     @property
     def exact(self) -> bool:
@@ -302,6 +290,15 @@ _BY: dict[Period | None, str] = {
 }
 
 
+def of_recommended(decision: Decision) -> Decision:
+    """Return a decision whose allow list is its recommended set alone, which is what sites read.
+
+    Its windows count for themselves: what other sets did changes nothing of its promise.
+    """
+    is_listed = decision.recommended in decision.allow
+    return replace(decision, allow=(decision.recommended,)) if is_listed else decision
+
+
 def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
     """Blocked and undecided sets that are tested beside the allow list, the smallest first."""
     listed = {*decision.block, *decision.undecided}
@@ -311,7 +308,6 @@ def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
 def report_check(
     population: Population,
     decision: Decision,
-    slot: CheckSlot | None = None,
     *,
     beside: bool = False,
     faulty: Collection[str] = (),
@@ -324,8 +320,6 @@ def report_check(
         The users, seen as the decision saw its own.
     decision
         The decision.
-    slot
-        Which of the checks it is that share the decision's delta; None for a check alone.
     beside
         Test the `other_sets` as well.
     faulty
@@ -333,14 +327,13 @@ def report_check(
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()
-    tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
-    found = recheck_sets(population, replace(tested, allow=(*decision.allow, *others)))
+    found = recheck_sets(population, replace(decision, allow=(*decision.allow, *others)))
     verdicts = {apis: found[apis] for apis in decision.allow}
     return _report(
         population,
         decision,
         verdicts,
-        slot,
+        None,
         others={apis: found[apis] for apis in others},
         coverage=_coverage(population, decision),
         faulty=faulty,
@@ -395,21 +388,28 @@ def count_confirmed(
     )
 
 
-def longer_windows(found: Sequence[Confirmed], by: Period) -> str | None:
-    """Say which length of windows decides more than one does; null where none does."""
-    [*own] = (one for one in found if one.period == by)
+def longer_windows(found: Sequence[Confirmed], by: Period | None) -> str | None:
+    """Say which length of windows decides more than one does, or than the shortest; null for none.
+
+    Parameters
+    ----------
+    found
+        What windows of each length confirm, the shortest first.
+    by
+        The length in question.
+    """
+    [*own] = (one for one in found if by in {None, one.period})
     if not own or own[0].sets == own[0].listed:
         return None
-    best = max(found, key=lambda one: one.sets)
-    if best.sets <= own[0].sets:
-        return (
-            f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} "
-            "sets, and no longer windows that there are confirm more: wait, or deploy fewer APIs"
-        )
-    return (
-        f"{by}s of {own[0].users:,} users can confirm {own[0].sets:,} of {own[0].listed:,} sets, "
-        f"{best.period}s of {best.users:,} {best.sets:,}: use `--by {best.period}`"
-    )
+    best, [one, *_] = max(found, key=lambda one: one.sets), own
+    could = f"can confirm {one.sets:,} of {one.listed:,} sets"
+    more, than = f" {best.sets:,}", "confirm more: wait, or deploy fewer APIs"
+    if one.listed == 1:
+        could, more, than = "cannot confirm the set", " can", "can: wait, or deploy fewer APIs"
+    said = f"{one.period}s of {one.users:,} users {could}, "
+    if best.sets <= one.sets:
+        return f"{said}and no longer windows that there are {than}"
+    return f"{said}{best.period}s of {best.users:,}{more}: use `--by {best.period}`"
 
 
 def check_window(
@@ -417,7 +417,6 @@ def check_window(
     decision: Decision,
     *,
     database: Database,
-    horizon: int | None = None,
     period: Period | None = None,
     origin: datetime | None = None,
     new_users: bool = False,
@@ -436,8 +435,6 @@ def check_window(
         A decision on a population.
     database
         Keeps the numbers and outcomes of the windows.
-    horizon
-        Number of checks that share the decision's delta; None: they never end.
     period, origin
         Length of calendar windows, and beginning of the newest one, which gets the first number
         where the list is new; None for other windows, which are numbered as they come.
@@ -450,47 +447,27 @@ def check_window(
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
-        The horizon is out of range, or the data lack a candidate or hold too few users.
+        The data lack a candidate, or hold too few users.
     """
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by, --last and --horizon away, or decide without that option",
+            hint="leave --by and --last away, or decide without that option",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin, made=decision.made)
-    users = _who_is_new(database, population, -1 if new_users else known.last_visit)
+    last_visit = -1 if new_users else known.last_visit
+    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
+    # Where the list may be of anybody, its choice is paid for instead.
+    are_new, doubted = not decided.any(), last_visit is None
+    old = seen if doubted else decided | seen
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
     coverage = _coverage(population, decision)
     lacks_all = _lacks_all(coverage)
-    if horizon is not None:
-        shared = share_delta(decision, horizon)
-        number = number_check(
-            database,
-            decision=identity,
-            horizon=horizon,
-            digest=population.snapshot.digest,
-        )
-        slot = slot_of(number, shared, horizon)
-        if decision.policy.realised:
-            return report_check(population, decision, slot, beside=True, faulty=faulty)
-        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
-        term = -math.log(slot.delta)
-        listed, beside = evidence.split(len(sets))
-        report = _report(
-            population,
-            decision,
-            listed.verdicts(sets, (term, term)),
-            slot,
-            others=beside.verdicts(others, (term, term)),
-            coverage=coverage,
-            faulty=faulty,
-        )
-        return replace(report, new_users=users.are_new, doubted=users.doubted)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -501,7 +478,7 @@ def check_window(
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         evidence = _all_or_nothing(population, decision, alone)
     else:
-        evidence = _weigh_all(decision, most, least=least, new_users=users.are_new)
+        evidence = _weigh_all(decision, most, least=least, new_users=are_new)
     whole, before = evidence, read_checked(database, series, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacks_all and decision.missing == "value"
@@ -521,14 +498,14 @@ def check_window(
             violated="block" in found,
             run=None
             if period is None or lacks_all
-            else _run(database, series, asked, decision, new=users.fresh, after=known.runs_after),
+            else _run(database, series, asked, decision, new=~old, after=known.runs_after),
         )
         add_checked(database, series, label, window.since, before)
     else:
         evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
         if not is_blind:
             lower_checked(database, series, label, within=evidence.within, above=evidence.above)
-    slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
+    slot = CheckSlot(check=before.number, delta=math.exp(-before.terms[0]))
     listed, beside = evidence.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(delta, place=before.number, successes=0)
@@ -544,8 +521,8 @@ def check_window(
     return replace(
         report,
         period=period,
-        new_users=users.are_new,
-        doubted=users.doubted,
+        new_users=are_new,
+        doubted=doubted,
         late=tuple(
             apis
             for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
@@ -553,7 +530,7 @@ def check_window(
         ),
         alarm=None
         if before.run is None or window.since is None
-        else _alarm(database, series, decision, known, until=window.since, doubted=users.doubted),
+        else _alarm(database, series, decision, known, until=window.since, doubted=doubted),
         origin=known.origin,
     )
 
@@ -681,35 +658,6 @@ def _all_or_nothing(population: Population, decision: Decision, delta: float) ->
     return Evidence(
         within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),
         above=tuple(full if verdict == "block" else -full for verdict in verdicts.values()),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Users:
-    """Who of a window is new.
-
-    Attributes
-    ----------
-    are_new, doubted
-        As `CheckReport.new_users`, and `CheckReport.doubted`.
-    fresh
-        bool, shape (users,): who counts in the runs.
-    """
-
-    are_new: bool
-    doubted: bool
-    fresh: NDArray[np.bool_]
-
-
-def _who_is_new(database: Database, population: Population, last_visit: int | None) -> _Users:
-    """Tell the users apart; where the list may be of anybody, its choice is paid for instead."""
-    decided, seen = users_before(
-        database, population.window, last_visit, rows=population.snapshot.users
-    )
-    return _Users(
-        are_new=not decided.any(),
-        doubted=last_visit is None,
-        fresh=~seen if last_visit is None else ~(decided | seen),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.disclosure import (
     Audience,
@@ -15,6 +15,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
 from fpmonitor.estimate.entropy import average_min_entropy_bits, conditional_entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +72,7 @@ class PooledCohorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CohortReport:
+class CohortReport(Members):
     """Exposure of an API set within the cohorts of given APIs.
 
     Attributes
@@ -87,6 +88,8 @@ class CohortReport:
         knows the cohort and guesses the commonest; null for others, whom it may tell of few users.
     """
 
+    JSON: ClassVar[str] = "cohorts worst others conditional_entropy_bits average_min_entropy_bits"
+
     cohorts: tuple[Cohort, ...]
     others: PooledCohorts | None
     conditional_entropy_bits: float
@@ -96,16 +99,6 @@ class CohortReport:
     def worst(self) -> Cohort | None:
         """Listed cohort with the highest upper limit."""
         return self.cohorts[0] if self.cohorts else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as the CLI prints it."""
-        return {
-            "cohorts": [asdict(cohort) for cohort in self.cohorts],
-            "worst": asdict(self.worst) if self.worst else None,
-            "others": asdict(self.others) if self.others else None,
-            "conditional_entropy_bits": self.conditional_entropy_bits,
-            "average_min_entropy_bits": self.average_min_entropy_bits,
-        }
 
 
 def report_cohorts(

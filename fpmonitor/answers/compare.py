@@ -106,10 +106,6 @@ class ComparedDecision(Result):
     before: Verdict | None
     after: Verdict | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as the CLI prints it."""
-        return {"apis": list(self.apis), "before": self.before, "after": self.after}
-
 
 def compare_decisions(before: Decision, after: Decision) -> list[ComparedDecision]:
     """Compare two decisions, of other policies, times or users, on every set that either lists.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
@@ -45,10 +44,6 @@ class CountsExposure(Result):
     unbiased: float | None
     lower: float
     upper: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the estimates and the question by their names."""
-        return asdict(self)
 
 
 def exposure(

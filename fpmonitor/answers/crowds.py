@@ -33,11 +33,6 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
         The users of now, seen as the decision saw its own.
     decision
         Its candidates, its sets, and k.
-
-    Raises
-    ------
-    InputError
-        Rows that may be no users are counted: many may be of one. Or only digests are kept.
     """
     check_values_kept(population.snapshot, "a page for visitors")
     sample = decision.policy.sample

@@ -222,14 +222,7 @@ def _lacks_of(
 
 
 def _components_of(population: Population, asked: DecideQuestion) -> list[Component]:
-    """Return the components of a question with their APIs called as in the log.
-
-    Raises
-    ------
-    InputError
-        Components that cannot stand beside each other, or a design without a share, where users do
-        not count one by one, or for others.
-    """
+    """Return the components of a question with their APIs called as in the log."""
     if not asked.components:
         return []
     check_components(asked.components)
@@ -480,13 +473,6 @@ def answer_gate(
         The users that were decided on, seen as the decision saw them.
     decision, apis
         The decision, and what a site reads.
-
-    Raises
-    ------
-    InputError
-        The users are not those of the decision.
-    UnknownNameError, UndecidableError
-        An API that is no candidate; no user left.
     """
     asked = users_decided_on(population, decision)
 
@@ -572,11 +558,6 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
         The current users, seen as the decision saw its own.
     decision
         The decision, with its APIs called as in their log: see `called_as`.
-
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The current data lack a candidate, or hold too few users.
     """
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)

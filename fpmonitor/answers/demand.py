@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.errors import UndecidableError
@@ -35,6 +35,12 @@ class DemandLine(Result):
         so that the upper limit holds for the whole set only if nothing is unobserved.
     """
 
+    JSON: ClassVar[str] = (
+        "apis=demand.apis scripts=demand.scripts sites=demand.sites observed unobserved "
+        "users=exposure.users empirical=exposure.empirical plug_in=exposure.plug_in "
+        "lower=exposure.lower upper=exposure.upper masked=exposure.masked"
+    )
+
     demand: ApiDemand
     observed: tuple[str, ...]
     unobserved: tuple[str, ...]
@@ -42,20 +48,12 @@ class DemandLine(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
-        exposure = self.exposure
-        return {
-            "apis": list(self.demand.apis),
-            "scripts": self.demand.scripts,
-            "sites": self.demand.sites,
-            "observed": list(self.observed),
-            "unobserved": list(self.unobserved),
-            "users": None if exposure is None else exposure.users,
-            "empirical": None if exposure is None else exposure.empirical,
-            "plug_in": None if exposure is None else exposure.plug_in,
-            "lower": None if exposure is None else exposure.lower,
-            "upper": None if exposure is None or self.unobserved else exposure.upper,
-            "masked": [] if exposure is None else list(exposure.masked),
-        } | ({} if exposure is None else sample_members(exposure.sample, exposure.drawn))
+        told: dict[str, Any] = Result.to_json(self)
+        if self.exposure is None:
+            return told | {"masked": []}
+        if self.unobserved:
+            told["upper"] = None
+        return told | sample_members(self.exposure.sample, self.exposure.drawn)
 
 
 def report_demand(

@@ -106,8 +106,6 @@ def gather_findings(
         The users of now, seen as the decision saw its own.
     decision
         The question and its answer.
-    name, coverage, demand, untold
-        As of `Findings`.
     pairs
         Rank pairs of candidates besides the candidates.
     windows

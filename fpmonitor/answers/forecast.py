@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.forecast import BackTest, back_test, expected_exposure, fit_power_law
 from fpmonitor.estimate.unseen import Unseen, unseen_share
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedExposure:
+class ExpectedExposure(Members):
     """A model's exposure of one API set, which no verdict uses.
 
     Attributes
@@ -30,22 +31,15 @@ class ExpectedExposure:
         Share of the next users who show a value not seen yet, and its limits.
     """
 
+    JSON: ClassVar[str] = (
+        "forecast=exposure forecast_fitted=test.fitted forecast_predicted=test.predicted "
+        "forecast_observed=test.observed unseen=unseen.estimate unseen_lower=unseen.lower "
+        "unseen_upper=unseen.upper"
+    )
+
     exposure: float | None
     test: BackTest | None
     unseen: Unseen
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the members of an exposure in JSON."""
-        test = self.test
-        return {
-            "forecast": self.exposure,
-            "forecast_fitted": None if test is None else test.fitted,
-            "forecast_predicted": None if test is None else test.predicted,
-            "forecast_observed": None if test is None else test.observed,
-            "unseen": self.unseen.estimate,
-            "unseen_lower": self.unseen.lower,
-            "unseen_upper": self.unseen.upper,
-        }
 
 
 def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedExposure:

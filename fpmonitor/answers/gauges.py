@@ -1,4 +1,4 @@
-"""What is known of a watched list as numbers for Prometheus, in its text format.
+"""What is known of a list that is in use as numbers for Prometheus, in its text format.
 
 Labels name the decision, sets of APIs, and what is in the way, as notices do: no values and no
 users.
@@ -24,7 +24,7 @@ _HELP = {
     "set_within_budget": "1 where a set is known to be within the budget.",
     "exposure_budget": "Largest tolerated exposure, share of the users.",
     "sets": "Sets on the list by what is known of them.",
-    "window_users": "Users of the newest window that was checked.",
+    "window_users": "Users of the newest window that was checked, or all of them.",
     "window_end_seconds": "End of the newest window that was checked, Unix time.",
     "alarm": "1 while the windows so far raise an alarm together.",
     "problem": "1 for each thing that is in the way.",
@@ -39,11 +39,11 @@ def gauges(
     standing: Standing | None,
     *,
     identity: str,
-    undelivered: int,
-    newest_log: float | None,
-    now: datetime,
+    undelivered: int | None = None,
+    newest_log: float | None = None,
+    now: datetime | None = None,
 ) -> str:
-    """Return the gauges of a watch as text.
+    """Return the gauges of a watch, or of a service, as text.
 
     Parameters
     ----------
@@ -52,16 +52,17 @@ def gauges(
     standing
         What is known of it; null before the first look.
     undelivered, newest_log, now
-        Notices that wait, the time of the newest log, Unix time, and that of the look.
+        Of a watch: notices that wait, the time of the newest log, Unix time, and that of the look.
     """
     own = {"decision": identity[:16]}
-    samples: list[tuple[str, dict[str, str], float]] = [
-        ("exposure_budget", own, decision.policy.budget),
-        ("undelivered_notices", own, undelivered),
-        ("watch_last_look_seconds", own, now.timestamp()),
-    ]
-    if newest_log is not None:
-        samples.append(("newest_log_seconds", own, newest_log))
+    looked = None if now is None else now.timestamp()
+    told = {
+        "exposure_budget": decision.policy.budget,
+        "undelivered_notices": undelivered,
+        "watch_last_look_seconds": looked,
+        "newest_log_seconds": newest_log,
+    }
+    samples = [(name, own, float(value)) for name, value in told.items() if value is not None]
     if standing is not None:
         samples += [(name, own | labels, value) for name, labels, value in _known(standing)]
     return "".join(_lines(samples))
@@ -79,10 +80,10 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         if one.limits is not None:
             yield "set_exposure_lower", labels, one.limits[0]
             yield "set_exposure_upper", labels, one.limits[1]
-    yield "alarm", {}, standing.alarm
     if standing.users:
         yield "window_users", {}, standing.users[-1]
     if standing.until is not None:
+        yield "alarm", {}, standing.alarm
         end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
         yield "window_end_seconds", {}, end.timestamp()
     for problem in standing.problems:

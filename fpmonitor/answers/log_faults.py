@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.answers.panel import in_both
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -21,16 +23,22 @@ if TYPE_CHECKING:
 
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told
+_KNOWN = 200  # users who had come before, of whom those of a day are often few
 _MOST = 0.98  # of the users, who have values of k users
 _VARIETY = 4  # times as many values before, as entropy counts them
 _COMMONEST = 5000  # values of each window that are looked at, and characters of each
 _LENGTH = 400
+_SURE = 5  # times k users of a source, of whom chance is no half
+_FEWER = 0.5  # of the users of a source, beside those of all
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
 
 
 def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str, str]:
     """Find APIs whose values are at fault in a window: API -> what is wrong, in words.
+
+    A fault changes the values of those who had come before, too. Where these are enough, it is
+    looked for among them: a wave of bots with values of its own is no fault.
 
     Parameters
     ----------
@@ -40,19 +48,41 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
         Anonymity threshold: fewer users make no fault.
     """
     found = {}
+    fewest, rows = max(k, _FEWEST), in_both(before, after)
+    enough = max(fewest, min(_KNOWN, _SHARE * after.size))
+    again = rows if len(rows[0]) >= enough else (slice(None), slice(None))
     for api, codes in after.columns.items():
-        counts = _counts(before.columns[api]), _counts(codes)
-        fewest = max(k, _FEWEST)
+        had = before.columns[api]
+        counts = _counts(had[again[0]]), _counts(codes[again[1]])
         if min(sum(count.values()) for count in counts) < fewest:
             continue
         # What fewer than k users have shows in no fault.
         common = [{c: n for c, n in count.items() if n >= k} for count in counts]
         is_alike = all(map(_are_most, common, counts))
         words = _less_variety(*common) if is_alike else None
-        words = words or _other_form(*counts, texts=after.texts(api), k=k)
+        words = words or _other_form(_counts(had), counts[1], texts=after.texts(api), k=k)
         if words is not None:
             found[api] = words
     return found
+
+
+def changed_sources(
+    had: dict[str, int], has: dict[str, int], *, then: str, k: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what became of each source: its users then and now, where they are k or more."""
+    both = {*had} & {*has}
+    season = sum(has[name] for name in both) / max(sum(had[name] for name in both), 1)
+    for name in sorted({*had, *has}):
+        expected, users = had.get(name, 0), has.get(name, 0)
+        if len(both) > 1 or name not in both:
+            expected = round(min(season or 1.0, 1.0) * expected)
+        if not had.get(name):
+            yield name, f"the source {name} is new since {then}"
+        elif not users and expected >= _SURE * k:
+            yield name, f"the source {name} has sent fewer than {k} users, and many on {then}"
+        elif _SURE * k <= expected and users < _FEWER * expected:
+            fewer = 100 * (1 - users / expected)
+            yield name, f"the source {name} sends {fewer:.0f} % fewer users than on {then}"
 
 
 def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:

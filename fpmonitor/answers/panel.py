@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from fpmonitor.population.volatile import Versions
 
 Compared = Literal["changed", "values", "rarity"]
 _OF_OTHERS: tuple[Compared, ...] = ("values", "rarity")
@@ -102,11 +104,17 @@ class WindowUsers:
         API -> code of each.
     texts
         Reads what the codes of an API stand for.
+    masked
+        APIs whose volatile values the view masks.
+    contradicted
+        As of `Windows.contradicted`; null where that makes no difference.
     """
 
     people: NDArray[np.int64] | None
     columns: Mapping[str, NDArray[np.integer[Any]]]
     texts: Callable[[str], Mapping[int, str | None]]
+    masked: tuple[str, ...] = ()
+    contradicted: tuple[tuple[str, Versions], ...] | None = None
 
     @property
     def size(self) -> int:
@@ -127,7 +135,7 @@ def compare(
 
     `moved` is a share of all users, and of those in both windows for changes.
     """
-    both = _in_both(before, after)
+    both = in_both(before, after)
     alone = [_others(window, known) for window, known in zip((before, after), both, strict=True)]
     is_told = min(map(len, alone)) >= (2 if audience is Audience.OWNER else k)
     for names in tables:
@@ -143,8 +151,8 @@ def compare(
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
 
-def _in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the users who came in both windows, in the same order."""
+def in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows of the users who came in both windows, in the same order."""
     nobody = np.zeros(0, dtype=np.intp)
     if before.people is None or after.people is None or not (before.size and after.size):
         return nobody, nobody
@@ -265,6 +273,17 @@ def _compare_both(
         moved=test.moved,
         values=tuple(_moved_values(codes, counts, test, k=k, text=text)),
     )
+
+
+def certain(
+    values: Sequence[MovedValue], tests: int, false_alarms: float, audience: Audience
+) -> Iterator[MovedValue]:
+    """Name values in the same breath as tests: so they are corrected for all of these as well."""
+    for value in values:
+        p_value = (value.p_value or 0.0) * tests
+        if p_value <= false_alarms:
+            tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
+            yield replace(value, p_value=None if tells_of_few else p_value)
 
 
 def distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:

@@ -63,8 +63,6 @@ def decide_and_list(
     database
         Of the population; null for users that no database holds, whose questions are not listed.
         Nor are those about levels.
-    population, asked, counter
-        As of `decide_sets`.
     note
         Told why a question could not be listed; the decision is as good without.
     """

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, time
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.trend import compare_windows
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.population.browsers import browser_of
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
+    from datetime import date, datetime
 
     from fpmonitor.answers.panel import Finding
-    from fpmonitor.answers.since_decided import SinceDecided
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.unit import Unit
@@ -101,10 +98,20 @@ class Renewal:
     def reasons(self) -> list[str]:
         """A sentence for each thing that has changed, without values."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        for changed, said in ((True, _CHANGED), (False, _OTHERS)):
-            apis = [_one(one) for one in self.moved or () if one.changed == changed]
-            if apis:
-                found.append(said.format(unit=self.unit, since=self.moved_since, apis=_some(apis)))
+        for changed in (True, False):
+            apis = [one for one in self.moved or () if one.changed == changed]
+            found += [self.said_of(apis)] if apis else []
+        return found + self.sets
+
+    def said_of(self, moved: Sequence[MovedApi]) -> str:
+        """Say that some APIs have moved, which all were changed, or of which others come."""
+        said, apis = _CHANGED if moved[0].changed else _OTHERS, _some([*map(_one, moved)])
+        return said.format(unit=self.unit, since=self.moved_since, apis=apis)
+
+    @property
+    def sets(self) -> list[str]:
+        """A sentence on sets whose verdict would be another one."""
+        found = []
         for what, sets in (("within", self.would_allow), ("above", self.would_block)):
             if sets:
                 named = _some([" + ".join(apis) for apis in sets])
@@ -149,8 +156,7 @@ def find_renewal(
     *,
     others: Mapping[ApiSet, Verdict],
     vanished: tuple[str, ...],
-    since: SinceDecided | None,
-    origin: datetime | None,
+    compared: tuple[date, Sequence[Finding]] | None,
     now: datetime,
 ) -> Renewal:
     """Find out what a decision does not know of the users of a check.
@@ -161,20 +167,15 @@ def find_renewal(
         The users of the check, seen as the decision saw its own, and the decision.
     others, vanished
         See `CheckReport.others` and `CheckReport.vanished`.
-    since
-        The window of these users, which are compared with those of the days of the decision; null
-        where moves are not looked for.
-    origin
-        Begin of the first window that was checked: where the database has fewer than k users of the
-        days of the decision, users are compared with those of this window.
+    compared
+        The day whose users they were compared with, and what was found; null without.
     now
         UTC.
     """
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    compared = None if since is None else _compared(since, decision, origin)
-    moved_since, moved = compared or (None, None)
+    moved_since, findings = compared or (None, None)
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
     return Renewal(
@@ -184,7 +185,7 @@ def find_renewal(
         days=decision.days,
         vanished=vanished,
         unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
-        moved=moved,
+        moved=None if findings is None else _moved(findings),
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
         would_block=tuple(
@@ -196,29 +197,9 @@ def find_renewal(
     )
 
 
-def _compared(
-    since: SinceDecided, decision: Decision, origin: datetime | None
-) -> tuple[date, tuple[MovedApi, ...]] | None:
-    """Find the APIs whose values are others now, and since when; None without k users each.
-
-    Fewer users are as good as none, so that they show in no answer. The shares of all windows add
-    up to 1.
-    """
-    decided = None if decision.days is None else datetime.combine(decision.days[1], time.min)
-    base = decided or origin
-    if base is None or (place := since.place(base)) < 1:
-        return None
-    before, k = since.before(base, like=True), decision.policy.k
-    if before is None or before.window.since is None or since.read(since.now).size < k:
-        return None
-    alarms = compare_windows(
-        since.read(before),
-        since.read(since.now),
-        k=k,
-        false_alarms=math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0)),
-        audience=since.windows.audience,
-    )
-    return before.window.since.date(), _moved(alarms)
+def share_of_false_moves(place: int) -> float:
+    """Return what a window may be wrong by; the shares of all windows add up to all."""
+    return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 
 def _moved(alarms: Sequence[Finding]) -> tuple[MovedApi, ...]:

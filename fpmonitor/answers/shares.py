@@ -123,8 +123,6 @@ def shares_of_logs(
         As `accesslog` reads them.
     by
         `browser family`, `operating system`, or both.
-    k, delta
-        As of `shares_of_users`.
     log_format
         As of a column map.
 

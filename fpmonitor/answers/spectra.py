@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.answers.decide import (
@@ -20,15 +20,16 @@ from fpmonitor.decide.deciding import forecast_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import may_count_below, publishable_groups
+from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
 from fpmonitor.errors import InputError
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.results import Members
+from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import spectra_of
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
@@ -92,7 +93,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionSpectra:
+class DecisionSpectra(Members):
     """The groups of all listed sets of a decision.
 
     Attributes
@@ -112,11 +113,6 @@ class DecisionSpectra:
     spectra: tuple[SetGroups, ...]
     others: tuple[SetGroups, ...] = ()
     facts: Facts | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the spectra as they stand in a file."""
-        content: dict[str, Any] = untyped(self)
-        return content
 
 
 def facts_of(
@@ -293,19 +289,18 @@ def count_spectra(
 
     Parameters
     ----------
-    population, decision, listed
-        As of `facts_of`.
     exact
         Do not pool groups of fewer than k users; for the owner of the data only.
-    counters
-        As of `Facts`.
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)
+    masked: MaskedSource | None = None
 
-    def groups(words: Iterable[str], spectrum: CountSpectrum | None) -> SetGroups:
+    def groups(words: Sequence[str], spectrum: CountSpectrum | None) -> SetGroups:
         if spectrum is None:
             return SetGroups(apis=tuple(words), groups=())
+        if masked is not None:
+            return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
         return SetGroups(apis=tuple(words), groups=tuple(found))
 
@@ -319,6 +314,8 @@ def count_spectra(
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         chained = sorted({apis for chain in tested.chains for apis in chain})
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
+    if isinstance(source, MaskedSource) and source.least is not None:
+        masked = source
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
         foretold = forecast_of(source, decision, decision.undecided)

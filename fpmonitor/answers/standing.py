@@ -14,7 +14,7 @@ from fpmonitor.population.browsers import browser_of
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
@@ -35,6 +35,7 @@ ProblemKind = Literal[
     "source",
 ]
 _USUAL_WINDOWS = 28
+_NAMED = 3
 _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
 
 
@@ -53,6 +54,53 @@ class Problem:
     kind: ProblemKind
     what: str
     text: str
+
+
+_TEXTS: dict[ProblemKind, str] = {
+    "refused": "{what} cannot be read; `fpmonitor ingest` tells why",
+    "no logs": "the {by} from {what} on has too few users for a check, or no logs",
+    "late logs": "by all of its logs, of which some came after its first look, the {by} from "
+    "{what} on would be above the budget: {sets}",
+    "cannot judge": "{text}",
+    "future": "visits{of} have a time of the future; no window holds them before it has passed",
+    "vanished": "fewer than {k} users have a value of {what}; {lacking}",
+    "appeared": "{what} is new in the logs, and the decision knows nothing of it",
+    "decide again": "{text}",
+    "fault": "the logs{day} look broken: {what} has {words}; no set with it passes until they are "
+    "mended and stored again, or it is decided again",
+    "source": "{text}",
+}
+_LACKING = {
+    "value": "it counts as one that all share",
+    "drop": "the others are left out",
+    "exposed": "the others count as exposed by it",
+}
+
+
+def problem(kind: ProblemKind, what: str, **words: object) -> Problem:
+    """Return a problem in the words of its kind."""
+    return Problem(kind=kind, what=what, text=_TEXTS[kind].format(what=what, **words))
+
+
+TOO_FEW = problem("cannot judge", "users", text="the logs hold too few users for a check")
+LACKS_ALL = problem(
+    "cannot judge",
+    "apis",
+    text="these users have none of the APIs of the list: nothing can be said of it",
+)
+
+
+def vanished(api: str, decision: Decision) -> Problem:
+    """Return that too few users have a value of an API."""
+    lacking = _LACKING[decision.missing]
+    return problem("vanished", api, k=decision.policy.k, lacking=lacking)
+
+
+def late(by: str, since: datetime, sets: Sequence[ApiSet]) -> Problem:
+    """Return that late logs would have shown sets of a window to be above the budget."""
+    more = f" and {len(sets) - _NAMED:,} sets more" if len(sets) > _NAMED else ""
+    named = " and ".join(", ".join(apis) for apis in sets[:_NAMED]) + more
+    return problem("late logs", f"{since:%Y-%m-%d}", by=by, sets=named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +141,9 @@ class Standing:
     moved
         APIs with other values in the newest window than on the days of the decision.
     faulty
-        Begins of the windows whose logs are at fault, as far as is known.
+        Begins of the windows whose logs are at fault, as far as is known; and of days in them.
+    day
+        End of the last day that was looked at for faults, where windows are longer.
     """
 
     outcome: Outcome
@@ -105,6 +155,14 @@ class Standing:
     users: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
     faulty: tuple[str, ...] = ()
+    day: str | None = None
+
+    def at_fault(self, since: datetime | None) -> Standing:
+        """Return the same with a window whose logs are at fault."""
+        windows = () if since is None else (since.isoformat(),)
+        # The first ones stay: a window that is left out would count as mended.
+        faulty = tuple(dict.fromkeys([*self.faulty, *windows]))[:_USUAL_WINDOWS]
+        return replace(self, faulty=faulty)
 
     @property
     def doubtful(self) -> list[str]:
@@ -165,24 +223,25 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     moved = () if report.renewal is None else report.renewal.moved or ()
-    faulty = () if before is None else before.faulty
-    if report.faults and report.since is not None:
-        faulty = tuple(dict.fromkeys([*faulty, report.since.isoformat()]))[-_USUAL_WINDOWS:]
     alarm = before is not None and before.alarm  # a window that adds nothing leaves it as it was
     if report.alarm is not None:
         alarm = report.alarm.raised
-    return Standing(
+    after = Standing(
         outcome=report.outcome,
         sets=tuple(sets),
         alarm=alarm,
         until=until,
         users=users,
         moved=tuple(one.api for one in moved),
-        faulty=faulty,
+        faulty=() if before is None else before.faulty,
+        day=None if before is None else before.day,
     )
+    return after.at_fault(report.since) if report.faults else after
 
 
-def taken_back(before: Standing, report: CheckReport, since: str) -> Standing:
+def taken_back(
+    before: Standing, report: CheckReport | None, since: str, *, faults: Collection[str]
+) -> Standing:
     """Return what is known once the logs of an earlier window were corrected.
 
     Parameters
@@ -190,16 +249,19 @@ def taken_back(before: Standing, report: CheckReport, since: str) -> Standing:
     before
         What was known.
     report, since
-        Another look at that window, and its begin.
+        Another look at that window, and its begin; null where it is a day in one.
+    faults
+        APIs whose values are at fault in it.
     """
     sets = []
     for found in before.sets:
-        is_shown = report.verdicts.get(found.apis, found.verdict) == "block"
+        now = {} if report is None else report.verdicts
+        is_shown = now.get(found.apis, found.verdict) == "block"
         was_here = found.verdict == "block" and found.since == since
         is_over = was_here and not is_shown
         sets.append(replace(found, verdict="undecided", quiet=0) if is_over else found)
     faulty = before.faulty
-    if not report.faults:
+    if not faults:
         faulty = tuple(window for window in faulty if window != since)
     return replace(before, sets=tuple(sets), faulty=faulty)
 
@@ -207,19 +269,22 @@ def taken_back(before: Standing, report: CheckReport, since: str) -> Standing:
 def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Users have moved when two windows in a row show it of one API: a wave of bots goes by.
+    Users have moved when two windows in a row show it of one API: a wave of bots goes by. Each API
+    is told by its name, and again when it has other browsers.
     """
-    known, lasting = {found.what: found for found in known_again(before)}, False
-    if before is not None:
-        lasting = before.until != after.until and bool({*before.moved} & {*after.moved})
-    found = {"users": lasting, "sets": bool(renewal.would_allow or renewal.would_block)}
-    text = "; ".join(renewal.reasons)
+    known = {found.what: found for found in known_again(before)}
+    found = {"sets": "; ".join(renewal.sets)} if renewal.sets else {}
+    if before is not None and before.until != after.until:
+        for one in renewal.moved or ():
+            if one.api in before.moved:
+                found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = (
+                    renewal.said_of([one])
+                )
+    seen = ""
     if after.until is not None:
         last = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
-        text = f"seen on {last:%Y-%m-%d}: {text}"
-    now = {
-        what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
-    }
+        seen = f"seen on {last:%Y-%m-%d}: "
+    now = {what: problem("decide again", what, text=seen + text) for what, text in found.items()}
     return [*(known | now).values()]
 
 

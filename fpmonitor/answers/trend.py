@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fpmonitor.answers.ledger import read_users
 from fpmonitor.answers.panel import (
     Compared,
     Finding,
     MovedValue,
     WindowUsers,
+    certain,
     compare,
     distribution,
 )
@@ -33,6 +33,7 @@ from fpmonitor.population.volatile import Versions
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.safe_files import untyped
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
@@ -41,6 +42,7 @@ from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
 _EDITION = 3
+_HELD = 8  # windows in memory: one to be compared with of each weekday, and the one that is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +90,6 @@ class TrendWindow:
     users: int | None
     sets: tuple[TrendLine, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the window as the CLI prints it."""
-        return {
-            "name": self.name,
-            "since": self.since and self.since.isoformat(),
-            "until": self.until and self.until.isoformat(),
-            "users": self.users,
-            "sets": [asdict(line) for line in self.sets],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAlarm:
@@ -133,13 +125,6 @@ class ChangeAlarm:
     p_value: float
     moved: float
     values: tuple[MovedValue, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the alarm as the CLI prints it."""
-        return asdict(self) | {
-            "since": self.since and self.since.isoformat(),
-            "before": self.before and self.before.isoformat(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +182,7 @@ class TrendReport(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each window and set."""
-        windows = [window.to_json() for window in self.windows]
+        windows = untyped(self.windows)
         return [
             {name: value for name, value in window.items() if name != "sets"} | line
             for window in windows
@@ -212,12 +197,12 @@ class TrendReport(Result):
             "population": self.population,
             "delta": self.delta,
             "masked": list(self.masked),
-            "windows": [window.to_json() for window in self.windows],
+            "windows": untyped(self.windows),
             "drift": {
                 "against": self.against,
                 "false_alarms": self.false_alarms,
                 "tests": self.tests,
-                "alarms": [alarm.to_json() for alarm in self.alarms],
+                "alarms": untyped(self.alarms),
             },
         } | told_unit(self.unit)
 
@@ -249,39 +234,14 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Read:
-    """A window as it was read.
-
-    Attributes
-    ----------
-    found
-        What is kept of it.
-    users
-        Who they are, and what they have.
-    """
-
-    found: _Found
-    users: WindowUsers
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Reference:
-    """A window that later ones are compared with; `held` once it was read, `is_new` since."""
-
-    place: _Place
-    held: _Read | None
-    is_new: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Place:
-    """A window in the trend, and the one that it is compared with."""
+    """A window in the trend, and the one that it is compared with; whether it `is_new` or kept."""
 
     span: Span
-    number: int
     name: str
     found: _Found
     against: _Place | None
+    is_new: bool
 
 
 def report_trend(
@@ -345,58 +305,6 @@ def report_trend(
     )
 
 
-def window_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> WindowUsers:
-    """Read the users of a window with some APIs, as all windows are seen; k is for others."""
-    return _read(windows, span, k=k, sets=(), apis=apis).users
-
-
-def compare_windows(
-    before: WindowUsers,
-    after: WindowUsers,
-    *,
-    k: int,
-    false_alarms: float,
-    audience: Audience,
-) -> tuple[Finding, ...]:
-    """Return which of the APIs have other values in a window than in another, the surest first.
-
-    Parameters
-    ----------
-    before, after
-        Their users, k or more each.
-    k
-        Anonymity threshold, users.
-    false_alarms
-        Tolerated probability of any alarm: see `TrendReport`.
-    audience
-        Who is told.
-    """
-    tables = [(api,) for api in after.columns]
-    tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))
-    adjusted = adjust_p_values([one.p_value for one in tested])
-    order = sorted(range(len(tested)), key=lambda i: adjusted[i])
-    return tuple(
-        replace(
-            tested[i],
-            p_value=float(adjusted[i]),
-            values=tuple(_certain(tested[i].values, len(tested), false_alarms, audience)),
-        )
-        for i in order
-        if adjusted[i] <= false_alarms
-    )
-
-
-def _certain(
-    values: Sequence[MovedValue], tests: int, false_alarms: float, audience: Audience
-) -> Iterator[MovedValue]:
-    """Name values in the same breath as tests: so they are corrected for all of these as well."""
-    for value in values:
-        p_value = (value.p_value or 0.0) * tests
-        if p_value <= false_alarms:
-            tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
-            yield replace(value, p_value=None if tells_of_few else p_value)
-
-
 def _places(
     windows: Windows,
     k: int,
@@ -409,36 +317,35 @@ def _places(
     apis = sorted({api for names in sets for api in names})
     # Each version, and each edition of the tests, finds by rules of its own.
     asked = (__version__, _EDITION, k, against, sets)
-    read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
+    read = functools.lru_cache(_HELD)(functools.partial(read_users, windows, apis=apis, k=k))
     places: list[_Place] = []
     fresh: list[KeptWindow] = []
-    references: dict[int, _Reference] = {}
+    references: dict[int, _Place] = {}
     for kept in windows.kept(asked):
         span = kept.span
         progress(span.name)
-        found, new = _unpacked(kept, windows, apis), None
-        lane = _lane(span, windows.division)
-        reference = references.get(lane)
-        before = None if reference is None else reference.place.span.window.since
-        is_moved = kept.against != before or (reference is not None and reference.is_new)
-        if found is None or (found.users >= k and is_moved):
-            new = read(span)
-            found = new.found
-            if reference is not None and found.users >= k:
-                reference.held = reference.held or read(reference.place.span)
-                tested = _compared(reference.held, new, sets, k, windows.audience)
+        earlier = references.get(lane := _lane(span, windows.division))
+        before = None if earlier is None else earlier.span.window.since
+        found = _unpacked(kept, windows, apis)
+        is_moved = kept.against != before or (earlier is not None and earlier.is_new)
+        is_new = found is None or (found.users >= k and is_moved)
+        if found is None or is_new:
+            found = _found_in(read(span), sets)
+            if earlier is not None and found.users >= k:
+                pair = read(earlier.span), read(span)
+                tables = list(dict.fromkeys([*sets, *((api,) for api in pair[1].columns)]))
+                tested = compare(*pair, tables, rarity_of=sets, k=k, audience=windows.audience)
                 found = replace(found, tested=tuple(tested))
             content = msgspec.msgpack.encode(found)
             fresh.append(KeptWindow(span=span, against=before, content=content))
         if windows.audience is Audience.OTHERS and found.users < k:
             continue  # nor that there was anybody
-        number = len(places) + 1
         is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
-        name = span.name if is_named else f"{windows.division} {number}"
-        earlier = None if reference is None else reference.place
-        places.append(_Place(span=span, number=number, name=name, found=found, against=earlier))
-        if found.users >= k and (reference is None or against == "previous"):
-            references[lane] = _Reference(place=places[-1], held=new, is_new=new is not None)
+        name = span.name if is_named else f"{windows.division} {len(places) + 1}"
+        place = _Place(span=span, name=name, found=found, against=earlier, is_new=is_new)
+        places.append(place)
+        if found.users >= k and (earlier is None or against == "previous"):
+            references[lane] = place
     windows.keep(asked, fresh)
     return places
 
@@ -447,13 +354,6 @@ def _lane(span: Span, division: Division) -> int:
     """Which windows are like a window: days of one weekday, and all others."""
     since = span.window.since
     return since.weekday() if division == "day" and since is not None else 0
-
-
-def _compared(
-    before: _Read, after: _Read, sets: Sequence[tuple[str, ...]], k: int, audience: Audience
-) -> Iterator[Finding]:
-    tables = list(dict.fromkeys([*sets, *((api,) for api in after.users.columns)]))
-    return compare(before.users, after.users, tables, rarity_of=sets, k=k, audience=audience)
 
 
 def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found | None:
@@ -468,35 +368,20 @@ def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found
     return found if known is None or known == windows.contradicted(apis) else None
 
 
-def _read(
-    windows: Windows, span: Span, *, k: int, sets: Sequence[tuple[str, ...]], apis: Sequence[str]
-) -> _Read:
-    population = windows.population(span, apis).without_few(k)
-    texts = functools.cache(population.value_texts)
-    columns: dict[str, NDArray[np.integer[Any]]] = {}
-    users = 0
-    with suppress(UndecidableError):  # every user looks automated
-        columns = {api: population.column(api) for api in apis}
-        users = population.users
-    looks_back = windows.may_be_masked(apis) and population.may_be_contradicted
-    contradicted = windows.contradicted(apis) if looks_back else None
-    seen = WindowUsers(
-        people=population.people if users else None, columns=columns if users else {}, texts=texts
-    )
-    if not users:
-        return _Read(found=_Found(users=0, contradicted=contradicted), users=seen)
-    found = _Found(
-        users=users,
+def _found_in(users: WindowUsers, sets: Sequence[tuple[str, ...]]) -> _Found:
+    return _Found(
+        users=users.size,
         spectra=tuple(
             _bytes_of(
-                CountSpectrum.from_counts(distribution([columns[api] for api in names]).weights)
+                CountSpectrum.from_counts(
+                    distribution([users.columns[api] for api in names]).weights
+                )
             )
-            for names in sets
+            for names in (sets if users.size else ())
         ),
-        masked=population.masked(apis, k),
-        contradicted=contradicted,
+        masked=users.masked,
+        contradicted=users.contradicted,
     )
-    return _Read(found=found, users=seen)
 
 
 def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
@@ -520,18 +405,17 @@ def _alarms(
 ) -> Iterator[ChangeAlarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
     tested = [
-        (place, place.against, outcome)
-        for place in places
+        (number, place, place.against, outcome)
+        for number, place in enumerate(places)
         if place.against is not None
         for outcome in place.found.tested
     ]
-    adjusted = adjust_p_values([outcome.p_value for _, _, outcome in tested])
-    order = sorted(range(len(tested)), key=lambda i: (tested[i][0].number, adjusted[i]))
+    adjusted = adjust_p_values([outcome.p_value for *_, outcome in tested])
+    order = sorted(range(len(tested)), key=lambda i: (tested[i][0], adjusted[i]))
     for i in order:
         if adjusted[i] > false_alarms:
             continue
-        place, before, outcome = tested[i]
-        certain = _certain(outcome.values, len(tested), false_alarms, audience)
+        _, place, before, outcome = tested[i]
         yield ChangeAlarm(
             window=place.name,
             against=before.name,
@@ -541,7 +425,7 @@ def _alarms(
             compared=outcome.compared,
             p_value=float(adjusted[i]),
             moved=outcome.moved,
-            values=tuple(certain),
+            values=tuple(certain(outcome.values, len(tested), false_alarms, audience)),
         )
 
 

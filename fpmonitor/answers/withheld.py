@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,10 +74,6 @@ class Withheld(Result):
     coarser: tuple[Coarser, ...]
     is_undecided: bool
     users_needed: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer as programs read it."""
-        return asdict(self)
 
 
 def explain_withheld(population: Population, decision: Decision) -> tuple[Withheld, ...]:

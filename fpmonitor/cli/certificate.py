@@ -57,8 +57,9 @@ def certificate(
         Path | None,
         typer.Option(
             "--spectra",
-            help="Also find each verdict again from count spectra in this file.",
-            metavar="FILE",
+            help="Also find each verdict again from count spectra: of --write-spectra, or the "
+            "answer of a warehouse to `fpmonitor scale sql`.",
+            metavar="FILE|FOLDER",
             rich_help_panel="Data",
         ),
     ] = None,
@@ -91,14 +92,18 @@ def certificate(
             hint="exact decisions, and files of before, hold none: decide again",
         )
     counted = None
-    if spectra is not None:
+    is_answer = spectra is not None and (spectra.is_dir() or spectra.suffix.casefold() == ".csv")
+    answered = [spectra] if spectra is not None and is_answer else []
+    if spectra is not None and not answered:
         counted = read_spectra(spectra, decided)
-    elif db is not None or snapshot is not None:
+    elif db is not None or snapshot is not None or answered:
         window = Window(since, until)
-        with open_monitor(db or DEFAULT_DB, window=window, snapshot=snapshot) as monitor:
+        with open_monitor(
+            db or DEFAULT_DB, window=window, snapshot=snapshot, spectra=answered
+        ) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
-            asked = list_questions(monitor.database) if snapshot is None else []
+            asked = list_questions(monitor.database) if monitor.lists_questions else []
             counted = count_spectra(
                 population,
                 decided,

@@ -10,6 +10,7 @@ from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fpmonitor.disclosure import Audience
@@ -66,8 +67,9 @@ def open_monitor(
     audience: Audience | None = None,
     snapshot: str | None = None,
     engine: str | None = None,
+    spectra: Sequence[Path] = (),
 ) -> Monitor:
-    """Open a database, or a snapshot, for questions.
+    """Open a database, a snapshot, or what a warehouse answered, for questions.
 
     The audience is that of the options unless one is named.
     """
@@ -75,12 +77,17 @@ def open_monitor(
 
     invocation = INVOCATION.get()
     server = engine if engine is not None and "://" in engine else None
+    if spectra:
+        _check_untimed(window, "--spectra: answers tell")
+        return _open_spectra(spectra, server, view, audience or invocation.audience)
     if snapshot is not None:
-        return _open_snapshot(snapshot, server, window, view, audience or invocation.audience)
+        _check_untimed(window, "--snapshot: a snapshot keeps")
+        return _open_snapshot(snapshot, server, view, audience or invocation.audience)
     if server is not None:
         raise InputError(
-            "--engine: a server needs --snapshot FOLDER",
-            hint="take a snapshot of your table with `fpmonitor scale snapshot`",
+            "--engine: a server needs --snapshot FOLDER or --spectra FOLDER",
+            hint="take a snapshot of your table with `fpmonitor scale snapshot`, or ask a "
+            "warehouse with `fpmonitor scale sql`",
         )
     monitor = Monitor(
         db,
@@ -97,16 +104,34 @@ def open_monitor(
     return monitor
 
 
+def _check_untimed(window: Window | None, keeps: str) -> None:
+    if window is not None and any(window.bounds.values()):
+        raise InputError(
+            f"{keeps} neither times nor sources",
+            hint="omit --since, --until and --source, or use a database file",
+        )
+
+
+def _open_spectra(
+    paths: Sequence[Path], engine: str | None, view: View | None, audience: Audience
+) -> Monitor:
+    from fpmonitor.cli.output import note  # noqa: PLC0415 -- not for --help
+    from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415
+
+    monitor = SpectraMonitor(paths, engine, view=view, audience=audience)
+    UNIT.set(monitor.unit)
+    if monitor.nameless:
+        note(f"{monitor.nameless:,} rows of the table name no user, and do not count", unit="user")
+    if monitor.is_masked:
+        note("small groups are known as one sum: estimates take their users for unique")
+    return monitor
+
+
 def _open_snapshot(
-    folder: str, engine: str | None, window: Window | None, view: View | None, audience: Audience
+    folder: str, engine: str | None, view: View | None, audience: Audience
 ) -> Monitor:
     from fpmonitor.snapshots import SnapshotMonitor  # noqa: PLC0415 -- not for --help
 
-    if window is not None and any(window.bounds.values()):
-        raise InputError(
-            "--snapshot: a snapshot keeps neither times nor sources",
-            hint="omit --since, --until and --source, or use a database file",
-        )
     monitor = SnapshotMonitor(folder, engine, view=view, audience=audience)
     UNIT.set(monitor.unit)
     return monitor

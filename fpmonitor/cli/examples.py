@@ -140,6 +140,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "scale sample --snapshot snapshots/FOLDER --users 1000000 -o sample.parquet",
         "scale sample --snapshot snapshots/FOLDER --users 100000 -n 10M -o sample.parquet",
     ),
+    "scale sql": (
+        "scale sql --from visits --user id --time seen --candidates width,language -o ask.sql",
+        "scale sql --from visits --user id --sets width,language --dialect bigquery",
+    ),
     "scale sketch": (
         "scale sketch key sketch.key",
         "scale sketch exposure a.sketch --apis Screen.width",
@@ -322,6 +326,7 @@ MATTER: Mapping[str, str] = {
     "scale convert": "--output --user --columns --as --rows-are-users",
     "scale snapshot": "--from --to --engine --user --visits",
     "scale sample": "--snapshot --users --output --k --population",
+    "scale sql": "--from --user --time --candidates --dialect --to",
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",
     "private init": "--role --port --name --apis --k",

@@ -18,7 +18,6 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
-from fpmonitor.export import level_lists, levels_js
 from fpmonitor.export.coverage import coverage, product_exporters
 from fpmonitor.export.exporter import (
     ApiVerdict,
@@ -28,6 +27,7 @@ from fpmonitor.export.exporter import (
 )
 from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.export.headline import scope_of
+from fpmonitor.export.level_lists import level_list
 from fpmonitor.export.lists import api_actions
 from fpmonitor.plugins import EXPORTERS, exporter_name, load_plugin, plugin_names
 from fpmonitor.render import decisions
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
-_LEVEL_LISTS = {
-    "levels-js": levels_js.write,
-    "tiers": level_lists.tiers,
-    "limits": level_lists.limits,
-    "firefox-letterboxing": level_lists.letterboxing,
-    "what-if": level_lists.what_if,
-}
 DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
     str | None,
@@ -154,11 +147,7 @@ def export(
     to = exporter_name(to or name or "")
     decided = read_any_decision(decision)
     if isinstance(decided, LevelDecision):
-        if to not in _LEVEL_LISTS:
-            raise InputError(
-                f"export: a decision about levels is written with --to {', '.join(_LEVEL_LISTS)}"
-            )
-        emit(_LEVEL_LISTS[to](decided), shown.output)
+        emit(level_list(decided, to), shown.output)
         return 0
     if show_coverage:
         found = coverage(decided, product_exporters())

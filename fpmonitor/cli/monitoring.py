@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fpmonitor.answers.check import longer_windows
+from fpmonitor.answers.check import of_recommended
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
@@ -33,9 +33,9 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.files import read_decision
-from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
+from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
-from fpmonitor.monitor import confirmed_by_length
+from fpmonitor.monitor import windows_that_decide
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -73,28 +73,13 @@ CHECK_FORMAT = Annotated[
 _FILES = {"junit": to_junit, "sarif": to_sarif, "github": to_github}
 
 
-def _horizon(text: str) -> int | None:
-    """Read `open` or a number of checks."""
-    if text == "open":
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise PolicyError("horizon", f"must be `open` or a number, got {text!r}") from error
-
-
-HORIZON = Annotated[
-    str,
-    typer.Option(
-        "--horizon",
-        help="`open`: check as often as you like. A number: this many checks, each on new data, "
-        "share the delta of the decision.",
-        metavar="open|N",
-    ),
-]
 NEWEST = Annotated[
     Period | None,
     typer.Option("--by", help="Only check the newest day, week or month (UTC) that is over."),
+]
+WHOLE = Annotated[
+    bool,
+    typer.Option("--all", help="Test every set on the allow list, not the recommended one alone."),
 ]
 NEW_USERS = Annotated[
     bool,
@@ -181,34 +166,34 @@ def check(
     *,
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
-    horizon: HORIZON = "open",
     new_users: NEW_USERS = False,
+    whole: WHOLE = False,
     users: Users,
     deployed: Deployed,
     output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Re-test the allow list of a decision on current data, or a list that is in use.
+    """Re-test the recommended set of a decision on current data, or a list that is in use.
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     if deployed.file is not None:
-        given: dict[str, object] = {"by": by, "horizon": horizon != "open", "new-users": new_users}
+        given: dict[str, object] = {"by": by, "new-users": new_users, "all": whole}
         given |= {"since": users.since, "until": users.until}
         report = deployed.check(read_decision(decision), users, given, quiet=quiet)
         return emit_check(report, decision, output_format, output)
     deployed.refuse_alone()
     with users.open() as monitor:
-        decided = read_decision(decision)
-        report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
+        made = read_decision(decision)
+        decided = made if whole else of_recommended(made)
+        report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
-        longer = (
-            longer_windows(confirmed_by_length(monitor, decided, new_users=new_users), by)
-            if is_open and by
-            else None
-        )
+        longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None
         users.note_beside(monitor, decided, quiet=quiet)
+    if rest := len(made.allow) - len(decided.allow):
+        more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"
+        note(f"{more} allowed; --all tests all of them", quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
     for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
@@ -244,14 +229,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
     )
     since = "" if report.since is None else f" from {report.since:%Y-%m-%d} on"
-    place = ""
-    if report.place is not None and report.place.horizon is not None:
-        turn = f" of horizon {report.place.turn}" if report.place.turn > 1 else ""
-        place = (
-            f"; check {report.place.check} of {report.place.horizon}{turn}, wrong with probability "
-            f"{report.place.delta:.3g} at most"
-        )
-    yield f"{report.outcome}; {users} users{since}{place}"
+    yield f"{report.outcome}; {users} users{since}"
     if report.new_users is not None:
         yield (
             "the list was decided on none of these users, as far as is known"
@@ -273,7 +251,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     if report.alarm is not None and report.alarm.raised:
         yield _alarm(report.alarm)
-    if sample == PLAIN_DRAWS and report.place is not None and report.place.horizon is None:
+    if sample == PLAIN_DRAWS and report.place is not None:
         yield report.guarantee
 
 
@@ -332,8 +310,8 @@ def watch(
         ),
     ] = None,
     by: NEWEST = None,
-    horizon: HORIZON = "open",
     new_users: NEW_USERS = False,
+    whole: WHOLE = False,
     metrics: Annotated[
         Path | None,
         typer.Option(
@@ -372,9 +350,9 @@ def watch(
         folder=folder,
         database=db,
         decision=read_decision(decision),
-        horizon=_horizon(horizon),
         by=by,
         new_users=new_users,
+        whole=whole,
         collector=reading.collector,
         column_map=reading.column_map,
         digest_values=reading.digest_values,

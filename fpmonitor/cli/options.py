@@ -30,7 +30,9 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
 
     check_address(address)
     source = context.get_parameter_source("engine")
-    if ";" in address and source is not None and source.name == "COMMANDLINE":
+    user = address.partition("://")[2].rpartition("@")[0]
+    may_tell = ";" in address or ":" in user or "?" in address
+    if may_tell and source is not None and source.name == "COMMANDLINE":
         raise InputError(
             "--engine: an address with parameters may hold a token, which others could read here",
             hint="set FPMONITOR_ENGINE instead",
@@ -299,14 +301,24 @@ SNAPSHOT = Annotated[
         rich_help_panel="Data",
     ),
 ]
+SPECTRA = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--spectra",
+        help="Instead of users, the answer of a warehouse to `fpmonitor scale sql`: a CSV file, or "
+        "the folder of --to. Repeat for further files.",
+        metavar="ANSWER.csv|FOLDER",
+        rich_help_panel="Data",
+    ),
+]
 COUNTER = Annotated[
     str,
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="How groups are counted: rows in memory, DuckDB queries, or, for a snapshot, a Spark "
-        "Connect server.",
-        metavar="auto|memory|duckdb|sc://HOST:PORT",
+        help="How groups are counted: rows in memory, DuckDB queries, for a snapshot a Spark "
+        "Connect server, for --spectra a warehouse.",
+        metavar="auto|memory|duckdb|ADDRESS",
         callback=_check_counter,
         rich_help_panel="Data",
     ),

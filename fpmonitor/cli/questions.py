@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +33,7 @@ from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_li
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
-    TransformedUsers,
+    AnsweredUsers,
     note_coverage,
     note_evidence,
     note_lacks,
@@ -40,6 +41,7 @@ from fpmonitor.cli.users import (
 )
 from fpmonitor.decide.asked import DecideQuestion, check_options
 from fpmonitor.decide.confirming import CHAINS
+from fpmonitor.decide.deciding import MANY
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.files import read_decision, read_level_decision
@@ -56,6 +58,7 @@ from fpmonitor.render.levels import level_decision
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
+from fpmonitor.unit import spoken
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -153,7 +156,7 @@ def exposure(
             metavar="SHARE",
         ),
     ] = None,
-    users: TransformedUsers,
+    users: AnsweredUsers,
     reader: Reader,
     shown: Shown,
 ) -> None:
@@ -171,10 +174,11 @@ def exposure(
         note_coverage(coverage, asked.k, missing=asked.missing)
         came = (population.visits or 0) / population.users
         if came >= _SEVERAL_VISITS and not visits:
-            note(
+            said = (
                 f"users came {came:.1f} times on average, and their last values count; --visits "
                 "limits what one visit exposes, and all visits"
             )
+            note(spoken(said, population.unit))
         reports = report_exposures(
             population,
             asked.question,
@@ -200,7 +204,7 @@ def exposure(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedUsers(TransformedUsers):
+class CountedUsers(AnsweredUsers):
     """Options for users, and for what counts their groups."""
 
     engine: COUNTER = "auto"
@@ -381,13 +385,18 @@ def decide(
                 note_view(population, asked.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
             question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
-            decided = decide_and_list(
-                monitor.database if users.snapshot is None else None,
+            work = partial(
+                decide_and_list,
+                monitor.database if monitor.lists_questions else None,
                 population,
                 question,
                 counter=monitor.counter,
                 note=lambda text: note(text, quiet=quiet),
             )
+            # Ended early by the wish of whoever asks.
+            limits = (question.time_limit, question.max_size, question.max_sets)
+            is_brief = any(limits) or len(population.apis) > MANY
+            decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
             kept.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
@@ -398,6 +407,8 @@ def decide(
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
+                if monitor.lists_questions and not quiet:
+                    answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
@@ -427,6 +438,15 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
             note(f"{option}: interrupted, so not told; ask for it once more with --resume")
 
 
+def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:
+    """Say also which windows are long enough for checks."""
+    from fpmonitor.monitor import windows_that_decide  # noqa: PLC0415 -- not for --help
+
+    longer = windows_that_decide(monitor, decision, None)
+    said = [] if longer is None else [f"Checks of windows: {longer}."]
+    return replace(answer, preface=[*answer.preface, *said])
+
+
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
     """Show a decision, on stderr where it is written to a file."""
     shown.show(answer)
@@ -436,7 +456,7 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
     """Register questions in a database, which is made when it is not there."""
-    if users.snapshot is not None:
+    if users.snapshot is not None or users.spectra is not None:
         raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,24 +13,19 @@ from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import BUDGET, NAMES, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError, install
 from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
-from fpmonitor.population.levels import finest
 from fpmonitor.render import answers
-from fpmonitor.render.decisions import data_of
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
-from fpmonitor.render.levels import level_page
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
@@ -99,23 +94,9 @@ def report(
             if read is None
             else read
         )
-        if practice is not None and not isinstance(decided, LevelDecision):
-            raise InputError("--practice: the decision is about sets", hint="leave it away")
-        if isinstance(decided, LevelDecision):
-            page = page_of_levels(monitor, decided, practice)
-        else:
-            page = report_page(monitor, decided, progress=progress)
+        page = report_page(monitor, decided, practice=practice, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
-
-
-def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | None) -> str:
-    """Write the report on a decision about levels, from the current users of a database."""
-    users = monitor.population_as(decision, audience=Audience.OTHERS)
-    data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
-    today = None if practice is None else finest(decision.named(split_names(practice)))
-    points = trade_offs(users, decision, practice=today)
-    return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
 
 
 def plot(

@@ -157,11 +157,12 @@ GROUPS: tuple[Entry, ...] = (
     ),
     Entry(
         "scale",
-        about="More users than one computer holds: Spark, sketches.",
+        about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
         below=(
             Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
             Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
             Entry("sample", "fpmonitor.cli.snapshots:sample"),
+            Entry("sql", "fpmonitor.cli.warehouse:sql"),
             Entry(
                 "sketch",
                 "fpmonitor.cli.sketch:app",

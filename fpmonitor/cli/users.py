@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count
@@ -21,7 +21,7 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.transforms import Transform
 
 _NOTED = 5
+_Answer = TypeVar("_Answer")
 
 VOLATILE = Annotated[
     Volatile,
@@ -111,7 +112,7 @@ class Users(StoredUsers):
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
         """Note on stderr what other decisions on the same users add; a snapshot lists none."""
-        if self.snapshot is None:
+        if monitor.lists_questions:
             note_beside(monitor, decision, quiet=quiet)
 
 
@@ -150,6 +151,36 @@ class TransformedUsers(ViewedUsers):
     def view(self) -> View:
         """How values are preprocessed."""
         return replace(super().view, transforms=transforms_of(self.what_if))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredUsers(TransformedUsers):
+    """Options for users of whom also a warehouse may have told count spectra."""
+
+    spectra: SPECTRA = None
+
+    def open(self, *, audience: Audience | None = None) -> Monitor:
+        """Open the database, the snapshot, or the spectra, for questions."""
+        if self.spectra is None:
+            return super().open(audience=audience)
+        return open_monitor(
+            self.db,
+            window=self.window,
+            view=self.view,
+            audience=audience,
+            engine=self.engine,
+            spectra=self.spectra,
+        )
+
+    def settled(
+        self, monitor: Monitor, work: Callable[[], _Answer], is_whole: Callable[[_Answer], bool]
+    ) -> _Answer:
+        """Do some work until all that it needs was answered; else once."""
+        from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415 -- not for --help
+
+        if isinstance(monitor, SpectraMonitor):
+            return monitor.settled(work, is_whole=is_whole)
+        return work()
 
 
 def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
@@ -224,7 +255,7 @@ def note_view(population: Population, k: int) -> None:
     if view.volatile == "raw":
         note("randomised values count as logged, although they identify nobody for long")
     if population.snapshot.values_are_digested:
-        note("values are stored as digests: browsers and randomised values are not recognised")
+        note("values are not known here: browsers and randomised values are not recognised")
     mixed = population.mixed_sources(k)
     for api, sources in list(mixed.items())[:_NOTED]:
         note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 SETS_A_STATEMENT = 20
 # Scheme of an address -> `module:class`, which is made with the address.
 ENGINES = {"sc": "fpmonitor.cluster.spark:SparkEngine"}
+# Schemes of what answers `scale sql`, and takes no snapshots: with a driver after a plus.
+WAREHOUSES = frozenset(
+    ("bigquery", "clickhouse", "clickhousedb", "databricks", "duckdb", "postgresql", "snowflake")
+) | {"trino"}
 
 
 class Engine(Protocol):
@@ -83,7 +87,7 @@ class Engine(Protocol):
 
 
 def check_address(address: str) -> None:
-    """Check that an address is one of an engine, by its scheme.
+    """Check that an address is one of an engine or of a warehouse, by its scheme.
 
     Raises
     ------
@@ -91,16 +95,27 @@ def check_address(address: str) -> None:
         It is not.
     """
     scheme, separator, _ = address.partition("://")
-    if not separator or scheme not in ENGINES:
+    if not separator or scheme.partition("+")[0] not in {*ENGINES, *WAREHOUSES}:
         raise InputError(
-            f"--engine: {excerpt(address)!r} is not an engine",
-            hint="a server looks like sc://HOST:PORT",
+            f"--engine: {excerpt(address.rpartition('@')[2])!r} is not an engine",
+            hint="a server looks like sc://HOST:PORT, a warehouse postgresql://HOST/DB",
         )
 
 
 def open_engine(address: str) -> Engine:
-    """Open a session on the engine at an address such as `sc://HOST:PORT`."""
+    """Open a session on the engine at an address such as `sc://HOST:PORT`.
+
+    Raises
+    ------
+    InputError
+        It is none that takes or reads snapshots.
+    """
     check_address(address)
+    if address.partition("://")[0] not in ENGINES:
+        raise InputError(
+            "--engine: a warehouse takes no snapshots",
+            hint="ask it by `fpmonitor scale sql --to FOLDER`, and decide with --spectra FOLDER",
+        )
     module, _, name = ENGINES[address.partition("://")[0]].partition(":")
     engine: Engine = getattr(import_module(module), name)(address)
     return engine

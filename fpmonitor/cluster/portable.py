@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 OWN = "own"  # DuckDB with `macros`, which takes statements as they are written
+_TEXT_ORDER = "text_order"  # a value as a text that is ordered by its bytes, not as in a language
 _FUNCTIONS = {
     "hex_number": {  # whole number of up to 8 hexadecimal digits
         "duckdb": "CAST('0x' || {0} AS BIGINT)",
@@ -35,15 +36,14 @@ def sqlglot() -> ModuleType:
     try:
         import sqlglot as module  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise needs_extra("sqlglot") from error
+        raise needs_extra("sqlglot", "warehouse") from error
     return module
 
 
-def needs_extra(module: str) -> InputError:
-    """Return the error for a package of the extra that is not installed."""
+def needs_extra(module: str, extra: str = "spark") -> InputError:
+    """Return the error for a package of an extra that is not installed."""
     return InputError(
-        f"other engines need the package {module}, which is not installed",
-        hint=install("spark"),
+        f"other engines need the package {module}, which is not installed", hint=install(extra)
     )
 
 
@@ -55,8 +55,10 @@ def macros() -> list[str]:
     ]
 
 
-def transpile(text: str, dialect: str) -> str:
+def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
     """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot, or `OWN`.
+
+    For people it is written over several lines (`pretty`).
 
     Raises
     ------
@@ -72,7 +74,7 @@ def transpile(text: str, dialect: str) -> str:
             translated = _translated(node, dialect)
             if translated is not node:
                 node.replace(translated)
-        return str(tree.sql(dialect=dialect, comments=False))
+        return str(tree.sql(dialect=dialect, comments=False, pretty=pretty))
     except ValueError as error:
         reason = reason_of(error)
         raise InputError(f"cannot translate a statement to {dialect}: {reason}") from error
@@ -81,6 +83,10 @@ def transpile(text: str, dialect: str) -> str:
 def _translated(node: Any, dialect: str) -> Any:
     """Return a node of a statement in a dialect, as far as sqlglot does not do it by itself."""
     nodes = sqlglot().exp
+    if isinstance(node, nodes.Anonymous) and node.name.lower() == _TEXT_ORDER:
+        text = nodes.cast(node.expressions[0].copy(), "varchar")
+        bytewise = nodes.Identifier(this="C", quoted=True)
+        return nodes.Collate(this=text, expression=bytewise) if dialect == "postgres" else text
     if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
         texts = _FUNCTIONS[node.name.lower()]
         if dialect not in texts:

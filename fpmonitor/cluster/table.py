@@ -167,19 +167,12 @@ def define_values(
 
     Parameters
     ----------
-    engine, table, name
-        As of `define_cells`.
     apis
         Columns, sorted.
     user, time
         Columns that become `"user"`, a text, and `moment`, as it is.
     condition
         Which rows, in terms of `"user"`.
-
-    Raises
-    ------
-    UnknownNameError, InputError
-        No such column or table, a type that an API cannot have, or rows without a user.
     """
     raw = f"{name}_raw"
     keep, kinds = _define_raw(engine, table, apis, user=user, time=time, name=name)

@@ -466,13 +466,7 @@ class _Dolls:
         return len(self.values) > len(self.order)
 
     def grow(self, until: float) -> None:
-        """Make one doll more.
-
-        Raises
-        ------
-        OutOfTimeError
-            It is not done by then.
-        """
+        """Make one doll more."""
         self._until, before = until, self._search.work
         place = len(self.values) - 1
         self.values.append(self._made(self.order[place], self.order[:place]))

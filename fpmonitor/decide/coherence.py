@@ -64,11 +64,6 @@ def uncovered(
 
     Fredman and Khachiyan 1996, "On the complexity of dualization of monotone disjunctive normal
     forms", algorithm A: each step divides by an element that many of the smallest sets hold.
-
-    Raises
-    ------
-    TooManyStepsError
-        The lists are too long.
     """
     places = {element: place for place, element in enumerate(dict.fromkeys(elements))}
     names = list(places)

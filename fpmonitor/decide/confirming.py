@@ -70,13 +70,6 @@ def confirm(
         Number of chains of nested sets that are tested; by default `CHAINS`.
     progress
         Told now and then in words how far it is.
-
-    Raises
-    ------
-    UndecidableError
-        One set is certified both within and above the budget.
-    KeyboardInterrupt
-        An interrupt before the tests on the others; later ones end the search that follows.
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")

@@ -20,6 +20,7 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
@@ -71,6 +72,11 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         within and above the budget.
     """
     started, how, policy = time.perf_counter(), how or Search(), asked.policy
+    if asked.is_exact and least_of(source) is not None:
+        raise InputError(
+            "setting: groups of few users were masked, so their users cannot be counted",
+            hint="ask without --mask, or certify: --setting population",
+        )
     if asked.level is None and asked.chains is None and not asked.is_exact:
         asked = replace(asked, level=policy.delta)
     if how.known is not None:
@@ -172,14 +178,20 @@ def check_same(known: Decision, asked: Decision) -> None:
 def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
     """Return what an earlier decision proves: of its lists what passes the tests again."""
 
-    def those(sets: Sequence[ApiSet], holds: Callable[[CountSpectrum, int], bool]) -> list[ApiSet]:
+    def those(
+        source: SpectrumSource,
+        sets: Sequence[ApiSet],
+        holds: Callable[[CountSpectrum, int], bool],
+    ) -> list[ApiSet]:
         closed = [tuple(sorted(known.closed(apis))) for apis in sets]
         spectra = zip(closed, spectra_of(source, sets), strict=True)
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
 
-    allow = those(known.allow, tests.allow.holds)
-    block = those(known.block, partial(tests.above, least=False))
-    refused = those(known.undecided, lambda *of: not tests.allow.holds(*of))
+    least = least_of(source)
+    allow = those(source, known.allow, tests.allow.holds)
+    above = partial(tests.above, least=least is not None)
+    block = those(least or source, known.block, above)
+    refused = those(source, known.undecided, lambda *of: not tests.allow.holds(*of))
     lists = (known.allow, known.block, known.undecided)
     is_whole = [*map(len, lists)] == [*map(len, (allow, block, refused))]
     return Borders(
@@ -313,7 +325,6 @@ def _best_first(
         before = searched
     best_of = partial(
         best_set,
-        source,
         weights=sought.weights,
         must=sought.must,
         never=sought.never,
@@ -321,14 +332,15 @@ def _best_first(
         known=known.allow,
     )
     limits = tests.allow.limits.tolist()
-    best = best_of(tests.allow, limits, share=_BEST, reached=before.allow)
+    best = best_of(source, tests.allow, limits, share=_BEST, reached=before.allow)
     possible, blocked, evaluated = None, list[ApiSet](), best.evaluated
     if tests.refute is None:
         possible, blocked = best.bound, best.refused
     elif tests.refute.monotone:
         # No set within the budget is refuted, whatever its size, nor holds one that is.
         limits = tests.refute.limits.tolist()
-        least = best_of(tests.block, limits, share=_POSSIBLE, reached=before.possible)
+        users = least_of(source) or source
+        least = best_of(users, tests.block, limits, share=_POSSIBLE, reached=before.possible)
         searched = replace(searched, possible=least.reached)
         possible, blocked, evaluated = least.bound, least.refused, evaluated + least.evaluated
     borders = replace(
@@ -482,11 +494,6 @@ def recheck(
         The current users, as in `decide`.
     least
         What sets are found above the budget by, where it is not `source`.
-
-    Raises
-    ------
-    PolicyError
-        The policy asks more than the current data can carry.
     """
     judge = Judge.of(decision, source.users)
     return {
@@ -508,15 +515,7 @@ class Judge(NamedTuple):
 
     @classmethod
     def of(cls, decision: Decision, users: int) -> Judge:
-        """Make the tests of a decision, never those that its file holds.
-
-        Raises
-        ------
-        InputError
-            It was searched among some users and confirmed on others.
-        PolicyError
-            The policy asks more than so many users can carry.
-        """
+        """Make the tests of a decision, never those that its file holds."""
         _check_all_searched(decision)
         return cls(tests_of(decision, users))
 
@@ -550,11 +549,6 @@ def tests_of(decision: Decision, users: int) -> Tests:
 
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta.
-
-    Raises
-    ------
-    PolicyError
-        The policy asks more than so many users can carry.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
     largest = len(policy.candidates) if chains is None else sum(chains)

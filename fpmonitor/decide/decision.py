@@ -537,8 +537,6 @@ class Decision(Result):
 
         Parameters
         ----------
-        apis, judge
-            As of `answer`.
         users
             How many there are now.
         only_listed

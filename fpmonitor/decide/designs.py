@@ -65,11 +65,6 @@ def design(components: Sequence[Component], users: Population, policy: Policy) -
         From whom levels are designed; nothing is promised of them.
     policy
         Its population, `k` and budget say who counts as exposed, and how many may be.
-
-    Raises
-    ------
-    InputError
-        Too few users, or values that a design needs and there are not.
     """
     return [
         replace(component, levels=tuple(_finest(component, users, policy)))

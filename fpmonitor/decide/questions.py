@@ -274,15 +274,7 @@ class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_policy(path: Path) -> AskedQuestion:
-    """Read a question that is to be registered from a TOML file: docs/outputs.md.
-
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, or with members that a question does not have.
-    PolicyError
-        A number is out of its range.
-    """
+    """Read a question that is to be registered from a TOML file: docs/outputs.md."""
     content = read_toml(path, "policy")
     asked = typed(
         {name: _with_time(value) for name, value in content.items()},

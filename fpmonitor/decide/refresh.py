@@ -62,11 +62,6 @@ def refreshed(
         The digest of their data as the decision may tell it.
     effort
         When to end; the lists are then not complete, and hold what was found by then.
-
-    Raises
-    ------
-    UnknownNameError
-        A candidate is no API of the source.
     """
     began, tests = time.perf_counter(), judge.tests
     allowed: dict[ApiSet, bool] = {}

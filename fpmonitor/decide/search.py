@@ -25,6 +25,7 @@ import numpy as np
 
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
+from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
@@ -521,15 +522,16 @@ def search(
     if known is not None:
         held = [members for members in known.allow if {*must} <= {*members}]
         _recall(apis, replace(known, allow=held), lower, upper)
+    least = least_of(source)
     with effort.until_stopped():
         try:
             _run(lower, source, allow, apis, must)
             # What was known to fail by another test says nothing of sets with the same score.
             if upper is not lower and not _always_holds(block, source.users):
-                _run(upper, source, block, apis, must)
-            if refute is not None:
+                _run(upper, least or source, block, apis, must)
+            if refute is not None and (least is None or refute.monotone):
                 within = lower.passed
-                counted = _Nested(source) if isinstance(source, MemorySource) else source
+                counted = _Nested(source) if isinstance(source, MemorySource) else least or source
                 if not refute.monotone:
                     sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
                     _refute(upper, counted, refute, apis, sets, within=within, effort=effort)

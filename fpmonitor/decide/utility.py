@@ -121,19 +121,10 @@ def hoped_set(
         All APIs that a set may hold.
     refused
         Sets proven not allowed: the blocked and the undecided ones.
-    weights
-        As in `recommend`.
     must
         APIs that every set holds.
-    along
-        As of `search`.
     seconds
         Wall time after which the bound so far is taken.
-
-    Raises
-    ------
-    InputError
-        A weight that is negative or not finite.
     """
     weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])

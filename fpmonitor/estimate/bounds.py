@@ -75,13 +75,6 @@ def theorem5(
         Number of values that users can have, seen or not. It must be known beforehand: the number
         of values seen is not it. When None, limits are given that need no support size.
 
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    PolicyError
-        A number is out of its range.
-
     Notes
     -----
     "Statistical anonymity", Theorem 5: all observed shares are within `gamma` of their
@@ -106,11 +99,6 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
     """Distance that no observed share exceeds, with probability `1 - delta`, for known support.
 
     `sqrt(ln(2 |V| / delta) / (2 m))`.
-
-    Raises
-    ------
-    PolicyError
-        `delta` outside (0, 1).
 
     Notes
     -----
@@ -203,13 +191,6 @@ def theorem8(
         Number of values that users can have, seen or not, known beforehand: for a set of APIs the
         product of the numbers of values each can return. When None the answer is [0, 1].
 
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    PolicyError
-        A number is out of its range.
-
     Notes
     -----
     Replaces "Statistical anonymity", Theorem 8, which is false as published: for `n = k = 1000`,
@@ -237,11 +218,6 @@ def theorem8(
 def lipschitz_constant(k: int, population: int) -> float:
     """Smallest `L` with `|Q_p(n, k) - Q_q(n, k)| <= L ||p - q||_1` by the slope of `p F(p)`.
 
-    Raises
-    ------
-    PolicyError
-        `k` or `population` is out of its range.
-
     Notes
     -----
     Half the range of the slope, see `steepest_fall`.
@@ -263,13 +239,6 @@ def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -
         Number of values that users can have, seen or not, known beforehand.
     delta
         Tolerated probability that the limit fails, in (0, 1).
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    PolicyError
-        `delta` outside (0, 1).
 
     Notes
     -----
@@ -305,13 +274,6 @@ def proposition9(
     support
         Number of values that users can have. When None the answer is [0, 1]: without it, no
         sample bounds an entropy from above.
-
-    Raises
-    ------
-    InputError
-        `support` is smaller than the number of values seen.
-    PolicyError
-        A number is out of its range.
 
     Notes
     -----

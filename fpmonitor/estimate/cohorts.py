@@ -66,11 +66,6 @@ def cohort_limits(
     size, hidden
         As in `Limits.of`: the APIs that were chosen, without those that make the cohorts.
 
-    Raises
-    ------
-    InputError
-        More users than the limits are for.
-
     Notes
     -----
     Jensen's inequality within the cohort gives `ln E exp(sign S_c) <= P(c) W(Q_c)`. The error

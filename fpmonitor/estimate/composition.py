@@ -164,13 +164,6 @@ def composition_bounds(
         `T`, in (0, 1).
     pairs
         Distributions of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size rule.
-
-    Raises
-    ------
-    InputError
-        No marginal, or a pair of unknown APIs.
-    PolicyError
-        `threshold` outside (0, 1).
     """
     bounds = [
         theorem2_composition(marginals, threshold=threshold),
@@ -320,13 +313,6 @@ def composition_from_sample(
     pairs
         Spectra of pairs of APIs, positions in `spectra`, for the join-size rule.
 
-    Raises
-    ------
-    InputError
-        No spectrum, one of a single user, or a pair of unknown APIs.
-    PolicyError
-        A number is out of its range.
-
     Notes
     -----
     The rule is top-r (join size with pairs), in the form
@@ -397,11 +383,6 @@ def ranked_tails(
     Returns
     -------
     Positions of the values from the most frequent on, and the tails outside of the first ones.
-
-    Raises
-    ------
-    PolicyError
-        `delta` outside (0, 1).
     """
     check_share("delta", delta)
     ranking = rng.binomial(counts, 0.5)

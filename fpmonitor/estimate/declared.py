@@ -82,11 +82,6 @@ def declared_limits(
     delta
         Tolerated probability that one of the limits is ever wrong.
 
-    Raises
-    ------
-    InputError
-        More values were seen than were declared.
-
     Notes
     -----
     `p F(p)` grows up to one share and falls beyond it, so its extremes over an interval are at its

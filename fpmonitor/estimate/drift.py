@@ -113,11 +113,6 @@ def compare_laws(
     hidden
         For each window at most so many users, who are counted with its most frequent value, have in
         truth values that it counts as 0.
-
-    Raises
-    ------
-    InputError
-        Shapes that differ, negative counts, or a window of fewer than 2 users.
     """
     return _test(*_windows(before, after, hidden), seed)
 

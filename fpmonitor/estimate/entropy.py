@@ -86,11 +86,6 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int
     Returns
     -------
     A ratio of group sizes, in the sample; the population cancels.
-
-    Raises
-    ------
-    PolicyError
-        `share` outside (0, 1).
     """
     check_share("share", share)
     users_up_to = np.cumsum(spectrum.members)
@@ -111,11 +106,6 @@ def miller_madow_entropy_bits(spectrum: CountSpectrum) -> float:
 
     Still too low when most values are rare.
 
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
-
     Notes
     -----
     Miller (1955), "Note on the bias of information estimates": adds `(s - 1) / (2 m)` nats for
@@ -127,11 +117,6 @@ def miller_madow_entropy_bits(spectrum: CountSpectrum) -> float:
 
 def chao_shen_entropy_bits(spectrum: CountSpectrum) -> float:
     """Coverage-adjusted Horvitz-Thompson estimate of the entropy, bits.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
 
     Notes
     -----
@@ -149,11 +134,6 @@ def chao_shen_entropy_bits(spectrum: CountSpectrum) -> float:
 
 def grassberger_entropy_bits(spectrum: CountSpectrum) -> float:
     """Estimate of the entropy whose bias falls exponentially with the expected counts, bits.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
 
     Notes
     -----
@@ -176,11 +156,6 @@ def minimax_entropy_bits(spectrum: CountSpectrum) -> float:
     Rare values use an unbiased estimate of the polynomial that best approximates `-x ln x` on
     `[0, 2 ln m / m]`, frequent ones the plug-in with Miller's correction; in the upper half of
     that interval the two are mixed.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
 
     Notes
     -----
@@ -206,11 +181,6 @@ def normalised_entropy(spectrum: CountSpectrum) -> float:
     """Plug-in entropy divided by its maximum `log2 m` for `m` users, between 0 and 1.
 
     Falls as the sample grows: never compare samples of different sizes by it.
-
-    Raises
-    ------
-    InputError
-        Fewer than 2 users.
 
     Notes
     -----
@@ -303,11 +273,6 @@ def mutual_information_bits(
     """Plug-in information that two API sets share, bits.
 
     Above the population's on average. `joint` is the spectrum of both sets together.
-
-    Raises
-    ------
-    InputError
-        The spectra do not fit together, see `conditional_entropy_bits`.
 
     Notes
     -----

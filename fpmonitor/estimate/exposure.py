@@ -195,11 +195,6 @@ def statistical_exposure(
 def empirical_exposure(spectrum: CountSpectrum, k: int) -> float:
     """Share of the observed users in groups of fewer than `k` observed users (strict).
 
-    Raises
-    ------
-    PolicyError
-        `k` is not a whole number, below 2 or too large.
-
     Notes
     -----
     "Statistical anonymity", Definition 1 with `t = k / m`, compared as whole numbers.
@@ -213,11 +208,6 @@ def plug_in_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> flo
 
     Biased. For a population larger than the sample it errs low, dangerously so: a value seen once
     looks like `n / m` users, an unseen value like nobody. Never report it alone there.
-
-    Raises
-    ------
-    PolicyError
-        `k` or `population` is out of its range.
 
     Notes
     -----
@@ -242,11 +232,6 @@ def unbiased_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> fl
     -------
     A share of the users; None when `population` exceeds the observed users, where no unbiased
     estimate exists.
-
-    Raises
-    ------
-    PolicyError
-        `k` or `population` is out of its range.
 
     Notes
     -----
@@ -380,11 +365,6 @@ def dkw_band(curve: ExposureCurve, delta: float) -> ExposureBand:
     delta
         Tolerated probability that any of the limits fails, in (0, 1).
 
-    Raises
-    ------
-    PolicyError
-        `delta` outside (0, 1).
-
     Notes
     -----
     The Dvoretzky-Kiefer-Wolfowitz inequality (constant of Massart 1990) along any order of the
@@ -400,11 +380,6 @@ def gamma_dkw(users: int, delta: float) -> float:
 
     `sqrt(2 ln(2 / delta) / m)`: a probability is a difference of two values of the distribution
     function, so twice the Dvoretzky-Kiefer-Wolfowitz distance.
-
-    Raises
-    ------
-    PolicyError
-        `delta` outside (0, 1).
     """
     check_share("delta", delta)
     return math.sqrt(2 * math.log(2 / delta) / users)

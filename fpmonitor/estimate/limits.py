@@ -318,11 +318,6 @@ def exposure_limits(
     departure, expected, value_share
         As of `decision_criteria`.
 
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
-
     Notes
     -----
     Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the share

@@ -144,11 +144,6 @@ def users_needed(
     generator
         Of the paths, which are the same for all sets.
 
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
-
     Notes
     -----
     Let `D(m)` be the score by the user less its mean, in standard deviations of one user. `m D(m)`

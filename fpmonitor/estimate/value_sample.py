@@ -88,13 +88,7 @@ class ValueLimits:
     level: int
 
     def of(self, spectrum: CountSpectrum | None) -> tuple[float, float]:
-        """Lower and upper limit, shares; None where no value is kept.
-
-        Raises
-        ------
-        InputError
-            More users have these values than there are.
-        """
+        """Lower and upper limit, shares; None where no value is kept."""
         if spectrum is not None:
             return self.limits.of(spectrum)
         return self.limits.of_part(None, math.log(self.limits.bases / self.limits.delta))
@@ -142,11 +136,6 @@ def value_limits(
         As of `level_share`.
     tests
         Number of sets whose limits hold together, fixed before the values were chosen.
-
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
     """
     limits = exposure_limits(
         users=users,
@@ -173,11 +162,6 @@ def value_criteria(
     """Return tests of sets that were fixed before the values were chosen, each as of one API.
 
     Parameters as of `value_limits`; `budget` is `Q*`, a share of the users.
-
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
     """
     return decision_criteria(
         users=users,

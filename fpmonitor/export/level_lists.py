@@ -7,11 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
+from fpmonitor.export import levels_js
 from fpmonitor.population.levels import by_area, number_text
 from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.levels import Component
@@ -81,13 +84,7 @@ def limits(decision: LevelDecision) -> str:
 
 
 def what_if(decision: LevelDecision) -> str:
-    """Write the recommended vector as a file for `--what-if`.
-
-    Raises
-    ------
-    InputError
-        A level shows what such a file has no words for.
-    """
+    """Write the recommended vector as a file for `--what-if`."""
     lines = []
     for component, level in decision.recommended_levels():
         for place, api in enumerate(component.apis):
@@ -153,6 +150,30 @@ def letterboxing(decision: LevelDecision) -> str:
         sizes.append(_FITS_ALL)
     values = {_LETTERBOXING: "true", f"{_LETTERBOXING}.dimensions": f'"{", ".join(sizes)}"'}
     return "".join(f'user_pref("{name}", {value});\n' for name, value in values.items())
+
+
+def level_list(decision: LevelDecision, to: str) -> str:
+    """Write a decision about levels in a format.
+
+    Raises
+    ------
+    InputError
+        It is none of levels.
+    """
+    if to not in _FORMATS:
+        raise InputError(
+            f"export: a decision about levels is written with --to {', '.join(_FORMATS)}"
+        )
+    return _FORMATS[to](decision)
+
+
+_FORMATS: Mapping[str, Callable[[LevelDecision], str]] = {
+    "levels-js": levels_js.write,
+    "tiers": tiers,
+    "limits": limits,
+    "firefox-letterboxing": letterboxing,
+    "what-if": what_if,
+}
 
 
 def _whole(size: tuple[float, ...]) -> str:

@@ -28,13 +28,7 @@ _RANDOM = 40  # values that are made up for each component
 
 
 def write(decision: LevelDecision) -> str:
-    """Write the module with the recommended levels in it.
-
-    Raises
-    ------
-    InputError
-        No vector is allowed, or a level shows what JavaScript cannot show alike.
-    """
+    """Write the module with the recommended levels in it."""
     chosen = decision.recommended_levels()
     levels = [
         {"name": component.name, "apis": component.apis, "maps": _maps(component, level)}

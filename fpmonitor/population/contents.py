@@ -234,8 +234,6 @@ class Contents(Draws):
         ----------
         rows
             bool, one for each row of the snapshot; None is returned where nobody is left.
-        apis
-            As of `source`.
         """
         kept = rows if self._rows is None else rows[self._rows]
         if not kept.any():

@@ -250,13 +250,6 @@ class Draws(People):
 
         Both follow from the user agent and brands, which sites see in any case. A column of the log
         that is called so comes first.
-
-        Raises
-        ------
-        UndecidableError, InputError
-            As of `kinds`.
-        UnknownNameError
-            Another name that was never observed.
         """
         added = {
             KINDS[name]: self._values_by(KINDS[name], "given", told_brave=True)

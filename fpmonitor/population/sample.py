@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
+from fpmonitor.disclosure import Audience, MaskedSource, ToldSpectra, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import PLAIN_DRAWS
@@ -100,6 +100,8 @@ class CertifiedSample:
         spectrum = self._spectrum(apis)
         if not apis:
             return ToldSpectra(spectrum, spectrum, suppressed=False)
+        if isinstance(self.source, MaskedSource) and (told := self.source.told(apis)) is not None:
+            return told
         return told_spectra(spectrum, self.question.k, self.audience)
 
     def limits(self, apis: Sequence[str], delta: float | None = None) -> tuple[float, float]:

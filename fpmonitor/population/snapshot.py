@@ -187,7 +187,7 @@ def check_values_kept(snapshot: Snapshot, what: str) -> None:
     """
     if snapshot.values_are_digested:
         raise InputError(
-            f"{what} looks into values, and the database keeps only digests of them",
+            f"{what} looks into values, and only digests or counts of them are here",
             hint="use a database that was made without --digest-values",
         )
 

@@ -196,8 +196,6 @@ def simulate_hierarchy(
         Tokens, a row per user, a text column per API of the study.
     study
         The policy; `largest_set` limits the rounds.
-    setting, weights, thrifty
-        As in `selection.select_values` and `next_sets`.
     least_gain
         Stop after a round, from the second on, that raises the weight by less.
     """

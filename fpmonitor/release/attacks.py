@@ -282,10 +282,6 @@ def attack_counts(
         uint64, shape (users,): a word per user that equal records share; each run hashes anew.
     bits
         As in `read_by_counts`; the predicate found has the weight `2^-bits`.
-    trials, rng, delta
-        As in `attack_groups`.
-    factor, disguised
-        As in `read_by_counts`.
     attempts
         How many hash functions a run tries at most, until a record is alone below the cut.
 

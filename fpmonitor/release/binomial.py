@@ -62,13 +62,7 @@ def tail_ratio(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArr
 
 
 def log_tail(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[np.float64]:
-    """`ln P(Bin(trials, p) >= count)`, nats; -inf exactly where the event is impossible.
-
-    Parameters
-    ----------
-    count, trials, p, q
-        As in `log_pmf`.
-    """
+    """`ln P(Bin(trials, p) >= count)`, nats; -inf exactly where the event is impossible."""
     counts, totals = _together(count, trials)
     logarithm = np.where(counts <= 0, 0.0, -np.inf)
     possible = (counts >= 1) & (counts <= totals)

@@ -228,8 +228,6 @@ def pair_delta(
 
     Parameters
     ----------
-    users, known
-        As in `threshold_delta`.
     probability, other
         Of the two values (one of them may be absent), together at most 1.
     epsilon
@@ -263,8 +261,6 @@ def blanket_delta(users: int, least: float, epsilon: float, *, known: int = 0) -
 
     Parameters
     ----------
-    users, epsilon, known
-        As in `pair_delta`.
     least
         Lower limit of both probabilities, in every record, at most 1/2.
 
@@ -337,8 +333,6 @@ def split_guarantee(
 
     Parameters
     ----------
-    users, k, epsilon, known
-        As in `threshold_delta` and `pair_delta`.
     common
         Lower limit of the probabilities of common values, and of absent, at most 1/2.
     rare
@@ -384,8 +378,6 @@ def histogram_guarantee(
 
     Parameters
     ----------
-    users, k, epsilon, known
-        As in `split_guarantee`.
     probabilities
         float64, shape (values,): of every value, together at most 1; what is missing is absent.
         Common values are hidden only as well as the probability of absent, or of absent and all
@@ -446,8 +438,6 @@ def value_guarantee(
 
     Parameters
     ----------
-    users, probability, k, known, copies
-        As in `threshold_delta`.
     epsilon
         Nats, at least 0.
 
@@ -496,8 +486,6 @@ def smallest_k(
 
     Parameters
     ----------
-    users, probabilities, epsilon, known
-        As in `histogram_guarantee`.
     delta
         Wanted, in (0, 1).
     """

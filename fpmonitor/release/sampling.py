@@ -59,8 +59,6 @@ def sampling_of(rate: float, k: int, epsilon: float, *, seed: bytes) -> Sampling
 
     Parameters
     ----------
-    rate, k, epsilon
-        As of `sampling_delta`.
     seed
         16 bytes from a source of secrets.
     """

@@ -41,8 +41,6 @@ def several_guarantee(
 
     Parameters
     ----------
-    users, epsilon, known
-        As in `partial_knowledge.split_guarantee`.
     probabilities
         float64, shape (values,): of every joint value of the APIs of all releases; what is missing
         to 1 is absent from all of them.

@@ -98,8 +98,6 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
 
     Parameters
     ----------
-    users, weight
-        As in `isolation_baseline`.
     min_entropy
         `-log2` of the probability of the most frequent record, bits, at least 0.
 
@@ -236,8 +234,6 @@ def count_bound(users: int, weight: float, *, counts: int = 1) -> float:
 
     Parameters
     ----------
-    users, weight
-        As in `best_baseline`.
     counts
         How many exact counts were answered.
 
@@ -286,8 +282,6 @@ def repeated_attack_success(users: int, bits: int, attempts: int) -> float:
 
     Parameters
     ----------
-    users, bits
-        As in `attacks.attack_counts`.
     attempts
         Hash functions that are tried; each costs one count, and the last one `bits` more.
 

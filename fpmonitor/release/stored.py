@@ -77,8 +77,6 @@ def release_users(
         The columns of the table.
     transforms
         API -> what it returns instead.
-    k, mechanism, budget
-        As in `release.histogram.make_release`.
     sample, epsilon
         Draw each user with this probability, in secret, for differential privacy at epsilon nats.
     sensitive
@@ -127,8 +125,6 @@ def attack_release(
         What the release was made of.
     release
         The release.
-    weight, trials
-        As in `release.audit.audit_release`.
     seed
         Of the attacks' draws.
     control
@@ -183,12 +179,8 @@ def attack_records(
 
     Parameters
     ----------
-    database, window, transforms
-        As in `release_users`.
     apis
         Columns of the table.
-    weight
-        As in `release.audit.audit_records`.
     control
         Other users, whose shares of the values of each API are the weights; these by default.
 
@@ -285,12 +277,8 @@ def read_histogram(
 
     Parameters
     ----------
-    database, apis, window, transforms
-        As in `release_users`.
     users
         Users in the release; the observed ones by default.
-    epsilon, known, alpha
-        As of `Histogram`.
     """
     wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)

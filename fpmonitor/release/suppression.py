@@ -124,8 +124,6 @@ def publish_patterns(
     ----------
     rows
         Distinct rows with `users`.
-    apis, k
-        As in `truncated_histogram`.
     patterns
         Sets of kept APIs, none empty.
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
 from fpmonitor.policy import PLAIN_DRAWS
-from fpmonitor.render.check_files import named_set
+from fpmonitor.render.check_files import named_set, sentences
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
@@ -842,6 +842,11 @@ def _short(value: str | None) -> str:
 def check(report: CheckReport) -> Output:
     """Return current verdicts on the allow list of a decision, with limits and the budget."""
     policy = report.decision.policy
+    if len(report.verdicts) == 1:
+        [(_, _, said)] = sentences(report)
+        notes = f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
+        line = f"{report.outcome}: {said}{notes and '.' + notes}"
+        return Output(tables=[], rows=report.rows(), preface=[line])
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(
@@ -877,7 +882,7 @@ def _first_to_look_at(report: CheckReport) -> list[Sequence[Cell]]:
 _URGENT_FIRST = ("block", "undecided", "allow")
 _LIMITS_OF_CHECK = (
     "limits of the average over populations, for all sets of this check together; the verdicts are "
-    "tests against the budget alone, sharper near it and stricter where checks share delta"
+    "tests against the budget alone, sharper near it and stricter where windows share delta"
 )
 
 

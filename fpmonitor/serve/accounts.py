@@ -43,13 +43,7 @@ class Accounts:
             self._names.setdefault(source, set()).update(_own(names))
 
     def keep(self) -> None:
-        """Write what a restart must not reset, if it has changed.
-
-        Raises
-        ------
-        InputError
-            It cannot be written.
-        """
+        """Write what a restart must not reset, if it has changed."""
         names = {source: sorted(names) for source, names in self._names.items() if names}
         now = _Kept(names=names, rates=dict(self._rates))
         if now != self._kept:

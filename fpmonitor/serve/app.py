@@ -8,6 +8,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
+from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from fpmonitor.serve.asked import Flights
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.serve.asked import Asked, Flights
 from fpmonitor.serve.asking import Apart, Here
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
 from fpmonitor.serve.below import asked_app
@@ -26,7 +28,7 @@ from fpmonitor.serve.door import Door
 from fpmonitor.serve.frames import kind_of_content
 from fpmonitor.serve.log import log
 from fpmonitor.serve.pages import service_files
-from fpmonitor.serve.programs import PROGRAMS
+from fpmonitor.serve.programs import GAUGES, PROGRAMS
 from fpmonitor.serve.questions import Questions, state_of
 from fpmonitor.serve.records import (
     Arrival,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from fpmonitor.serve.config import ServeConfig
 
 _QUIET_SECONDS = 60.0
+_GAUGES_SECONDS = 2.0  # for which `/metrics` waits for the database
 _FIRST_SECONDS = 5.0  # for what an earlier service has left, before requests are taken
 
 
@@ -73,11 +76,6 @@ def service_app(
         Holds the key of an encrypted database.
     apart
         Whether a process of its own has the database, so that readers take no time from senders.
-
-    Raises
-    ------
-    InputError, StoreError
-        As `Service`, and `Questions`.
     """
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
@@ -101,7 +99,7 @@ def service_app(
             Route("/v1/reports", collect.reports, methods=["POST"]),
             *(Route(path, door.for_programs) for path in PROGRAMS),
             Route("/v1/openapi.json", _openapi),
-            Route("/metrics", door.guarded(partial(_metrics, service))),
+            Route("/metrics", door.guarded(partial(_metrics, service, store))),
             Route("/healthz", partial(_health, service, door)),
             *(Route(path, door.for_people) for path in PEOPLE),
             Route("/login", door.login, methods=["GET", "POST"]),
@@ -225,9 +223,14 @@ _BODY_TYPES = (
 )
 
 
-async def _metrics(service: Service, request: Request) -> Response:
+async def _metrics(service: Service, store: Here | Apart, request: Request) -> Response:
     del request
     text = service.metrics.text()
+    # What waits is told also while another has the database, or users are read for the first time.
+    with suppress(FpmonitorError, TimeoutError):
+        async with asyncio.timeout(_GAUGES_SECONDS):
+            told = await store.respond(Asked(GAUGES, b"", "http", b"", ""))
+            text += told.body if told.status == HTTPStatus.OK else b""
     return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
 
 

@@ -80,13 +80,7 @@ class Apart:
         return told
 
     async def move(self, segment: Path) -> list[Moved]:
-        """Store a segment of the spool.
-
-        Raises
-        ------
-        StoreError
-            The database cannot take it now, or the process has ended.
-        """
+        """Store a segment of the spool."""
         moved: list[Moved] = await self._call("move", str(segment))
         return moved
 

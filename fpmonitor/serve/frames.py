@@ -136,13 +136,7 @@ def kind_of_segment(segment: Path) -> Kind:
 
 
 def read_frames(path: Path) -> Iterator[Content]:
-    """Read what a segment holds, in its order.
-
-    Raises
-    ------
-    DamagedSegmentError
-        After the last whole frame there is something else than the end.
-    """
+    """Read what a segment holds, in its order."""
     for raw in raw_frames(path):
         yield content_of(raw)
 

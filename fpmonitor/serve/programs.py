@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response
 
 from fpmonitor.answers.counted import counted_answer
+from fpmonitor.answers.gauges import gauges
+from fpmonitor.answers.standing import SetStanding, Standing
+from fpmonitor.decide.evidence import identity_of
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.serve.requests import HEADERS, refusal_of, refused
 
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
 
 PROGRAMS = ("/v1/gate", "/v1/decision", "/v1/exposure")
+GAUGES = "/gauges"  # which `/metrics` asks for
 _MOST_APIS = 200
+_GAUGES_SECONDS = 60.0  # for which they are told again: users are not read for each scrape
 
 
 class Programs:
@@ -29,12 +35,38 @@ class Programs:
 
     def __init__(self, service: Questions) -> None:
         self._service = service
+        self._gauges: tuple[float, str] | None = None
 
     @property
     def handlers(self) -> dict[str, Handler]:
         """What answers at each address; `reader` of the scope says who asks."""
-        found = (self.gate, self.decision, self.exposure)
-        return {path: _answered(handler) for path, handler in zip(PROGRAMS, found, strict=True)}
+        found = (self.gate, self.decision, self.exposure, self.gauges)
+        paths = (*PROGRAMS, GAUGES)
+        return {path: _answered(handler) for path, handler in zip(paths, found, strict=True)}
+
+    async def gauges(self, request: Request) -> Response:
+        """Tell the exposure of the recommended set as numbers for Prometheus."""
+        del request
+        if self._gauges is None or time.monotonic() > self._gauges[0]:
+            self._gauges = time.monotonic() + _GAUGES_SECONDS, await self._measured()
+        return Response(self._gauges[1], headers=HEADERS)
+
+    async def _measured(self) -> str:
+        decision = self._service.decision
+        if decision is None:
+            return ""
+        explorer, standing = await self._service.explorer(), None
+        if decision.recommended and explorer.users >= explorer.k:
+            found = await asyncio.to_thread(explorer.explore, decision.recommended)
+            told = await self._service.judged(decision.recommended, explorer)
+            known = SetStanding(
+                apis=decision.recommended,
+                verdict=told["verdict"] if told["verdict"] in {"allow", "block"} else "undecided",
+                since="",
+                limits=(found.lower, found.upper),
+            )
+            standing = Standing(outcome="cannot tell", sets=(known,), users=(explorer.users,))
+        return gauges(decision, standing, identity=identity_of(decision))
 
     async def decision(self, request: Request) -> Response:
         """Tell the decision, with its newest lists."""

@@ -132,13 +132,7 @@ class Questions:
         return await asyncio.to_thread(self.ask_now, question)
 
     def ask_now(self, question: Callable[[Monitor], Answer]) -> Answer:
-        """Put a question to the monitor; the database is open only meanwhile.
-
-        Raises
-        ------
-        StoreError
-            Another program has had the database open for ten seconds.
-        """
+        """Put a question to the monitor; the database is open only meanwhile."""
         with self._lock:
             try:
                 with self._opened() as monitor:
@@ -351,13 +345,7 @@ class Questions:
     # ---- From the spool to the database
 
     async def move(self, segment: Path) -> list[Moved]:
-        """Store a segment of the spool.
-
-        Raises
-        ------
-        StoreError
-            The database cannot take it now.
-        """
+        """Store a segment of the spool."""
         spool = self.config.spool_folder
         return await self.ask(partial(move_segment, segment=segment, spool=spool))
 

@@ -69,13 +69,7 @@ class Body:
     gave_way: bool = False
 
     def grow(self, size: int) -> None:
-        """Take memory; bodies that are still on their way give way, those of who has most first.
-
-        Raises
-        ------
-        RefusedRequestError
-            There is too much already.
-        """
+        """Take memory; bodies that are still on their way give way, those of who has most first."""
         self.budget.make_room(size, self)
         self.budget.hold(self, size)
 

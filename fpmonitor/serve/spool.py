@@ -170,13 +170,7 @@ class Spool:
         return found
 
     async def append(self, source: str, contents: Iterable[Content]) -> None:
-        """Append what one request of a source brought; returns when it is on disk.
-
-        Raises
-        ------
-        OSError
-            It could not be written; nothing of it counts.
-        """
+        """Append what one request of a source brought; returns when it is on disk."""
         frames = {kind_of_content(content): frame_of(content) for content in contents}
         one = _Arrived(source, frames, sum(map(len, frames.values())))
         self._queued[source] += one.size

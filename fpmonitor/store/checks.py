@@ -1,11 +1,11 @@
-"""What repeated checks of a decision must remember: their numbers, their windows and outcomes."""
+"""What repeated checks of a decision must remember: their windows and outcomes."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,27 +22,6 @@ if TYPE_CHECKING:
 
 
 _ANYBODY = 2**63 - 1  # a number of a visit up to which everybody came
-
-
-def number_check(database: Database, *, decision: str, horizon: int, digest: str) -> int:
-    """Return the number of a check, from 1; data that were checked before keep theirs at no cost.
-
-    Parameters
-    ----------
-    database
-        The open database; the number is stored before anybody sees an answer.
-    decision, horizon
-        Digest of the decision, and number of checks that share its delta.
-    digest
-        Digest of the data that are checked.
-    """
-    asked: dict[str, Any] = {"decision": decision, "horizon": horizon, "digest": digest}
-    known = database.rows("checks/known", **asked)
-    if known:
-        return int(known[0][0])
-    number = int(database.rows("checks/last", **asked)[0][0]) + 1
-    database.run("checks/add", **asked, number=number, checked_at=_now())
-    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,8 +59,6 @@ def convert(
         Files, folders, glob patterns, or `-` for standard input.
     target
         The file; it appears whole or not at all.
-    collector, column_map, progress
-        As in `Monitor.ingest`.
     rows_are_users
         Whether rows of a log that names no users may become users of the file, which names them.
     """

@@ -90,8 +90,6 @@ def demand_logs(
 
     Parameters
     ----------
-    paths
-        As of `log_files`.
     name
         Of the collector; null where each log tells.
     """

@@ -113,13 +113,6 @@ def ingest_files(
     ----------
     database, files
         The open database, and the files in their order.
-    collector, column_map, digest_values
-        As of `Monitor.ingest`.
-
-    Raises
-    ------
-    InputError
-        The next file cannot be read; nothing of it is stored, and all before it were.
     """
     with each_log(files) as logs:
         lined = (one_record_a_line(log, column_map) for log in logs)

@@ -185,8 +185,6 @@ def whole_windows(
 
     Parameters
     ----------
-    database, period
-        As of `list_spans`.
     window
         Its source, and the limits; windows that they cut cannot be checked.
     now

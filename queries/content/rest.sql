@@ -15,8 +15,6 @@ WITH line AS (
     UNION ALL
     SELECT 'demand', json_array(digest, site, script, api, calls) FROM demand LEFT JOIN demand_batch USING (batch_id)
     UNION ALL
-    SELECT 'certified_check', json_array(decision, horizon, digest) FROM certified_check
-    UNION ALL
     SELECT 'checked_window', json_array(series, label, terms, within, above) FROM checked_window
     UNION ALL
     SELECT 'answered_query', json_array(reader, query) FROM answered_query

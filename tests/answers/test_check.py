@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,9 +14,6 @@ import jsonschema
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.files import read_decision
-from fpmonitor.decide.horizon import identity_of, share_delta
-from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 
@@ -174,7 +170,7 @@ def test_users_without_any_api_of_the_list_pass_nothing(
     renamed.write_text(text, encoding="utf-8")
     with Monitor(tmp_path / "db", create=True) as monitor:
         monitor.ingest([day(tmp_path, 0, split=3), str(renamed)])
-    for options in (["--by", "day"], ["--by", "day", "--horizon", "9"], ["--since", "2026-03-03"]):
+    for options in (["--by", "day"], ["--since", "2026-03-03"]):
         assert check(folder, str(tmp_path / "db"), *options, "--format", "sarif") == 3
         printed = capsys.readouterr()
         [result] = json.loads(printed.out)["runs"][0]["results"]
@@ -194,6 +190,46 @@ def test_users_without_any_api_of_the_list_pass_nothing(
     with Monitor(tmp_path / "db") as monitor:
         monitor.ingest([str(renamed)])
     assert check(folder, str(tmp_path / "db"), "--by", "day") == 0
+
+
+@pytest.mark.parametrize(
+    ("grown", "code", "whole"), [("", 0, 0), ("c", 0, 1), ("a", 1, 1)], ids=["none", "c", "a"]
+)
+def test_a_check_judges_the_recommended_set_in_one_line_and_the_rest_on_request(
+    grown: str, code: int, whole: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A set that nobody deployed neither fails a gate nor fills a screen."""
+    for name, unique in (("then", ""), ("now", grown)):
+        values = ({"a": i // 40 % 2, "b": i // 80 % 2, "c": i % 40} for i in range(800))
+        rows = (
+            {"user": f"u{i}"} | row | ({unique: i // 2} if unique else {})
+            for i, row in enumerate(values)
+        )
+        log = tmp_path / f"{name}.jsonl"
+        log.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        with Monitor(tmp_path / name, create=True) as monitor:
+            monitor.ingest([str(log)])
+            if name == "then":
+                decided = monitor.decide(k=15, setting="sample", budget=0.05)
+    assert (decided.recommended, {*decided.allow}) == (("a", "b"), {("a", "b"), ("c",)})
+    made = tmp_path / "made.json"
+    made.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    command = ["check", str(made), "--db", str(tmp_path / "now"), "--format"]
+    assert run([*command, "table"]) == code
+    printed = capsys.readouterr()
+    [line] = printed.out.strip().split("\n\n")
+    assert line.startswith("violated: a, b " if code else "holds: a, b ")
+    assert "1 more set" in printed.err
+    for form in ("json", "csv", "github", "sarif", "junit"):
+        assert run([*command, form]) == code
+        assert "c" not in re.findall(r'"c"|name="c"|::c ', capsys.readouterr().out)
+    assert run([*command, "table", "--all"]) == whole
+    assert {"a, b", "c"} <= {cell.strip() for cell in capsys.readouterr().out.split("│")}
+    folder = tmp_path / "in"
+    folder.mkdir()
+    watch = ["watch", str(folder), "--decision", str(made), "--db", str(tmp_path / "now"), "--once"]
+    assert run([*watch, "--settle", "0", "--quiet"]) == code
+    assert run([*watch, "--settle", "0", "--quiet", "--all"]) == whole
 
 
 def test_what_does_not_hold_comes_first_and_of_what_holds_not_all(
@@ -216,7 +252,7 @@ def test_what_does_not_hold_comes_first_and_of_what_holds_not_all(
     assert len(decided.allow) > 40
     made = tmp_path / "made.json"
     made.write_text(json.dumps(decided.to_json()), encoding="utf-8")
-    command = ["check", str(made), "--db", str(tmp_path / "now")]
+    command = ["check", str(made), "--db", str(tmp_path / "now"), "--all"]
     assert run([*command, "--format", "table"]) == 1
     lines = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if "A.a" in line]
     assert [line[0] for line in lines] == ["violated"] + ["holds"] * (len(lines) - 1)
@@ -296,64 +332,9 @@ def test_too_few_users_are_skipped_in_junit_and_open_in_sarif(
     assert (result["kind"], result["level"]) == ("open", "none")
 
 
-@pytest.mark.long
-def test_checks_of_a_horizon_are_counted_once_per_data_and_over_restarts(
-    folder: Path, tmp_path: Path
+@pytest.mark.parametrize("command", ["check", "watch"])
+def test_a_count_of_checks_is_no_option_any_more(
+    command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    decision = read_decision(folder / "decision.json")
-    places = []
-    for number in (0, 1, 1, 2, 3):
-        with Monitor(tmp_path / "db", create=True) as monitor:
-            monitor.ingest([day(folder, number, split=3)])
-        with Monitor(tmp_path / "db") as monitor:
-            places.append(monitor.check(decision, horizon=3, by="day").place)
-    # The days differ in their users' ids alone, which are no data: one check for all of them.
-    assert {(place.check, place.turn) for place in places if place} == {(1, 1)}
-    with Monitor(tmp_path / "db") as monitor:
-        found = []
-        for number in range(4):
-            monitor.ingest([day(folder, 10 + number, split=4 + number)])
-            found.append(monitor.check(decision, horizon=3, by="day").place)
-        again = monitor.check(decision, horizon=3, by="day").place
-        other = monitor.check(decision, horizon=5, by="day").place
-    assert [(place.check, place.turn) for place in found if place] == [
-        (2, 1),
-        (3, 1),
-        (1, 2),
-        (2, 2),
-    ]
-    assert again == found[-1]
-    assert other is not None
-    assert (other.check, other.horizon) == (1, 5)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("horizon", [1, 7, 365])
-def test_the_shares_of_a_horizon_add_up_to_delta(folder: Path, horizon: int) -> None:
-    decision = read_decision(folder / "decision.json")
-    shared = share_delta(decision, horizon)
-    assert shared.policy.delta is not None
-    assert decision.policy.delta is not None
-    assert math.fsum([shared.policy.delta] * horizon) <= decision.policy.delta * (1 + 1e-12)
-    assert shared.allow == decision.allow
-    assert (identity_of(shared) == identity_of(decision)) == (horizon == 1)
-
-
-def test_horizons_that_cannot_be_are_refused(folder: Path) -> None:
-    decision = read_decision(folder / "decision.json")
-    for horizon in (0, -1, 10**7):
-        with pytest.raises(PolicyError, match="horizon"):
-            share_delta(decision, horizon)
-    assert check(folder, "first", "--horizon", "0") == 2
-    with Monitor(folder / "first") as monitor:
-        exact = monitor.decide(k=10, budget=0.05, setting="sample")
-    with pytest.raises(PolicyError, match="exact"):
-        share_delta(exact, 5)
-
-
-def test_command_tells_the_place_of_a_check(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for _ in range(2):
-        assert check(folder, "first", "--horizon", "365") == 0
-        assert "check 1 of 365, wrong with probability 0.000137 at most" in capsys.readouterr().err
+    assert run([command, "x", "--horizon", "12"]) == 2
+    assert "--horizon" in capsys.readouterr().err

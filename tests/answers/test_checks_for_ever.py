@@ -59,6 +59,20 @@ def decision(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_decision_says_which_windows_can_confirm_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = tmp_path / "db"
+    store(db, *(day_log(tmp_path, day, 400, rare=0.01) for day in range(14)))
+    asked = ["decide", "--budget", "5%", "--db", str(db), "-o", str(tmp_path / "made.json")]
+    assert run(asked) == 0
+    said = "days of 400 users cannot confirm the set, weeks of 2,800 can: use `--by week`"
+    assert said in capsys.readouterr().err
+    for more in (["--quiet"], ["--setting", "sample"], ["--realised"]):
+        assert run([*asked, *more]) == 0
+        assert "confirm" not in capsys.readouterr().err
+
+
 def by_day(path: Path, decision: Path) -> CheckReport:
     with Monitor(path) as monitor:
         return monitor.check(read_decision(decision), by="day")
@@ -177,7 +191,7 @@ def test_a_second_look_at_a_window_buys_no_second_chance(
     )
     first = by_day(db, decision)
     assert first.place is not None
-    assert (first.outcome, first.place.check, first.place.horizon) == ("cannot tell", 0, None)
+    assert (first.outcome, first.place.check) == ("cannot tell", 0)
     store(db, day_log(tmp_path, 1, 5000, rare=0.0))
     assert command(db, decision, "--by", "day") == 0
     # What arrives later can take the pass away.
@@ -447,15 +461,9 @@ def test_a_promise_about_one_population_is_checked_for_ever(tmp_path: Path) -> N
     assert decided.allow == (("a", "b"),)
     path = tmp_path / "realised.json"
     path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
-    for options in ([], ["--horizon", "12"]):
-        assert command(db, path, "--by", "day", *options) == 0
+    assert command(db, path, "--by", "day") == 0
     store(db, day_log(tmp_path, 1, 500, rare=0.05))
     assert command(db, path, "--by", "day") == 3
-
-
-def test_horizons_that_are_no_numbers_are_refused(decision: Path, tmp_path: Path) -> None:
-    store(tmp_path / "db", day_log(tmp_path, 0, 30, rare=0.0))
-    assert command(tmp_path / "db", decision, "--horizon", "never") == 2
 
 
 def test_a_promise_about_one_population_is_tested_at_the_share_of_its_check(

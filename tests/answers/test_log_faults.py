@@ -13,6 +13,8 @@ from fpmonitor.answers.panel import WindowUsers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
 RENDERERS = [
     f"ANGLE ({maker}, {maker} {card} {number} Direct3D11 vs_5_0 ps_5_0, D3D11)"
     for maker, card in (("Intel", "UHD Graphics"), ("NVIDIA", "GeForce RTX"))
@@ -39,6 +41,30 @@ def fault(before: Sequence[str], after: Sequence[str]) -> str | None:
     known: list[str] = []
     pair = [window(texts, known=known) for texts in (before, after)]
     return find_faults(*pair, k=10).get("api")
+
+
+@pytest.mark.parametrize(("users", "again", "bots"), [(1000, 500, 500), (4000, 300, 2000)])
+def test_a_wave_of_bots_is_no_fault_of_a_log_and_a_fault_beside_one_is(
+    users: int, again: int, bots: int
+) -> None:
+    """Who had come before tells, also where few come again: a fault changes their values, too."""
+    head = "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/{}.0.0.0 Safari/537.36"
+    texts = [*AGENTS, *(head.format(n) for n in range(140, 144)), AGENTS[0][:40]]
+    rng = np.random.default_rng(3)
+    own = rng.integers(1, len(AGENTS) + 1, users)
+    wave = rng.integers(len(AGENTS) + 1, len(AGENTS) + 5, bots)
+
+    def seen(people: NDArray[np.int64], codes: NDArray[np.int64]) -> WindowUsers:
+        return WindowUsers(
+            people=people, columns={"api": codes}, texts=lambda _api: dict(enumerate(texts, 1))
+        )
+
+    before = seen(np.arange(users), own)
+    everybody = np.arange(users - again, users + bots)
+    after = np.concatenate([own[users - again :], wave])
+    assert find_faults(before, seen(everybody, after), k=10) == {}
+    after[:again] = len(texts)
+    assert find_faults(before, seen(everybody, after), k=10).keys() == {"api"}
 
 
 def drawn(texts: Sequence[str], users: int = 600, seed: int = 1) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.horizon import identity_of
+from fpmonitor.decide.evidence import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor

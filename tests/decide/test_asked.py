@@ -6,28 +6,24 @@ from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
+import fpmonitor
 from fpmonitor.cli import run
 from fpmonitor.decide.asked import DecideQuestion, check_options
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import SampleModel
-from fpmonitor.population.levels import Component, LevelMap
+from fpmonitor.safe_files import read_json
+from tests.decided import component
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 QUESTION = DecideQuestion(k=5, budget=0.2)
-SCREEN = Component(
-    name="screen",
-    apis=("Screen.width",),
-    levels=(LevelMap(raw=True),),
-    utility=(0.0, 1.0),
-    least=0,
-    most=1,
-)
+SCREEN = component("Screen.width", 1)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +82,23 @@ def test_a_method_that_asks_has_the_members_of_the_question_as_arguments(tmp_pat
         pytest.raises(TypeError, match="tolerence"),
     ):
         monitor.decide(k=5, budget=0.1, tolerence=True)  # type: ignore[call-arg]
+
+
+def test_python_decides_levels_and_does_with_them_what_it_does_with_sets(tmp_path: Path) -> None:
+    rows = [{"user": f"u{i}", "Screen.width": i % 7, "Screen.height": i} for i in range(900)]
+    log = fpmonitor.read(pl.DataFrame(rows), user="user")
+    components = [component("Screen.width", 1), component("Screen.height", 1)]
+    decision = log.decide(components=components, budget=0.5, k=5)
+    assert isinstance(decision, fpmonitor.LevelDecision)
+    assert decision.recommended == ("Screen.width=1",)
+    assert decision.gate(["Screen.width=1"])["verdict"] == "allow"
+    assert decision.gate(["Screen.width=1"], ["Screen.height=1"])["verdict"] == "block"
+    decision.export("tiers", tmp_path / "tiers.json")
+    assert read_json(tmp_path / "tiers.json", "tiers")["tiers"]
+    decision.report(tmp_path / "report.html", log)
+    assert "What finer levels cost" in (tmp_path / "report.html").read_text()
+    assert "<table" in decision.to_html()
+    with pytest.raises(InputError, match="a decision about levels is written"):
+        decision.export("ublock")
+    with pytest.raises(InputError, match="is about levels"):
+        log.monitor.check(decision)

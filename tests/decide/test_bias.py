@@ -84,7 +84,7 @@ def test_a_decision_of_before_is_tested_with_the_bias_that_its_policy_says(
     content["policy"]["sample"] = {"bias": 2.0}
     path.write_text(json.dumps(content))
     assert run(["check", str(path), "--db", db]) == 3
-    assert run(["check", str(path), "--db", db, "--horizon", "3"]) == 3
+    assert run(["check", str(path), "--db", db, "--new-users"]) == 3
 
 
 def test_limits_of_an_exposure_widen_and_say_why(

@@ -59,7 +59,7 @@ def test_users_who_came_together_hide_nobody(
     checked = " ".join((printed.out + printed.err).split())
     assert "one of other users is another test" in checked
     assert f"{HOUSEHOLDS:,} of {USERS:,}" in checked
-    assert run(["check", str(drawn), "--db", db, "--horizon", "3"]) == 2
+    assert run(["check", str(drawn), "--db", db, "--new-users"]) == 2
     changed = json.loads(drawn.read_text())
     changed["policy"]["sample"] |= {"fake_share": 0.01}
     drawn.write_text(json.dumps(changed))

@@ -52,7 +52,7 @@ def test_what_rows_that_are_no_users_may_hide_is_paid_for_said_and_proved(
     assert "one of other users is another test" in " ".join((printed.out + printed.err).split())
     assert run(["audit", "certificate", str(few), "--db", db]) == 0
     capsys.readouterr()
-    assert run(["check", str(few), "--db", db, "--horizon", "3"]) == 2
+    assert run(["check", str(few), "--db", db, "--new-users"]) == 2
     assert "looked at once" in capsys.readouterr().err
     said = json.loads(few.read_text())
     for share, most, users in ((0.002, 20, 0), (0.001, 19, 0), (0.001, 20, 7), (0, 20, 0)):

@@ -67,7 +67,7 @@ def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_sh
     assert "differs in sample" in capsys.readouterr().err
     assert run(["check", str(drawn), "--db", str(folder / "d.duckdb")]) == 0
     assert run(["audit", "certificate", str(drawn), "--db", str(folder / "d.duckdb")]) == 0
-    assert run(["check", str(drawn), "--db", str(folder / "d.duckdb"), "--horizon", "3"]) == 2
+    assert run(["check", str(drawn), "--db", str(folder / "d.duckdb"), "--new-users"]) == 2
     assert "looked at once" in capsys.readouterr().err
     report = folder / "report.html"
     assert (

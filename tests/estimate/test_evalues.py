@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fpmonitor.decide.horizon import needed_evidence
+from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.estimate.evalues import (
     WindowTest,
     go_on,

@@ -807,6 +807,7 @@ COMMANDING = {
 READING = (
     "ingest log.jsonl --columns FILE",
     "exposure --apis A.a --what-if FILE",
+    "exposure --spectra FILE",
     "decide --levels FILE --budget 5%",
     "decide --weights FILE --budget 5%",
     "check FILE",

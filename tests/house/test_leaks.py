@@ -375,6 +375,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "collect serve": "test_no_answer_of_the_service_holds_a_plant",
+    "scale sql": "it writes a statement and reads no user",
     "look": "it shows the owner what the owner has, and is refused for others",
     "mcp": "test_no_count_below_k_and_no_value_is_told in tests/house/test_assistant.py",
     "ui": "its page shows the owner what the owner has, and it is refused for others",
@@ -717,7 +718,7 @@ def test_digests_answer_as_values_do_and_refuse_the_rest(
         ["release", *SET, "--k", "10", "-o", str(tmp_path / "x.parquet")],
     ):
         assert run([*question, "--db", database]) == 2
-        assert "keeps only digests" in capsys.readouterr().err
+        assert "only digests" in capsys.readouterr().err
 
 
 def test_logs_of_the_service_tell_nothing_of_what_it_cannot_store(

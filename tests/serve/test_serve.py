@@ -31,6 +31,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.evidence import identity_of
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
@@ -50,7 +51,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
-from tests.patience import patience
+from tests.patience import patience, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -1083,6 +1084,32 @@ def test_metrics_name_routes_and_nothing_else(tmp_path: Path) -> None:
     assert f"{counted}100.0" in text
     assert 'route="other"' in text
     assert PLANTED not in text
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_metrics_tell_the_exposure_of_the_set_that_is_deployed(apart: bool, tmp_path: Path) -> None:
+    """Also while another program has the database: then what is known of senders alone."""
+    config = with_decision(tmp_path)
+    decision = read_decision(config.decision)
+    with TestClient(service_app(config, apart=apart), base_url=HOME) as client:
+        # A process of its own may take its time to begin, and users to be read for the first time.
+        told = wait(lambda: [t for t in [client.get("/metrics").text] if "set_exposure" in t], 60)
+        [text] = told
+        told = client.get(f"/v1/exposure?apis={','.join(decision.recommended)}").json()
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] != "#")
+        name = f'decision="{identity_of(decision)[:16]}",set="{" + ".join(decision.recommended)}"'
+        for side in ("lower", "upper"):
+            exposure = float(found[f"fpmonitor_set_exposure_{side}{{{name}}}"])
+            assert exposure == pytest.approx(told[side])
+        assert float(found[f"fpmonitor_set_within_budget{{{name}}}"]) == 1
+        assert f"{decision.policy.budget!r}" in text.split("fpmonitor_exposure_budget{")[1]
+    with (
+        TestClient(service_app(config, apart=apart), base_url=HOME) as client,
+        Monitor(config.db),
+    ):
+        text = client.get("/metrics").text
+        assert "fpmonitor_accepted_records" in text
+        assert not (apart and "fpmonitor_set_exposure" in text)
 
 
 def test_values_and_keys_are_in_no_answer_and_no_log(

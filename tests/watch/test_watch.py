@@ -868,14 +868,14 @@ def daily(
 
     for module in ("fpmonitor.watch", "fpmonitor.monitor"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
-    arguments = ["watch", str(folder), "--decision", str(on_population), "--by", "day", "--once"]
+    arguments = ["watch", str(folder), "--decision", str(on_population), "--once"]
     arguments += ["--settle", "0", "--new-users", "--db", str(tmp_path / "db")]
 
-    def at_the_end_of(day: int) -> tuple[int, list[dict[str, Any]], str]:
+    def at_the_end_of(day: int, by: str = "day") -> tuple[int, list[dict[str, Any]], str]:
         Clock.today = START + timedelta(days=day + 1, hours=3)
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
-            code = run(arguments)
+            code = run([*arguments, "--by", by])
         return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
@@ -1312,6 +1312,52 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     assert daily(2)[:2] == (0, [])
 
 
+@pytest.mark.parametrize("by", ["week", "month"])
+def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
+    by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    """Also that it was mended, and that it was before its window was over."""
+    folder = tmp_path / "in"
+    for day in (-40, -7, -6, 0):
+        good(folder, day)
+    assert "fault" not in {one["kind"] for one in daily(0, by)[1][0]["problems"]}
+    day_log(folder, 1, range(10_000, 11_000), a=lambda _: 0, b=lambda u: u % 2)
+    _, [notice], _ = daily(1, by)
+    [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
+    assert problem["what"] == "a"
+    assert "the logs of 2026-01-02 look broken: a has the same value for all" in problem["text"]
+    good(folder, 2)
+    assert daily(2, by)[1] == []
+    good(tmp_path, 1)
+    (tmp_path / "2026-01-02.jsonl").rename(folder / "mended.jsonl")
+    _, [notice], _ = daily(3, by)
+    assert notice["mended"] == ["2026-01-02T00:00:00"]
+    assert daily(3, by)[1] == []
+    assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
+
+
+def test_a_fault_that_lasts_is_told_once_and_never_as_mended(on_population: Path) -> None:
+    decision, known, news = read_decision(on_population), None, 0
+    for day in range(40):
+        begin = datetime(2026, 1, 1) + timedelta(days=day)  # noqa: DTZ001 -- UTC, as stored
+        report = CheckReport(
+            decision=decision,
+            verdicts=dict.fromkeys(decision.allow, "undecided"),
+            limits=dict.fromkeys(decision.allow, (0.0, 0.5)),
+            coverage=dict.fromkeys(decision.policy.candidates, 1.0),
+            users=1000,
+            since=begin,
+            until=begin + timedelta(days=1),
+            place=None,
+            faults={"a": "far fewer values"},
+        )
+        after = judged(known, report, now="")
+        assert known is None or {*known.faulty} <= {*after.faulty}
+        news += is_news(known, after)
+        known = after
+    assert news == 1
+
+
 def test_a_violation_ends_though_no_window_is_certain_to_hold(on_population: Path) -> None:
     decision = read_decision(on_population)
     [apis] = decision.allow
@@ -1379,9 +1425,9 @@ def test_where_days_cannot_tell_the_length_that_can_is_named(
         day_log(tmp_path / "in", date, users, a=lambda u: u % 3, b=lambda u: u % 2)
     code, _, said = daily(4)
     assert code == 3
-    wanted = "days of 200 users can confirm 0 of 1 sets, weeks of 1,400 1: use `--by week`"
+    wanted = "days of 200 users cannot confirm the set, weeks of 1,400 can: use `--by week`"
     assert wanted in said
     assert wanted not in daily(5)[2]
     asked = ["check", str(on_population), "--db", str(tmp_path / "db"), "--new-users", "--by"]
     assert run([*asked, "week"]) == 0
-    assert "can confirm" not in capsys.readouterr().err
+    assert "confirm" not in capsys.readouterr().err

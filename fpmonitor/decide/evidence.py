@@ -1,10 +1,8 @@
-"""Repeated checks of one decision: the evidence of one window, and how checks share delta.
+"""The evidence of one window about a decision, and how windows without end share delta.
 
-Checks without end: a window passes when its e-value reaches `1 / (delta share (1 + passes))`, with
-shares that add up to 1. Of all passes, on average at most delta are then wrong, however much the
-windows have in common (e-LOND: Xu and Ramdas 2023). Over a horizon of N checks each gets delta / N:
-by the union bound all N hold together. The next N checks are another horizon, with a delta of their
-own.
+A window passes when its e-value reaches `1 / (delta share (1 + passes))`, with shares that add up
+to 1. Of all passes, on average at most delta are then wrong, however much the windows have in
+common (e-LOND: Xu and Ramdas 2023).
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
 
@@ -26,59 +23,9 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.spectrum import SpectrumSource
 
-MAX_HORIZON = 10**6
 _USUAL_TERM = 5.0  # nats that a window needs beyond delta; only sharpness depends on it
 _DESIGN_SIZE = 3  # APIs of the sets that are tested sharpest
 _EARLIER = 0.1  # share of delta of the windows before the first that was checked
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckSlot:
-    """Slot of a check among those that share a delta.
-
-    Attributes
-    ----------
-    check
-        Number within its horizon, from 1 to `horizon`; of a window among all where there is none.
-    horizon
-        Number of checks that share the delta; null where they never end.
-    turn
-        Which horizon it is, from 1.
-    delta
-        Tolerated probability of error of this check.
-    """
-
-    check: int
-    horizon: int | None
-    turn: int
-    delta: float
-
-
-def share_delta(decision: Decision, horizon: int) -> Decision:
-    """Decision whose delta is the share of one of `horizon` checks.
-
-    Raises
-    ------
-    PolicyError
-        The horizon is out of its range, or the decision is exact and has no delta.
-    """
-    if isinstance(horizon, bool) or not 1 <= horizon <= MAX_HORIZON:
-        raise PolicyError("horizon", f"must lie between 1 and {MAX_HORIZON}, got {horizon}")
-    delta = decision.policy.delta
-    if delta is None:
-        raise PolicyError(
-            "horizon",
-            "a decision on the observed users is exact, so its checks share nothing",
-            hint="omit --horizon",
-        )
-    return decision.with_delta(delta / horizon)
-
-
-def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
-    """Return the slot of the check with a number that counts on from horizon to horizon, from 1."""
-    delta = shared.policy.delta
-    turn, check = divmod(number - 1, horizon)
-    return CheckSlot(check=check + 1, horizon=horizon, turn=turn + 1, delta=delta or 0.0)
 
 
 def identity_of(decision: Decision) -> str:
@@ -150,8 +97,6 @@ def weigh(
     ----------
     decision
         Decision on a population.
-    source, least
-        As of `recheck`.
     new_users
         Whether the list was decided on none of these users; it then has no price.
     """

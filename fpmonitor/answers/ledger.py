@@ -1,0 +1,304 @@
+"""The ledger of windows: who came in each calendar window, and how a window differs from another.
+
+Check, trend, the age of a decision and the watch are readings of it. What a check found in a window
+is recorded by `store.checks`.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.answers.check import usable
+from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.log_faults import changed_sources, find_faults
+from fpmonitor.answers.panel import Finding, WindowUsers, certain, compare
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import UndecidableError
+from fpmonitor.estimate.drift import adjust_p_values
+from fpmonitor.population.windows import Windows
+from fpmonitor.store.snapshot import Window
+from fpmonitor.store.windows import (
+    LeftOut,
+    Span,
+    end_of,
+    list_spans,
+    position,
+    whole_span,
+    whole_windows,
+    window_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.windows import Division, Period
+
+_TRIED = 60  # windows, of which the first that has k users is compared with
+_NAMED = 3
+
+
+def read_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> WindowUsers:
+    """Read the users of a window with some APIs, as all windows are seen; k is for others."""
+    population = windows.population(span, apis).without_few(k)
+    columns: dict[str, NDArray[np.integer[Any]]] = {}
+    with suppress(UndecidableError):  # every user looks automated
+        columns = {api: population.column(api) for api in apis}
+    size = len(next(iter(columns.values()), ()))
+    looks_back = windows.may_be_masked(apis) and population.may_be_contradicted
+    return WindowUsers(
+        people=population.people if size else None,
+        columns=columns if size else {},
+        texts=functools.cache(population.value_texts),
+        masked=population.masked(apis, k) if size else (),
+        contradicted=windows.contradicted(apis) if looks_back else None,
+    )
+
+
+def compare_windows(
+    before: WindowUsers, after: WindowUsers, *, k: int, false_alarms: float, audience: Audience
+) -> tuple[Finding, ...]:
+    """Return which APIs have other values in a window of k users than in another, the surest first.
+
+    `false_alarms` is as of `TrendReport`.
+    """
+    tables = [(api,) for api in after.columns]
+    tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))
+    adjusted = adjust_p_values([one.p_value for one in tested])
+    order = sorted(range(len(tested)), key=lambda i: adjusted[i])
+    return tuple(
+        replace(
+            tested[i],
+            p_value=float(adjusted[i]),
+            values=tuple(certain(tested[i].values, len(tested), false_alarms, audience)),
+        )
+        for i in order
+        if adjusted[i] <= false_alarms
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """The calendar windows of a database, as a decision looks at their users.
+
+    Attributes
+    ----------
+    database, period
+        The open database, and the length of the windows.
+    decision
+        Whose source, view and candidates count.
+    limits
+        Windows that these cut are not checked.
+    now
+        Which windows are over, UTC without a zone.
+    audience
+        Who is told.
+    population
+        Reads the users of a window, as the decision saw its own.
+    """
+
+    database: Database
+    period: Period
+    decision: Decision
+    limits: Window
+    now: datetime
+    audience: Audience
+    population: Callable[[Window], Population]
+
+    def newest(self, limits: Window | None = None) -> tuple[Population, tuple[LeftOut, ...]]:
+        """Return the users of the newest window that can be checked, and the newer windows.
+
+        Raises
+        ------
+        UndecidableError
+            No visit has a time, or no window can be checked; the message says why.
+        """
+        limits, left_out = limits or self.limits, []
+        for span in whole_windows(self.database, self.period, limits, now=self.now):
+            if isinstance(span, LeftOut):
+                left_out.append(span)
+                continue
+            users = self.population(span.window)
+            if usable(users, self.decision):
+                return users, tuple(left_out)
+            left_out.append(span.left_out("has too few users"))
+        told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
+        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
+        raise UndecidableError(
+            f"no {self.period} that is over has enough users{why and ': ' + why}",
+            hint="ingest more logs, or choose longer windows with --by",
+        )
+
+    def over(self, since: datetime) -> list[Window]:
+        """Windows with visits from a moment on that are over, in their order."""
+        try:
+            spans = list_spans(self.database, self.period, Window(since, source=self.limits.source))
+        except UndecidableError:  # no visit since then
+            return []
+        return [span.window for span in spans if (span.window.until or self.now) <= self.now]
+
+    def has_users(self, window: Window) -> bool:
+        """Whether a window can be checked."""
+        try:
+            return usable(self.population(window), self.decision)
+        except UndecidableError:
+            return False
+
+    def gap(self, since: datetime, until: datetime) -> datetime | None:
+        """Return when the first window begins that cannot be checked, of those between."""
+        while since < until:
+            if not self.has_users(Window(since, end_of(since, self.period), self.limits.source)):
+                return since
+            since = end_of(since, self.period)
+        return None
+
+    def beside(self, users: Population) -> SinceDecided | None:
+        """Return what a window is compared with; values made coarser cannot be."""
+        if self.decision.view.transforms:
+            return None
+        windows = Windows(
+            database=self.database,
+            division=self.period,
+            window=users.window,
+            view=self.decision.view,
+            audience=self.audience,
+        )
+        decision = called_as(self.decision, users)
+        apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
+        return SinceDecided(windows, decision, sorted(apis))
+
+
+@dataclass(frozen=True)
+class SinceDecided:
+    """A window that is checked, beside those of the decision.
+
+    Attributes
+    ----------
+    windows
+        Calendar windows, of which `windows.window` is the one in question.
+    decision
+        What was decided.
+    apis
+        Its candidates that were ever observed.
+    """
+
+    windows: Windows
+    decision: Decision
+    apis: Sequence[str]
+
+    def faults(self) -> dict[str, str]:
+        """Find APIs whose values are at fault in the window: see `find_faults`."""
+        found = self._before(self._decided, like=False)
+        if found is None:
+            return {}
+        return find_faults(self._read(found), self._read(self._now), k=self._k)
+
+    def sources(self) -> dict[str, str]:
+        """Find sources that vanished, came, or send fewer than half of their share of the users.
+
+        What fewer than k users come by shows in nothing.
+        """
+        before = self._before(self._decided)
+        if before is None or self.windows.window.source is not None:
+            return {}
+        had, has = (
+            {
+                str(name): int(users)
+                for name, users in self.windows.database.rows("windows/sources", **span.bounds)
+                if users >= self._k
+            }
+            for span in (before, self._now)
+        )
+        return dict(changed_sources(had, has, then=before.name, k=self._k))
+
+    def moved(
+        self, origin: datetime | None, level: Callable[[int], float]
+    ) -> tuple[date, tuple[Finding, ...]] | None:
+        """Find APIs whose values are others than on a day; None without k users each.
+
+        Fewer users are as good as none, so that they show in no answer.
+
+        Parameters
+        ----------
+        origin
+            Begin of the window that counts where the decision names no days; null for none.
+        level
+            Tolerated probability of any alarm, by how many windows later this one is.
+        """
+        base, begin = self._decided or origin, self.windows.window.since
+        if base is None or begin is None:
+            return None
+        first = window_at(base, self._period)
+        place, k = position(begin, self._period) - position(first, self._period), self._k
+        before = self._before(base) if place >= 1 else None
+        if before is None or before.window.since is None or self._read(self._now).size < k:
+            return None
+        found = compare_windows(
+            self._read(before),
+            self._read(self._now),
+            k=k,
+            false_alarms=level(place),
+            audience=self.windows.audience,
+        )
+        return before.window.since.date(), found
+
+    @property
+    def _period(self) -> Division:
+        return self.windows.division
+
+    @property
+    def _k(self) -> int:
+        return self.decision.policy.k
+
+    @property
+    def _decided(self) -> datetime | None:
+        days = self.decision.days
+        return None if days is None else datetime.combine(days[1], time.min)
+
+    def _before(self, base: datetime | None, *, like: bool = True) -> Span | None:
+        """Return the first window of k users from a moment on, before the one in question.
+
+        Where it is to be `like` this one, and days have their weekday, it may begin a week before.
+        """
+        begin, period, source = self.windows.window.since, self._period, self.windows.window.source
+        if base is None or begin is None or not self.apis:
+            return None
+        is_weekday = like and period == "day"
+        since = window_at(base, period)
+        since -= timedelta(days=(since - begin).days % 7) if is_weekday else timedelta()
+        for _ in range(_TRIED):
+            if since >= begin:
+                return None
+            with suppress(UndecidableError):
+                limits = Window(since, end_of(since, period), source)
+                span = whole_span(self.windows.database, limits)
+                if self._read(span).size >= self._k:
+                    return span
+            since = end_of(since, period)
+            [(oldest,)] = self.windows.database.rows("windows/oldest", since=since)
+            if oldest is None:
+                return None
+            since = max(since, window_at(oldest, period))
+            since += timedelta(days=(begin - since).days % 7) if is_weekday else timedelta()
+        return None
+
+    @functools.cached_property
+    def _now(self) -> Span:
+        return whole_span(self.windows.database, self.windows.window)
+
+    @functools.cached_property
+    def _read(self) -> Callable[[Span], WindowUsers]:
+        """Read the users of a window, once."""
+        return functools.cache(
+            functools.partial(read_users, self.windows, apis=self.apis, k=self._k)
+        )

@@ -1,0 +1,135 @@
+"""The command that asks a warehouse without a connection: scale sql."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fpmonitor.cli.data import NAMES, assigned
+from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.output import emit, note
+from fpmonitor.cluster.asking import AT_ONCE, Asked, Dialect, all_sets, statement_of
+from fpmonitor.cluster.rounds import begin
+from fpmonitor.errors import InputError
+from fpmonitor.store.names import apis_of
+from fpmonitor.unit import Unit
+from fpmonitor.vocabulary import split_names
+
+_RUN = frozenset(("clickhouse", "duckdb", "postgres", "spark"))
+
+
+def sql(
+    *,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="A table or a query, as you would write it after FROM.",
+            metavar="TABLE|QUERY",
+        ),
+    ],
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            help="Column that names the user.",
+            show_default="rows count",
+            metavar="COLUMN",
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            help="Column of the time: the latest row of each user counts.",
+            show_default="one row per user",
+            metavar="COLUMN",
+        ),
+    ] = None,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            "--candidates",
+            help="Columns to decide on, separated by commas: asks what `decide` needs.",
+            metavar="COLUMNS",
+        ),
+    ] = "",
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sets",
+            help="Columns read together, separated by commas: asks what `exposure` needs; repeat "
+            "for further sets.",
+            metavar="COLUMNS",
+        ),
+    ] = None,
+    dialect: Annotated[Dialect, typer.Option("--dialect", help="Whose SQL to write.")] = "postgres",
+    mask: Annotated[
+        int | None,
+        typer.Option(
+            "--mask",
+            help="Let the answer tell groups of fewer than K users as one sum.",
+            metavar="K",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            help=f"Folder for the statements and answers of several rounds. More than {AT_ONCE} "
+            "candidates need it.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    names: NAMES = None,
+    unit: Annotated[
+        Unit, typer.Option("--unit", help="With --to: what a user is; a visitor or a row is less.")
+    ] = "user",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the statement here.", metavar="FILE.sql"),
+    ] = None,
+    quiet: QUIET = False,
+) -> None:
+    """Print one SQL statement that counts users in a warehouse, without connecting to it.
+
+    Its answer, saved as CSV, holds counts and no values. `exposure`, `decide` and
+    `audit certificate` read it by --spectra.
+    """
+    decided, read = split_names(candidates), [split_names(one) for one in sets or ()]
+    asked = Asked(
+        table=table,
+        apis=tuple(sorted({*decided, *(column for one in read for column in one)})),
+        dialect=dialect,
+        user=user,
+        time=time,
+        mask=mask,
+        names=apis_of(assigned(names or ())),
+        unit=unit,
+        key="" if folder is None else secrets.token_hex(),
+    )
+    if folder is not None:
+        if read:
+            raise InputError("--sets: not with --to", hint="name columns by --candidates")
+        text = begin(folder, asked)
+        note(
+            f"run {folder / '1.sql'} in {dialect}, and save its answer as {folder / '1.csv'}; then "
+            f"`fpmonitor decide --spectra {folder}`",
+            quiet=quiet,
+        )
+        if output is not None:
+            emit(text, output)
+    else:
+        if asked.names or unit != "user":
+            raise InputError("--as and --unit: are kept in a folder", hint="name one: --to FOLDER")
+        if len(decided) > AT_ONCE:
+            raise InputError(
+                f"--candidates: {len(decided)} columns have too many sets for one statement",
+                hint="ask in rounds: --to FOLDER",
+            )
+        emit(statement_of(asked, [*all_sets(sorted({*decided})), *read]), output)
+    if dialect not in _RUN:
+        note(f"this statement was never run in {dialect} by us: look at it first", quiet=quiet)

@@ -1,0 +1,103 @@
+"""A folder of questions to a warehouse and their answers, which may be asked in several rounds.
+
+`asked.json` says what is asked of which table; `1.sql`, `2.sql`, ... are statements, and `1.csv`,
+`2.csv`, ... what the warehouse answered. Whoever asks needs no connection: somebody runs the next
+statement and saves its answer beside it. With an engine that is done here.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from fpmonitor.cluster.answered import Answers, read_answers
+from fpmonitor.cluster.asking import AT_ONCE, Asked, all_sets, statement_of
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.safe_files import read_json, typed, untyped, write_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_ASKED = "asked.json"
+_HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
+
+
+class Rounds:
+    """A folder of questions and answers.
+
+    Parameters
+    ----------
+    folder
+        That `begin` made.
+    run
+        Returns the answer of a statement as CSV; null where a person runs it.
+
+    Raises
+    ------
+    InputError
+        It is none, or a file in it is not what it should be.
+    """
+
+    def __init__(self, folder: Path, run: Callable[[str], str] | None = None) -> None:
+        self.folder, self._run = folder, run
+        content = read_json(folder / _ASKED, "question", hint=_HINT)
+        self.asked = typed(content, Asked, f"{folder / _ASKED}", hint=_HINT)
+        self.answers: Answers = read_answers(folder / f"{n}.csv" for n in range(1, self._next))
+        if self.answers.users is None:
+            self.ask([])
+
+    @property
+    def _next(self) -> int:
+        """Number of the next round."""
+        number = 1
+        while (self.folder / f"{number}.csv").exists():
+            number += 1
+        return number
+
+    def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
+        """Ask for some sets.
+
+        Raises
+        ------
+        UndecidableError
+            A person has to run the statement, which is in the folder now.
+        """
+        number = self._next
+        wanted = first_sets(self.asked.apis) if number == 1 else sets
+        text = statement_of(self.asked, wanted)
+        write_folder(self.folder, {f"{number}.sql": text})
+        if self._run is None:
+            raise self._to_do(number)
+        answer = self._run(text)
+        self.answers.add(answer.encode(), f"the answer of {self.folder / f'{number}.sql'}")
+        write_folder(self.folder, {f"{number}.csv": answer})
+
+    def _to_do(self, number: int) -> UndecidableError:
+        return UndecidableError(
+            f"not answered yet: run {self.folder / f'{number}.sql'} in {self.asked.dialect}",
+            hint=f"save the answer as {self.folder / f'{number}.csv'}, and repeat this command",
+        )
+
+
+def first_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what is asked at first: all sets of few columns, or else pairs of them."""
+    return all_sets(apis) if len(apis) <= AT_ONCE else list(combinations(apis, 2))
+
+
+def begin(folder: Path, asked: Asked) -> str:
+    """Make a folder of questions with the first statement, which is returned.
+
+    Raises
+    ------
+    InputError
+        The folder holds another question, or cannot be written.
+    """
+    if (folder / _ASKED).exists():
+        raise InputError(
+            f"{folder} holds a question already", hint="name a new folder, or remove that one"
+        )
+    text = statement_of(asked, first_sets(asked.apis))
+    write_folder(folder, {_ASKED: json.dumps(untyped(asked), indent=1) + "\n", "1.sql": text})
+    return text

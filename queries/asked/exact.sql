@@ -1,0 +1,1 @@
+SELECT place, lacking, size AS smallest, size AS largest, size * number AS inside FROM counted

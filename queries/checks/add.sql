@@ -1,1 +1,0 @@
-INSERT INTO certified_check VALUES ($decision, $horizon, $number, $digest, $checked_at)
