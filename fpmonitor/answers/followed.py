@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.store.visits import VisitRows
 
-DAY = 86_400_000_000  # microseconds
+DAY = 86_400  # seconds
+_SECOND = 1_000_000  # microseconds
 _WITHIN = 7  # a later visit counts within this part of the time that is asked for
 _STAR = -1  # a part of a value that has changed
 Half = Literal["more", "fewer"]
@@ -129,7 +130,7 @@ def _line(
     lag = round(days * DAY)
     first, later, users = pairs(visits, lag, lag // _WITHIN, last)
     if not users:
-        span = (last - int(visits.times.min())) / DAY
+        span = (last - int(visits.times.min())) / _SECOND / DAY
         raise InputError(
             f"followed: the log covers {span:.3g} days, too few to follow anybody for {days:g}",
             hint=f"ask for up to {span * _WITHIN / (_WITHIN + 1):.2g} days",
@@ -176,9 +177,9 @@ def pairs(
     visits
         With times.
     lag, within
-        Time after the first visit, and how far from it another may be, microseconds.
+        Time after the first visit, and how far from it another may be, seconds.
     last
-        Last moment of the log: who might still come back counts nowhere.
+        Last moment of the log, microseconds: who might still come back counts nowhere.
 
     Returns
     -------
@@ -186,13 +187,12 @@ def pairs(
     there are whose time to come back is over.
     """
     starts = visits.starts
-    first = visits.times[starts]
-    over = starts[first + lag + within <= last]
+    moments = visits.times // _SECOND  # with users in one number of 64 bits
+    over = starts[moments[starts] + lag + within <= last // _SECOND]
     if not len(over):
         return over, over, 0
-    origin = int(visits.times.min())
-    step = int(np.ptp(visits.times)) + lag + 2 * within + 2
-    key = visits.rows.astype(np.int64) * step + (visits.times - origin)
+    step = int(np.ptp(moments)) + lag + 2 * within + 2
+    key = visits.rows.astype(np.int64) * step + (moments - moments.min())
     wanted = key[over] + lag
     after = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     nearest = np.where(

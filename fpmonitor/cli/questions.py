@@ -58,6 +58,7 @@ from fpmonitor.render.levels import level_decision
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
+from fpmonitor.unit import spoken
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -173,10 +174,11 @@ def exposure(
         note_coverage(coverage, asked.k, missing=asked.missing)
         came = (population.visits or 0) / population.users
         if came >= _SEVERAL_VISITS and not visits:
-            note(
+            said = (
                 f"users came {came:.1f} times on average, and their last values count; --visits "
                 "limits what one visit exposes, and all visits"
             )
+            note(spoken(said, population.unit))
         reports = report_exposures(
             population,
             asked.question,

@@ -10,11 +10,11 @@ E 1/(1 + Bin(n - 1, p))` in place of `F`. Proofs: docs/certificate.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy
 
 from fpmonitor.estimate.poisson import ExposureFunction
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
 
 _FLOOR = 0.002  # of `F_1`: weights end at groups of 500, which costs sharpness alone
+_HALVINGS = 60
 _NEVER_ALONE = 1e-9  # `F_1` above 1 less this is not asked for by shares
 
 
@@ -70,15 +71,15 @@ class LinkedFunction(ExposureFunction):
             return _NEVER_ALONE / self.population
         if wanted * self.population <= 1:
             return 1.0
-        return float(
-            scipy.optimize.brentq(
-                lambda p: float(linked_probability(p, self.population)) - wanted,
-                _NEVER_ALONE / self.population,
-                1.0,
-                xtol=1e-300,
-                rtol=1e-12,
-            )
-        )
+        # By halves of the logarithm: to load scipy.optimize takes longer than all else.
+        low, high = math.log(_NEVER_ALONE / self.population), 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if float(linked_probability(math.exp(middle), self.population)) > wanted:
+                low = middle
+            else:
+                high = middle
+        return math.exp((low + high) / 2)
 
     def bend(
         self, low: NDArray[np.float64], high: NDArray[np.float64], sign: Sign

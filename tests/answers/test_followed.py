@@ -125,7 +125,9 @@ def test_limits_hold_for_what_sites_link_of_a_population(
 
 def visits_at(days: dict[int, list[float]]) -> VisitRows:
     rows = np.repeat(np.arange(len(days)), [len(each) for each in days.values()])
-    times = np.array([time * DAY for each in days.values() for time in each], dtype=np.int64)
+    times = np.array(
+        [time * DAY * 1_000_000 for each in days.values() for time in each], dtype=np.int64
+    )
     return VisitRows(rows=rows, users=rows.astype(np.int64), times=times, codes={A: rows + 1})
 
 
@@ -140,21 +142,29 @@ def test_first_visit_is_paired_with_the_nearest_and_nobody_counts_before_it_is_o
             5: [24.0, 31.0],
         }
     )
-    first, later, users = pairs(visits, 7 * DAY, DAY, 32 * DAY)
+    first, later, users = pairs(visits, 7 * DAY, DAY, 32 * DAY * 1_000_000)
     assert users == 5
     assert (visits.rows[first] == visits.rows[later]).all()
     found = dict(
-        zip(visits.rows[first].tolist(), (visits.times[later] / DAY).tolist(), strict=True)
+        zip(
+            visits.rows[first].tolist(),
+            (visits.times[later] / DAY / 1_000_000).tolist(),
+            strict=True,
+        )
     )
     assert found == {0: 7.5, 1: 6.5, 5: 31.0}
 
 
 def test_pairs_of_everybody_follow_from_their_own_visits_alone() -> None:
     rng = np.random.default_rng(7)
-    days = {u: sorted(rng.uniform(0, 40, rng.integers(1, 9)).tolist()) for u in range(400)}
+    days = {
+        u: sorted((rng.integers(0, 40 * 48, rng.integers(1, 9)) / 48).tolist()) for u in range(400)
+    }
     visits = visits_at(days)
-    first, later, users = pairs(visits, 7 * DAY, DAY, 40 * DAY)
-    found = dict(zip(visits.rows[first].tolist(), visits.times[later].tolist(), strict=True))
+    first, later, users = pairs(visits, 7 * DAY, DAY, 40 * DAY * 1_000_000)
+    found = dict(
+        zip(visits.rows[first].tolist(), (visits.times[later] // 1_000_000).tolist(), strict=True)
+    )
     wanted, over = {}, 0
     for user, times in days.items():
         moments = [int(time * DAY) for time in times]

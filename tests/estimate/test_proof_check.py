@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.decide.decision import ProofSide
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.proof_check import check_proof
+from fpmonitor.safe_files import typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,3 +235,26 @@ def test_nonsense_is_not_proved(member: str, value: object) -> None:
     assert check_proof(
         content | {member: value} | ({} if member == "designs" else {"designs": designs})
     )
+
+
+@pytest.mark.parametrize("size", CHANGED)
+def test_a_file_of_before_is_proved_by_its_one_design_and_its_limits(
+    size: tuple[int, int, int, float, int],
+) -> None:
+    users, population, k, budget, universe = size
+    criteria = decision_criteria(
+        users=users, k=k, population=population, budget=budget, delta=0.05, universe=universe
+    )
+    sides = {"allow": criteria.allowing, "block": criteria.blocking}
+    for name, terms in zip(sides, criteria.log_terms, strict=True):
+        mixture = sides[name]
+        assert mixture is not None
+        critical = mixture.scores[0].critical(terms[:4]).tolist()
+        shared = {"delta": 0.05, "bases": criteria.bases, "universe": universe}
+        before = {**mixture.scores[0].to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        content = json.loads(json.dumps(before))
+        assert check_proof(content) == "", name
+        looser = -1 if name == "block" else 1
+        changed = [limit + looser * 0.01 * abs(limit) for limit in content["limits"]]
+        assert check_proof(content | {"limits": changed}).startswith("limit of"), name
+        assert typed(content, ProofSide, "a proof").limits == content["limits"], "readers take it"
