@@ -278,8 +278,6 @@ class LevelDecision(Decision):
 
         lists: dict[str, Any] = {name: tuple(map(words, getattr(named, name))) for name in _LISTS}
         decision = replace(bare, **lists, recommended=words(named.recommended or {}))
-        if (named.recommended is None) != (not decision.allow):
-            raise InputError(f"not {_NAME}: `recommended` is within no set of `allow`")
         closed = {name: [*map(coarser, sets)] for name, sets in lists.items()}
         if contradicted := contradiction(closed, coarser(decision.recommended)):
             raise InputError(f"not {_NAME}: {contradicted}", hint="decide again")

@@ -62,7 +62,7 @@ def test_an_end_before_the_search_leaves_a_file_that_can_be_resumed(
     file, whole = tmp_path / "decision.json", tmp_path / "whole.json"
     assert decide(db, whole) == 0
     with monkeypatch.context() as patch:
-        end_at(patch, deciding, "_tests", number)
+        end_at(patch, deciding, "tests_of", number)
         assert decide(db, file) == 0
     stopped = read_decision(file)
     assert (stopped.allow, stopped.block, stopped.undecided) == ((), (), ())
