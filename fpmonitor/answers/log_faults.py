@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told
+_KNOWN = 200  # users who had come before, of whom those of a day are often few
 _MOST = 0.98  # of the users, who have values of k users
 _VARIETY = 4  # times as many values before, as entropy counts them
 _COMMONEST = 5000  # values of each window that are looked at, and characters of each
@@ -48,7 +49,8 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
     """
     found = {}
     fewest, rows = max(k, _FEWEST), in_both(before, after)
-    again = rows if len(rows[0]) >= max(fewest, _SHARE * after.size) else (slice(None), slice(None))
+    enough = max(fewest, min(_KNOWN, _SHARE * after.size))
+    again = rows if len(rows[0]) >= enough else (slice(None), slice(None))
     for api, codes in after.columns.items():
         had = before.columns[api]
         counts = _counts(had[again[0]]), _counts(codes[again[1]])

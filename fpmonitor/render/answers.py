@@ -844,7 +844,9 @@ def check(report: CheckReport) -> Output:
     policy = report.decision.policy
     if len(report.verdicts) == 1:
         [(_, _, said)] = sentences(report)
-        return Output(tables=[], rows=report.rows(), preface=[f"{report.outcome}: {said}"])
+        notes = f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
+        line = f"{report.outcome}: {said}{notes and '.' + notes}"
+        return Output(tables=[], rows=report.rows(), preface=[line])
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(

@@ -43,9 +43,11 @@ def fault(before: Sequence[str], after: Sequence[str]) -> str | None:
     return find_faults(*pair, k=10).get("api")
 
 
-def test_a_wave_of_bots_is_no_fault_of_a_log_and_a_fault_beside_one_is() -> None:
-    """Who had come before tells: a fault changes their values, too."""
-    users, bots = 1000, 500
+@pytest.mark.parametrize(("users", "again", "bots"), [(1000, 500, 500), (4000, 300, 2000)])
+def test_a_wave_of_bots_is_no_fault_of_a_log_and_a_fault_beside_one_is(
+    users: int, again: int, bots: int
+) -> None:
+    """Who had come before tells, also where few come again: a fault changes their values, too."""
     head = "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/{}.0.0.0 Safari/537.36"
     texts = [*AGENTS, *(head.format(n) for n in range(140, 144)), AGENTS[0][:40]]
     rng = np.random.default_rng(3)
@@ -58,10 +60,10 @@ def test_a_wave_of_bots_is_no_fault_of_a_log_and_a_fault_beside_one_is() -> None
         )
 
     before = seen(np.arange(users), own)
-    everybody = np.arange(users // 2, users + bots)
-    after = np.concatenate([own[users // 2 :], wave])
+    everybody = np.arange(users - again, users + bots)
+    after = np.concatenate([own[users - again :], wave])
     assert find_faults(before, seen(everybody, after), k=10) == {}
-    after[: users // 2] = len(texts)
+    after[:again] = len(texts)
     assert find_faults(before, seen(everybody, after), k=10).keys() == {"api"}
 
 
