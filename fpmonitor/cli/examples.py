@@ -326,7 +326,7 @@ MATTER: Mapping[str, str] = {
     "scale convert": "--output --user --columns --as --rows-are-users",
     "scale snapshot": "--from --to --engine --user --visits",
     "scale sample": "--snapshot --users --output --k --population",
-    "scale sql": "--from --user --time --candidates --dialect --to",
+    "scale sql": "--from --user --time --candidates --dialect",
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",
     "private init": "--role --port --name --apis --k",

@@ -115,11 +115,11 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
     places, counted = _by_grouping_sets(columns, shown) if is_grouped else _one_by_one(shown)
     text = statement(
         "asked/statement",
-        visits=_visits(asked, columns),
+        all_rows=_visits(asked, columns),
         persons=_persons(asked, columns),
-        counted=counted,
+        groups=counted,
         **_told(asked.mask),
-        sets=" ".join(
+        name_of_place=" ".join(
             f"WHEN {place} THEN {quote_text(json.dumps(apis, ensure_ascii=False))}"
             for place, apis in zip(places, numbered, strict=True)
         ),

@@ -1,8 +1,9 @@
 """The best set where APIs have levels: the best that may be allowed, brought down until it is.
 
-Each step solves a whole-number programme over what is known to be refused. Of single levels
-`decide.best` proves far more in the same time: 14 to 18 of 60 APIs, where this stands at 7 to 55.
-But its dolls know of no column that brings others along.
+Each step solves a whole-number programme over what is known to be refused. Where the borders are
+found in time it is not needed; of 2 billion vectors it left 4.8 of 12 and a bound of 9.2 after a
+minute. Of single levels `decide.best` proves far more in the same time: 14 to 18 of 60 APIs, where
+this stands at 7 to 55. But its dolls know of no column that brings others along.
 """
 
 from __future__ import annotations
