@@ -232,7 +232,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         alarm=alarm,
         until=until,
         users=users,
-        moved=tuple(one.api for one in moved),
+        moved=tuple(one.api for one in moved if one.api not in report.faults),
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
     )
@@ -276,7 +276,7 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
     found = {"sets": "; ".join(renewal.sets)} if renewal.sets else {}
     if before is not None and before.until != after.until:
         for one in renewal.moved or ():
-            if one.api in before.moved:
+            if one.api in {*before.moved}.intersection(after.moved):
                 found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = (
                     renewal.said_of([one])
                 )

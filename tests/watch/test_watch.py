@@ -1298,6 +1298,9 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
     assert problem["what"] == "a"
     assert "a has the same value for all" in problem["text"]
+    day_log(folder, 2, range(20_000, 21_000), a=lambda _: 0, b=lambda u: u % 2)
+    assert daily(2)[1] == [], "no news of users, though two days in a row show it"
+    (folder / "2026-01-03.jsonl").unlink()
     good(folder, 2)
     day_log(tmp_path, 1, range(10_000, 11_000), a=lambda u: u % 3, b=lambda u: u % 2).rename(
         folder / "mended.jsonl"
@@ -1305,8 +1308,8 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     code, [notice], _ = daily(2)
     assert (code, notice["mended"], notice["corrected"]) == (
         0,
-        ["2026-01-02T00:00:00"],
-        ["2026-01-02.jsonl"],
+        ["2026-01-02T00:00:00", "2026-01-03T00:00:00"],
+        ["2026-01-02.jsonl", "2026-01-03.jsonl"],
     )
     assert [one["kind"] for one in notice["problems"]] == []
     assert daily(2)[:2] == (0, [])
