@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy
 
-from fpmonitor.decide.deciding import _tests
+from fpmonitor.decide import deciding
+from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.realised import _price_of_fixed_size, average_budget, realised_limits
@@ -140,7 +141,7 @@ def test_no_decision_allows_what_a_population_breaks_more_often_than_delta() -> 
         policy = Policy(
             k=K, population=N, budget=BUDGET, delta=DELTA, candidates=("a",), realised=realised
         )
-        tests = _tests(policy, "population", users, None, DELTA)
+        tests = deciding.tests_of(Decision.begun(policy), users)
         failures = []
         for law in laws:
             allowed = []
