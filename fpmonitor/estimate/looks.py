@@ -38,6 +38,7 @@ DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
+_SIDES: tuple[Sign, Sign] = (-1, 1)  # allowing, blocking
 _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
 _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
@@ -136,6 +137,7 @@ def decision_criteria(
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
     value_share: float = 1.0,
+    whole_menu: bool = True,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -166,6 +168,8 @@ def decision_criteria(
         How the population may differ from the law of the observed users.
     expected, value_share
         As of `serving_of`.
+    whole_menu
+        Design all tests of the menu, or the first alone: a tenth of the time, for forecasts.
 
     Raises
     ------
@@ -209,9 +213,13 @@ def decision_criteria(
     within -= departure.unobserved
     beyond = budget + hidden_exposure(departure, function, size)
     least = _LEAST_SHARPNESS * budget
-    above = _menu(serving, function, max(within, least), sign=-1, log_term=nats[0])
-    below = _menu(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
-    tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in (above, below))
+    menus = (
+        _menu(serving, function, most, sign=sign, log_term=term, whole=whole_menu)
+        for most, sign, term in zip(
+            (max(within, least), min(beyond, _MOST)), _SIDES, nats, strict=True
+        )
+    )
+    tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in menus)
     if within < least:
         terms = np.full(terms[0].size, math.inf), terms[1]
     if beyond >= _MOST:
@@ -440,7 +448,13 @@ def design_cells(
 
 @lru_cache(maxsize=64)
 def _menu(
-    serving: Serving, function: ExposureFunction, budget: float, *, sign: Sign, log_term: float
+    serving: Serving,
+    function: ExposureFunction,
+    budget: float,
+    *,
+    sign: Sign,
+    log_term: float,
+    whole: bool,
 ) -> Menu:
     """Design the tests of a base; they follow from the question alone."""
     cells, share = base_cells(serving, function, min(budget, _SHARPEST))
@@ -452,4 +466,5 @@ def _menu(
         share=share,
         monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
         fakes=serving.fakes if sign < 0 else 0.0,
+        whole=whole,
     )

@@ -216,10 +216,11 @@ def design_menu(
     share: float,
     monotone: bool,
     fakes: float = 0.0,
+    whole: bool = True,
 ) -> Menu:
     """Design all that decides one budget; it depends on no data.
 
-    Parameters as of `design_base`.
+    Parameters as of `design_base`; `whole` as `whole_menu` of `looks.decision_criteria`.
     """
     if sign < 0:
         cells = cells.capped(budget)
@@ -232,6 +233,8 @@ def design_menu(
         monotone=monotone,
         fakes=fakes,
     )
+    if not whole:
+        return Menu.alike([first])
     references = _ALLOWING if sign < 0 else _BLOCKING
     if sees_far(cells.laws.mean, cells.laws.function):
         references = references[:_FAR]

@@ -168,6 +168,7 @@ def users_needed(
             budget=budget,
             delta=delta,
             universe=universe,
+            whole_menu=False,
         )
 
     def ends(law: FittedDistribution, size: int) -> tuple[float, float, float]:
