@@ -420,6 +420,7 @@ def plan(
                     trivial.append(api)
             row = asdict(found)
             if budget is None:
+                row.pop("users")
                 rows.append(row | asdict(participations_of(found)))
             else:
                 rows.append({name: row[name] for name in _OF_USERS})

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.poisson import PoissonLaws
 
 _EVERY, _POINTS = 2, 1000  # of the grid; the bound takes all of its points
+_GROWING_POINTS = 250  # of a menu of designs: two thirds of the time, and no limit differs by 1 %
 _FAR_POINTS = 150  # where weights end late: a third of the time, for limits that differ by 0.5 %
 _LARGEST_SCORE = 60.0  # tilted, of one value
 _LARGEST_EXPONENT = 600.0
@@ -144,7 +145,9 @@ class _Programme:
     def __post_init__(self) -> None:
         laws = self.laws
         last = laws.means.size - 1
-        wanted = _FAR_POINTS if sees_far(laws.mean, laws.function) else _POINTS
+        wanted = _POINTS if self.ratio is None else _GROWING_POINTS
+        if sees_far(laws.mean, laws.function):
+            wanted = _FAR_POINTS
         chosen = np.unique(np.append(np.arange(0, last, max(_EVERY, last // wanted)), last))
         size = laws.starts.size - 1
         self.rates, self.means = laws.rates[chosen], laws.means[chosen]

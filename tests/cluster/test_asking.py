@@ -273,6 +273,7 @@ def test_one_query_in_a_console_gives_the_verdict_of_the_database(
         assert [told[name] for name in same] == [known[name] for name in same]
 
 
+@pytest.mark.long
 def test_rounds_end_in_the_decision_that_all_sets_at_once_give(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

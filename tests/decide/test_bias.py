@@ -26,6 +26,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
+@pytest.mark.long
 def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

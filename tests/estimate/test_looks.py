@@ -425,6 +425,7 @@ def test_the_best_looking_of_200_apis_is_not_wrongly_allowed() -> None:
     assert np.mean(few_alone(chosen.allow.score, users, rare) >= needed) < 0.002
 
 
+@pytest.mark.long
 def test_looking_until_it_pleases_does_not_help() -> None:
     rng = np.random.default_rng(6)
     rare, before = np.zeros(4_000, dtype=int), 0

@@ -379,6 +379,7 @@ def test_export_prints_the_list_alone_and_verdicts_elsewhere(
         "breaks": [],
         "note": "",
         "means": "",
+        "within_reach": None,
     }
 
 

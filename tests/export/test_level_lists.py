@@ -167,6 +167,7 @@ def test_a_what_if_file_is_toml_whatever_apis_are_called(folder: Path) -> None:
     assert tomllib.loads(written) == {name: {"constant": name} for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_firefox_shows_a_window_as_the_level_says(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -75,6 +75,7 @@ def test_a_matrix_is_read_with_reports_as_rows(
     assert found["worst_case_privacy"] == 0
 
 
+@pytest.mark.long
 def test_utilities_of_a_matrix_with_classes_tend_to_their_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_prior_may_be_a_file_of_hypotheses(
     assert "sum to 1" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_best_matrix_at_an_average_privacy(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["ldp", "optimal", "--values", "3", "--privacy", "0.8", "--users", "10"]
     assert run([*asked, "--format", "json"]) == 0

@@ -250,6 +250,7 @@ def test_average_privacy_agrees_with_simulation() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mechanism", "users"),
     [(RandomisedResponse(3, 1.0), 40), (RandomisedResponse(2, 2.0), 120)],
@@ -418,6 +419,7 @@ def test_the_structured_route_is_that_of_the_matrix(mechanism: Mechanism) -> Non
     assert utility(matrix, prior) == pytest.approx(utility(mechanism, prior), abs=1e-9)
 
 
+@pytest.mark.long
 def test_mechanisms_that_are_not_faithful_tell_nothing_in_the_limit() -> None:
     merged = StochasticMatrix(np.array([[0.7, 0.7, 0.2], [0.3, 0.3, 0.8]]))
     prior = DirichletPrior.jeffreys(3)

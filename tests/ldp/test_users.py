@@ -68,6 +68,7 @@ def test_the_entropy_of_a_sum_of_multinomials_is_that_of_its_law(counts: tuple[i
 # ---- The best matrix ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "figure", PAPERS["best_at_users"], ids=lambda figure: f"{figure['matrices']} {figure['users']}"
 )
@@ -84,6 +85,7 @@ def test_no_matrix_of_a_grid_tells_more_than_the_best_for_so_many_users(
     assert figure["utility"] - 2e-6 <= best.distribution_utility < 1.03 * figure["utility"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("alpha", "users"), [((1.0, 2.0), 6), ((0.5, 1.0, 2.0), 3)])
 def test_no_random_matrix_of_a_privacy_tells_more_for_any_prior(
     alpha: tuple[float, ...], users: int

@@ -174,6 +174,7 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path) -> 
     assert "dnt" not in site.headers[-1]
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_firefox_reads_only_what_all_share(extension: Path, tmp_path: Path) -> None:
     site = Site()

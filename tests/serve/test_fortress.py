@@ -92,6 +92,7 @@ def test_no_answer_to_a_sender_depends_on_what_others_have(tmp_path: Path, how: 
     ]
 
 
+@pytest.mark.long
 def test_names_are_counted_beyond_a_restart_and_given_back_by_forgetting(tmp_path: Path) -> None:
     with Running(tmp_path, "page", "backend", settings="max_names = 30\n") as service:
         assert service.post(named([f"a{i}" for i in range(30)]), "page").json()["refused"] == 0

@@ -396,6 +396,7 @@ def test_an_open_dashboard_keeps_up_by_itself(
         assert service.beacons.empty(), "a closed tab sends nothing twice"
 
 
+@pytest.mark.long
 def test_a_page_in_firefox_reaches_the_dashboard(service: Service, one_firefox: Firefox) -> None:
     check_the_way_of_a_record(one_firefox, service)
     check_that_records_wait_until_they_arrive_once(one_firefox, service)

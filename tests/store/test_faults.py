@@ -148,6 +148,7 @@ def faults() -> Iterator[Any]:
         yield importlib.import_module("faults")
 
 
+@pytest.mark.long
 def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(
     faults: Any,
     tmp_path: Path,
@@ -167,6 +168,7 @@ def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(
         assert counts.get("unnoticed", 0) == cut_off, told
 
 
+@pytest.mark.long
 def test_the_benchmark_sees_a_loss(faults: Any, tmp_path: Path) -> None:
     """Its judgement is tried on a database that a careless ingest has left."""
     judge = faults.Faults(faults.World(tmp_path, 100))

@@ -207,6 +207,7 @@ def test_any_data_come_back(logs: list[Records], tmp_path_factory: pytest.TempPa
     assert observations(tmp_path / "a.duckdb") == observations(tmp_path / "copy.duckdb")
 
 
+@pytest.mark.long
 @settings(
     max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
