@@ -31,12 +31,12 @@ _FUNCTIONS = {
 
 
 @cache
-def sqlglot() -> ModuleType:
-    """Import sqlglot, or say which extra has it."""
+def sqlglot(extra: str = "warehouse") -> ModuleType:
+    """Import sqlglot, or say which extra has it, and what else the caller needs."""
     try:
         import sqlglot as module  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise needs_extra("sqlglot", "warehouse") from error
+        raise needs_extra("sqlglot", extra) from error
     return module
 
 

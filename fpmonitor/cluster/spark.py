@@ -62,7 +62,7 @@ class SparkEngine(Closing):
         self.address = url.split(";", 1)[0]  # what follows may hold a token
         self.lost = False
         _check_port(self.address)
-        sqlglot()
+        sqlglot("spark")
         self._session = _session(url)
         with self._errors("connecting"):
             self._within(_CONNECT_SECONDS)

@@ -380,7 +380,7 @@ def test_a_visit_without_a_time_that_is_forgotten_ends_no_alarm(
     store(db, day_log(tmp_path, 2, 500, rare=0.09))
     after = by_day(db, decision).alarm
     assert after is not None
-    assert after.to_json()["after"] == "2026-03-02T12:00:00"
+    assert after.after == datetime.fromisoformat("2026-03-02T12:00:00")
 
 
 @pytest.mark.long

@@ -98,7 +98,7 @@ def test_an_end_after_the_search_loses_nothing_of_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "moment", [(deciding, "_tests"), (searching, "_run"), (kept_values, "kept_spectrum")]
+    "moment", [(deciding, "tests_of"), (searching, "_run"), (kept_values, "kept_spectrum")]
 )
 def test_an_end_before_the_sets_are_confirmed_says_why_nothing_is_written(
     db: str,
