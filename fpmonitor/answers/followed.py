@@ -7,7 +7,7 @@ parts of it that have not changed, and of any method. Theorems: docs/certificate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fpmonitor.answers.visits import with_values
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.marked import marked_limits
 from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
+from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import NO_TIME
@@ -135,22 +136,20 @@ def _line(
             f"followed: the log covers {span:.3g} days, too few to follow anybody for {days:g}",
             hint=f"ask for up to {span * _WITHIN / (_WITHIN + 1):.2g} days",
         )
-    before = np.array([visits.codes[api][first] for api in apis])
-    after = np.array([visits.codes[api][later] for api in apis])
-    same = np.asarray(np.all(before == after, axis=0))
+    before = [visits.codes[api][first] for api in apis]
+    after = [visits.codes[api][later] for api in apis]
+    same = np.logical_and.reduce([one == other for one, other in zip(before, after, strict=True)])
     delta, n = sample.question.delta / tests, sample.question.users
     any_lower, any_upper, parts, marked = 0.0, 1.0, 1.0, (0.0, 1.0)
     if len(first) > 1:
         certificate = sample.certificate(apis, delta, linked=True, users=len(first))
-        groups = group_of_rows(before)
+        groups = kinds_of_rows(before)
         any_lower, any_upper = certificate.of(CountSpectrum.from_counts(np.bincount(groups)))
-        stars = np.concatenate(
-            [
-                np.where(one == other, one, _STAR)[np.newaxis]
-                for one, other in _parts(population, apis, before, after)
-            ]
-        )
-        sizes = np.bincount(group_of_rows(stars))
+        stars = [
+            np.where(one == other, one, _STAR)
+            for one, other in _parts(population, apis, before, after)
+        ]
+        sizes = np.bincount(kinds_of_rows(stars))
         parts = min(certificate.of(CountSpectrum.from_counts(sizes))[1], any_upper)
         marked = _of_same(groups, same, population=n, delta=delta)
     return FollowedLine(
@@ -202,21 +201,12 @@ def pairs(
     return over[came], nearest[came], len(over)
 
 
-def group_of_rows(columns: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Give equal columns of an array of shape (parts, users) one number, shape (users,)."""
-    groups = np.zeros(columns.shape[1], dtype=np.intp)
-    for codes in columns:
-        found, place = np.unique(codes, return_inverse=True)
-        _, groups = np.unique(groups * len(found) + place, return_inverse=True)
-    return groups
-
-
 def _parts(
     population: Population,
     apis: Sequence[str],
-    before: NDArray[np.integer],
-    after: NDArray[np.integer],
-) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    before: Sequence[NDArray[np.integer[Any]]],
+    after: Sequence[NDArray[np.integer[Any]]],
+) -> Iterator[tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]]:
     """Yield parts of values at both visits: each API, and of a user agent what it names, too.
 
     A new version of a browser changes the text, and neither its family nor the system.

@@ -16,6 +16,7 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
+from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import NO_TIME
@@ -153,13 +154,9 @@ def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> Visit
     return visits.only(np.asarray(kept))
 
 
-def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.int64]:
+def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.intp]:
     """Give the whole tuple of each visit a number, equal ones the same."""
-    ids = np.zeros(len(visits.rows), dtype=np.int64)
-    for api in apis:
-        found, place = np.unique(visits.codes[api], return_inverse=True)
-        _, ids = np.unique(ids * len(found) + place, return_inverse=True)
-    return ids.astype(np.int64)
+    return kinds_of_rows([visits.codes[api] for api in apis])
 
 
 def drawn_visits(visits: VisitRows, draws: int) -> list[NDArray[np.intp]]:
@@ -178,7 +175,7 @@ def drawn_visits(visits: VisitRows, draws: int) -> list[NDArray[np.intp]]:
     return places
 
 
-def path_words(visits: VisitRows, ids: NDArray[np.int64], key: str) -> NDArray[np.uint64]:
+def path_words(visits: VisitRows, ids: NDArray[np.intp], key: str) -> NDArray[np.uint64]:
     """Return a word of each user's path: tuples in their order, repeats in a row left out.
 
     The key is a secret, so nobody can make two paths that have one word.

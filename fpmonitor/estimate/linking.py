@@ -5,7 +5,7 @@ each of these the earlier one of the same user in `G(n)` of the cases at most, o
 number of different values among the `n` users, by `n`. Earlier visits of one value are alike, so a
 value's visits are named rightly once at most. That holds whatever else is known, such as how values
 change, and `G(n) = sum_v p_v F_1(p_v)` is an exposure whose function is `F_1(p) =
-E 1/(1 + Bin(n - 1, p))` in place of `F`. Proofs: docs/certificate.md.
+E 1/(1 + Bin(n - 1, p))` in place of `F`. Proofs: docs/certificate/linking.md.
 """
 
 from __future__ import annotations

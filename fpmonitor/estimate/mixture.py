@@ -5,8 +5,8 @@ A design is a score with its bound, made for one kind of law. Put
     M = sum_i w_i exp(s S_i - W_i(Q)),
 
 with `S_i` the score of design i, averaged over thinnings, and `sum_i w_i <= 1`. Each term is an
-e-value against the exposures on the wrong side of Q at every look, so `M` is one (theorem A of
-docs/certificate.md): it is at least `1 / level` with probability `level` at most. It is never worse
+e-value against the exposures on the wrong side of Q at every look, so `M` is one: it is at least
+`1 / level` with probability `level` at most. Proof: docs/certificate/menu.md. It is never worse
 than its best design by more than `ln(1 / w_i)`. Where no score has weights that increase or are
 negative, `M` of a set is one-sided in the set, as each score is.
 

@@ -223,18 +223,16 @@ def _distances(
     """`D` up to which a set is allowed, and above which it is blocked."""
     sides = (criteria.allowing, criteria.blocking)
     within, above = (
-        []
+        never
         if mixture is None
-        else [
-            _distance(score.weights, float(limit), law, users)
-            for score, limit in zip(
-                mixture.scores, mixture.criticals(float(terms[size])), strict=True
-            )
-        ]
-        for mixture, terms in zip(sides, criteria.log_terms, strict=True)
+        else _distance(
+            mixture.scores[0].weights, mixture.criticals(float(terms[size]))[0], law, users
+        )
+        for mixture, terms, never in zip(
+            sides, criteria.log_terms, (-math.inf, math.inf), strict=True
+        )
     )
-    # One design alone is enough, and mostly one has most of the evidence.
-    return max(within, default=-math.inf), min(above, default=math.inf)
+    return within, above
 
 
 def _distance(

@@ -160,10 +160,8 @@ def smallest_type(size: int) -> np.dtype[Any]:
     return np.dtype(np.int64) if size > 1 << 32 else np.min_scalar_type(size - 1)
 
 
-def joined_kinds(
-    columns: Sequence[Codes],
-) -> tuple[NDArray[np.intp], list[tuple[int, ...]]]:
-    """Tell rows apart by columns: position of each row's codes among all there are, and these.
+def kinds_of_rows(columns: Sequence[Codes]) -> NDArray[np.intp]:
+    """Give equal rows one number, from 0 on, in the order of their codes.
 
     Parameters
     ----------
@@ -171,13 +169,19 @@ def joined_kinds(
         At least one, all of the same length.
     """
     kinds = np.zeros(len(columns[0]), dtype=np.intp)
-    told: list[tuple[int, ...]] = [()]
     for codes in columns:
         found, position = np.unique(codes, return_inverse=True)
-        pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
-        places = zip(*np.divmod(pairs, len(found)), strict=True)
-        told = [(*told[before], int(found[at])) for before, at in places]
-    return kinds, told
+        _, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
+    return kinds
+
+
+def joined_kinds(
+    columns: Sequence[Codes],
+) -> tuple[NDArray[np.intp], list[tuple[int, ...]]]:
+    """Return the numbers of `kinds_of_rows`, and the codes of each number."""
+    kinds = kinds_of_rows(columns)
+    _, first = np.unique(kinds, return_index=True)
+    return kinds, list(zip(*(codes[first].tolist() for codes in columns), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

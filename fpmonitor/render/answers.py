@@ -843,7 +843,7 @@ def check(report: CheckReport) -> Output:
     """Return current verdicts on the allow list of a decision, with limits and the budget."""
     policy = report.decision.policy
     if len(report.verdicts) == 1:
-        [(_, _, said)] = sentences(report)
+        [(_, _, said)] = sentences(report, figures=". Limits: {}")
         notes = f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
         line = f"{report.outcome}: {said}{notes and '.' + notes}"
         return Output(tables=[], rows=report.rows(), preface=[line])

@@ -102,8 +102,10 @@ def to_github(report: CheckReport, file: str) -> str:
     )
 
 
-def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
-    """Yield each set of a check, its verdict, and both in one sentence with limits and budget."""
+def sentences(
+    report: CheckReport, *, figures: str = " ({})"
+) -> Iterator[tuple[ApiSet, Verdict, str]]:
+    """Yield each set of a check, its verdict, and both in words; limits and budget as `figures`."""
     policy = report.decision.policy
     most = f"{100 * policy.budget:.6g} %"
     budget, average = (
@@ -116,14 +118,14 @@ def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
         "undecided": f"may or may not expose more than {average}",
     }
     for apis, verdict in report.verdicts.items():
-        limits = f"({between(*report.limits[apis])}, budget {most})"
+        limits = figures.format(f"{between(*report.limits[apis])}, budget {most}")
         more = _open(report, report.limits[apis][1]) if verdict == "undecided" else ""
         lacking = sorted(set(apis) & set(report.lacking))
         if report.lacks_all:
             more = f"; fewer than {policy.k} users have a value of any API of the list"
         elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
-        said = spoken(f"{says[verdict]} {limits}{more}", report.decision.unit)
+        said = spoken(f"{says[verdict]}{limits}{more}", report.decision.unit)
         yield apis, verdict, f"{named_set(apis)} {said}"
 
 
