@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.cluster.answered import Answers, read_answers
 from fpmonitor.cluster.asking import AT_ONCE, Asked, all_sets, statement_of
+from fpmonitor.cluster.engine import open_engine
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.safe_files import read_json, typed, untyped, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _ASKED = "asked.json"
@@ -31,8 +32,8 @@ class Rounds:
     ----------
     folder
         That `begin` made.
-    run
-        Returns the answer of a statement as CSV; null where a person runs it.
+    engine
+        Address of what runs the statements; null where a person does.
 
     Raises
     ------
@@ -40,8 +41,8 @@ class Rounds:
         It is none, or a file in it is not what it should be.
     """
 
-    def __init__(self, folder: Path, run: Callable[[str], str] | None = None) -> None:
-        self.folder, self._run = folder, run
+    def __init__(self, folder: Path, engine: str | None = None) -> None:
+        self.folder, self._engine = folder, engine
         content = read_json(folder / _ASKED, "question", hint=_HINT)
         self.asked = typed(content, Asked, f"{folder / _ASKED}", hint=_HINT)
         self.answers: Answers = read_answers(folder / f"{n}.csv" for n in range(1, self._next))
@@ -68,9 +69,16 @@ class Rounds:
         wanted = first_sets(self.asked.apis) if number == 1 else sets
         text = statement_of(self.asked, wanted)
         write_folder(self.folder, {f"{number}.sql": text})
-        if self._run is None:
+        if self._engine is None:
             raise self._to_do(number)
-        answer = self._run(text)
+        # For each statement anew, so that nothing is held open meanwhile.
+        with open_engine(self._engine) as engine:
+            if engine.dialect != self.asked.dialect:
+                raise InputError(
+                    f"--engine: {self.folder} asks in the SQL of {self.asked.dialect}",
+                    hint=f"begin a new one: `fpmonitor scale sql --dialect {engine.dialect}`",
+                )
+            answer = engine.frame(text).write_csv()
         self.answers.add(answer.encode(), f"the answer of {self.folder / f'{number}.sql'}")
         write_folder(self.folder, {f"{number}.csv": answer})
 

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from fpmonitor.cluster.parts import MAX_PARTS, UserPart
 from fpmonitor.duckdb_connection import DuckDBError, in_memory
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
@@ -32,53 +33,13 @@ if TYPE_CHECKING:
 VERSION = 1
 MAX_USERS = 1 << 53
 MAX_ENTRIES = 1 << 32
-MAX_PARTS = 1 << 16
 _HEAD = "fpmonitor.sketch"
 _MOST_HEAD_BYTES = 64_000_000
 # Words look random, so that packed rows have some bits each: more rows are no sketch.
 _ROWS_PER_BYTE = 8
 _KINDS = ["uint32", "uint64", "int64"]  # of the columns
-_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 _HEX = re.compile(r"[0-9a-f]+")
 _HINT = "make it again with `fpmonitor scale sketch make`"
-
-
-class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
-
-    Raises
-    ------
-    InputError
-        There is no such place.
-    """
-
-    first: int
-    last: int
-    of: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.last <= self.of <= MAX_PARTS:
-            raise InputError(
-                f"part {self.first}-{self.last}/{self.of}: no such part",
-                hint=f"a part is 3/16 or 2-16/16, of at most {MAX_PARTS:,}",
-            )
-
-    @classmethod
-    def from_text(cls, text: str) -> UserPart:
-        """Read a part, as 3/16 or 2-16/16; errors as of the type."""
-        found = _PART.fullmatch(text)
-        if found is None:
-            raise InputError(f"{text!r} is no part of the users", hint="such as 3/16 or 2-16/16")
-        first, last, of = found.groups()
-        return cls(int(first), int(last or first), int(of))
-
-    def __str__(self) -> str:
-        places = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-        return f"{places}/{self.of}"
-
-    def is_apart_from(self, other: UserPart) -> bool:
-        """Whether no user can be in both."""
-        return self.of == other.of and (self.last < other.first or other.last < self.first)
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

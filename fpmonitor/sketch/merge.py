@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.cluster.parts import MAX_PARTS
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import planned_level
-from fpmonitor.sketch.file import MAX_PARTS, MAX_USERS, Part, Sketch
+from fpmonitor.sketch.file import MAX_USERS, Part, Sketch
 from fpmonitor.sketch.kept import Tally
 
 if TYPE_CHECKING:

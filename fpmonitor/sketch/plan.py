@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
-from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, UserPart, sketch_of_part
+from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, sketch_of_part
 from fpmonitor.sketch.words import SketchKey, is_kept
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fpmonitor.cluster.parts import UserPart
     from fpmonitor.sketch.kept import Tally
 
 MOST_SETS = 1000
@@ -70,11 +71,16 @@ class SketchPlan:
         return planned_level(users, self.entries or 1)
 
     def tally(
-        self, columns: Mapping[str, NDArray[np.uint64]], level: int, tallies: Sequence[Tally]
+        self,
+        columns: Mapping[str, NDArray[np.uint64]],
+        level: int,
+        tallies: Sequence[Tally],
+        counts: NDArray[np.int64] | None = None,
     ) -> None:
         """Add users, from a column of words per API, to the tallies of the sets.
 
-        Sets are sorted, so that one that begins as the set before goes on from there.
+        Sets are sorted, so that one that begins as the set before goes on from there. `counts` are
+        the users of each row, one by default.
         """
         before: tuple[str, ...] = ()
         states: list[NDArray[np.uint64]] = []
@@ -85,7 +91,8 @@ class SketchPlan:
             del states[shared:]
             for api in apis[shared:]:
                 states.append(self.key.chained([columns[api]], states[-1] if states else None))
-            tally.add(states[-1][is_kept(states[-1], level)], level=level)
+            kept = is_kept(states[-1], level)
+            tally.add(states[-1][kept], None if counts is None else counts[kept], level=level)
             before = apis
 
     def sketch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import runpy
 import shutil
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cluster.spark import SparkEngine
+from tests.cluster import warehouses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,3 +51,46 @@ def engine(sail: str) -> Iterator[SparkEngine]:
     """A session on Sail."""
     with SparkEngine(sail) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[warehouses.Postgres]:
+    """A server of Postgres."""
+    with warehouses.postgres() as psql:
+        yield warehouses.Postgres(psql)
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[warehouses.ClickHouse]:
+    """ClickHouse in a process."""
+    if importlib.util.find_spec("chdb") is None:
+        pytest.skip("chdb is not there")
+    house = warehouses.ClickHouse(tmp_path_factory.mktemp("clickhouse"))
+    yield house
+    house.close()
+
+
+@pytest.fixture(
+    params=[
+        "duckdb",
+        "sail",
+        pytest.param("postgres", marks=pytest.mark.warehouse),
+        pytest.param("clickhouse", marks=pytest.mark.warehouse),
+        pytest.param("spark", marks=pytest.mark.spark),
+    ]
+)
+def house(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> warehouses.House:
+    """Each warehouse that can be had here."""
+    name = request.param
+    if name == "duckdb":
+        return warehouses.Duck(tmp_path_factory.mktemp("duckdb"))
+    if name in {"sail", "spark"}:
+        server = request.getfixturevalue("sail" if name == "sail" else "spark_cluster")
+        address = server if name == "sail" else server.url
+        return warehouses.Spark(address, tmp_path_factory.mktemp(name))
+    found: warehouses.House = request.getfixturevalue(name)
+    if name == "postgres":
+        pytest.importorskip("psycopg")
+    return found
