@@ -65,18 +65,12 @@ _WHOLE = re.compile(r"\d{1,15}")
 class Profile:
     """What a member has in the whole log.
 
-    Attributes
-    ----------
-    path
-        Its name.
-    records
-        Records that have a value.
-    values
-        Different values.
-    texts
-        Some of the different values, drawn evenly; all of them where they are few.
-    missing
-        Spellings of a missing value, and the records that have each.
+    Attributes:
+        path: Its name.
+        records: Records that have a value.
+        values: Different values.
+        texts: Some of the different values, drawn evenly; all of them where they are few.
+        missing: Spellings of a missing value, and the records that have each.
     """
 
     path: str
@@ -90,14 +84,10 @@ class Profile:
 class Setting:
     """What is known of the log besides.
 
-    Attributes
-    ----------
-    users
-        Different users in it.
-    has_user
-        Whether a column names the users.
-    has_time
-        Whether a column tells the time of the records.
+    Attributes:
+        users: Different users in it.
+        has_user: Whether a column names the users.
+        has_time: Whether a column tells the time of the records.
     """
 
     users: int
@@ -128,13 +118,10 @@ LOOKS: Mapping[Look, str] = {
 def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
     """Say what a member is.
 
-    Parameters
-    ----------
-    profile, setting
-        The member, and the log.
-    stays
-        Whether the database has it for an API already: then only the form of values can tell
-        otherwise, since values that come to differ are what is to be watched.
+    Args:
+        profile, setting: The member, and the log.
+        stays: Whether the database has it for an API already: then only the form of values can tell
+            otherwise, since values that come to differ are what is to be watched.
     """
     if not profile.records:
         return Verdict("empty", "no record has a value")

@@ -25,14 +25,10 @@ if TYPE_CHECKING:
 class Invocation:
     """Options of one call of the program.
 
-    Attributes
-    ----------
-    for_others
-        Whether the output is for others.
-    key_file
-        Holds the key of the database; None where it is not encrypted.
-    wait
-        Seconds to wait for a database that another process has open.
+    Attributes:
+        for_others: Whether the output is for others.
+        key_file: Holds the key of the database; None where it is not encrypted.
+        wait: Seconds to wait for a database that another process has open.
     """
 
     for_others: bool = False

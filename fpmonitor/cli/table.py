@@ -19,23 +19,15 @@ _ANYWHERE = re.MULTILINE | re.DOTALL
 class Entry:
     """A command in the help of the group above it, or a mode of a command: `exposure --rank`.
 
-    Attributes
-    ----------
-    name
-        What the user types.
-    home
-        `module:name`, of a function or of a `typer.Typer` with commands; empty for a group of the
-        commands `below`.
-    about
-        Its line in the help; by default the docstring of the function.
-    below
-        Commands of the group.
-    modes
-        Options of the command that stand for functions of their own.
-    takes
-        Value of a mode's option, which its function takes as well; empty for a switch.
-    hidden
-        Not in the help: another line names it.
+    Attributes:
+        name: What the user types.
+        home: `module:name`, of a function or of a `typer.Typer` with commands; empty for a group of
+            the commands `below`.
+        about: Its line in the help; by default the docstring of the function.
+        below: Commands of the group.
+        modes: Options of the command that stand for functions of their own.
+        takes: Value of a mode's option, which its function takes as well; empty for a switch.
+        hidden: Not in the help: another line names it.
     """
 
     name: str

@@ -203,12 +203,10 @@ class Contents(Draws):
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.
 
-        Raises
-        ------
-        InputError
-            The users have one visit each as far as is kept; or the visits are asked for others.
-        UndecidableError
-            The users do not fit into memory.
+        Raises:
+            InputError: The users have one visit each as far as is kept; or the visits are asked for
+                others.
+            UndecidableError: The users do not fit into memory.
         """
         reader = getattr(self.snapshot, "visit_rows", None)
         if self.audience is not Audience.OWNER:
@@ -233,10 +231,8 @@ class Contents(Draws):
     def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
         """Count the groups of those users only who are in some rows of the snapshot, in memory.
 
-        Parameters
-        ----------
-        rows
-            bool, one for each row of the snapshot; None is returned where nobody is left.
+        Args:
+            rows: bool, one for each row of the snapshot; None is returned where nobody is left.
         """
         kept = rows if self._rows is None else rows[self._rows]
         if not kept.any():

@@ -18,20 +18,13 @@ from fpmonitor.vocabulary import columns_of
 class IndexedExposure:
     """Exposure of one API set, as shares.
 
-    Attributes
-    ----------
-    apis
-        The set, sorted.
-    empirical
-        Share of the observed users in groups smaller than k.
-    unbiased
-        Estimate for the population; null for one above the number of users.
-    lower, upper
-        Limits of the certificate, each wrong with probability at most delta.
-    suppressed
-        Whether fewer than k users are exposed, which others are told as k - 1 users.
-    masked
-        APIs of the set whose volatile values are masked.
+    Attributes:
+        apis: The set, sorted.
+        empirical: Share of the observed users in groups smaller than k.
+        unbiased: Estimate for the population; null for one above the number of users.
+        lower, upper: Limits of the certificate, each wrong with probability at most delta.
+        suppressed: Whether fewer than k users are exposed, which others are told as k - 1 users.
+        masked: APIs of the set whose volatile values are masked.
     """
 
     apis: tuple[str, ...]
@@ -47,12 +40,9 @@ class IndexedExposure:
 class ExposureIndex:
     """Users in memory, merged where they agree on all APIs, and one question.
 
-    Attributes
-    ----------
-    sample
-        The users; its source holds as few rows as there are different users.
-    means
-        See `Population.means`.
+    Attributes:
+        sample: The users; its source holds as few rows as there are different users.
+        means: See `Population.means`.
     """
 
     sample: CertifiedSample
@@ -115,12 +105,9 @@ class ExposureIndex:
 
         APIs are named as in the log or as in the vocabulary.
 
-        Raises
-        ------
-        InputError
-            An empty set, or a name that may mean several APIs.
-        UnknownNameError
-            An API that is not held.
+        Raises:
+            InputError: An empty set, or a name that may mean several APIs.
+            UnknownNameError: An API that is not held.
         """
         wanted, spectrum = self.counted(apis)
         lower, upper = self.sample.limits(wanted)

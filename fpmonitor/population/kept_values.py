@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 class ChosenValues:
     """Users whose values are counted by few of them.
 
-    Attributes
-    ----------
-    users
-        Number of all users, `m`.
-    kept_spectra
-        Counts, of some sets, the spectra of the values that are kept, with probability `2^-level`
-        each, and all of their users; None where no value is kept. Which values are kept depends on
-        nothing that sets were chosen by.
-    in_memory
-        Whether the users are.
+    Attributes:
+        users: Number of all users, `m`.
+        kept_spectra: Counts, of some sets, the spectra of the values that are kept, with
+            probability `2^-level` each, and all of their users; None where no value is kept. Which
+            values are kept depends on nothing that sets were chosen by.
+        in_memory: Whether the users are.
     """
 
     users: int

@@ -163,10 +163,8 @@ def smallest_type(size: int) -> np.dtype[Any]:
 def kinds_of_rows(columns: Sequence[Codes]) -> NDArray[np.intp]:
     """Give equal rows one number, from 0 on, in the order of their codes.
 
-    Parameters
-    ----------
-    columns
-        At least one, all of the same length.
+    Args:
+        columns: At least one, all of the same length.
     """
     kinds = np.zeros(len(columns[0]), dtype=np.intp)
     for codes in columns:
@@ -188,14 +186,10 @@ def joined_kinds(
 class CodeTable:
     """Rows of integer codes, each standing for a number of users.
 
-    Attributes
-    ----------
-    columns
-        One unsigned array per column, all of the same length, at least one row.
-    cardinalities
-        Codes of column `i` are below `cardinalities[i]`.
-    weights
-        int64, users of each row, at least 1.
+    Attributes:
+        columns: One unsigned array per column, all of the same length, at least one row.
+        cardinalities: Codes of column `i` are below `cardinalities[i]`.
+        weights: int64, users of each row, at least 1.
     """
 
     columns: tuple[Codes, ...]
@@ -328,21 +322,15 @@ def _decode(keys: NDArray[np.int64], cardinalities: Sequence[int]) -> list[Codes
 class MemorySource:
     """Spectrum source over integer codes held in memory.
 
-    Parameters
-    ----------
-    apis
-        Names, without repetition, in any order.
-    codes
-        One array of whole numbers (at least 0) per API, all of one length, an entry for each row.
-        0 stands for an absent value, and counts like any other.
-    weights
-        Users of each row, whole numbers of at least 1; one user a row when left out.
+    Args:
+        apis: Names, without repetition, in any order.
+        codes: One array of whole numbers (at least 0) per API, all of one length, an entry for each
+            row. 0 stands for an absent value, and counts like any other.
+        weights: Users of each row, whole numbers of at least 1; one user a row when left out.
 
-    Raises
-    ------
-    InputError
-        Arrays of different lengths, numbers that are not whole or too small, a repeated name, no
-        row, or 2^53 users and more.
+    Raises:
+        InputError: Arrays of different lengths, numbers that are not whole or too small, a repeated
+            name, no row, or 2^53 users and more.
     """
 
     def __init__(

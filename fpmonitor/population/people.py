@@ -50,14 +50,10 @@ if TYPE_CHECKING:
 class Selected:
     """Users who were drawn: one of each cluster, by the shares of strata, or both.
 
-    Attributes
-    ----------
-    sample
-        What they were drawn by; of the strata that are left out there nobody was drawn.
-    rows
-        Rows of the snapshot, increasing.
-    drawn
-        How many they are.
+    Attributes:
+        sample: What they were drawn by; of the strata that are left out there nobody was drawn.
+        rows: Rows of the snapshot, increasing.
+        drawn: How many they are.
     """
 
     sample: SampleModel
@@ -110,12 +106,10 @@ class People:
 
         Where the log has several columns of an API, it is all of them.
 
-        Raises
-        ------
-        UnknownNameError
-            One was never observed; the message lists the nearest names that may be told.
-        InputError
-            A name that may mean several APIs.
+        Raises:
+            UnknownNameError: One was never observed; the message lists the nearest names that may
+                be told.
+            InputError: A name that may mean several APIs.
         """
         found: dict[str, None] = {}
         for api in apis:

@@ -38,16 +38,11 @@ class Recode:
     A row of a group in `randomised` whose code is not in `fixed` gets the token of its browser
     family, `tokens + 1 + family`; any other code `c` becomes `codes[c]`.
 
-    Attributes
-    ----------
-    codes
-        int64, one entry a code; None leaves codes as they are.
-    randomised
-        bool, one entry a browser group.
-    fixed
-        int64, codes of what is no value: absent, undefined, an error.
-    tokens
-        A number above all codes.
+    Attributes:
+        codes: int64, one entry a code; None leaves codes as they are.
+        randomised: bool, one entry a browser group.
+        fixed: int64, codes of what is no value: absent, undefined, an error.
+        tokens: A number above all codes.
     """
 
     codes: NDArray[np.int64] | None
@@ -60,16 +55,11 @@ class Recode:
 class Recoding:
     """What a view changes in the rows of a snapshot.
 
-    Attributes
-    ----------
-    groups
-        The rows by browser.
-    changes
-        API -> what becomes of its codes; the other APIs stay as they are.
-    dropped
-        bool, one entry a browser group: whether its users are left out.
-    description
-        Words that name the view in digests; empty where it changes nothing.
+    Attributes:
+        groups: The rows by browser.
+        changes: API -> what becomes of its codes; the other APIs stay as they are.
+        dropped: bool, one entry a browser group: whether its users are left out.
+        description: Words that name the view in digests; empty where it changes nothing.
     """
 
     groups: BrowserGroups

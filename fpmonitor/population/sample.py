@@ -33,25 +33,15 @@ if TYPE_CHECKING:
 class CertifiedSample:
     """Users, and what is asked of them: what is told of their spectra, and limits.
 
-    Parameters
-    ----------
-    question
-        What is asked; its population is named.
-    source
-        Spectra of the users.
-    digest, seal
-        Digest of the data, and the same as it may leave.
-    audience
-        Whom the numbers are for.
-    masked
-        APIs whose volatile values the view masks: see `Population.masked`.
-    growing
-        APIs whose values a view masks unless data contradict it. That splits groups, which must not
-        lower the upper limit of a set that holds one.
-    universe
-        As of `Limits`.
-    drawn
-        See `Drawn`; None where all count.
+    Args:
+        question: What is asked; its population is named.
+        source: Spectra of the users.
+        digest, seal: Digest of the data, and the same as it may leave.
+        audience: Whom the numbers are for.
+        masked: APIs whose volatile values the view masks: see `Population.masked`.
+        growing: APIs whose values a view masks unless data contradict it. That splits groups, which
+            must not lower the upper limit of a set that holds one.
+        drawn: See `Drawn`; None where all count.
     """
 
     def __init__(
@@ -190,13 +180,10 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 class HeldUsers:
     """Users in memory.
 
-    Attributes
-    ----------
-    source
-        Their values.
-    codes
-        API -> codes as the snapshot has them, without repetition and increasing: those of the
-        source are their positions. Of APIs that may make cohorts.
+    Attributes:
+        source: Their values.
+        codes: API -> codes as the snapshot has them, without repetition and increasing: those of
+            the source are their positions. Of APIs that may make cohorts.
     """
 
     source: MemorySource

@@ -48,14 +48,10 @@ if TYPE_CHECKING:
 class StoredSnapshot:
     """A snapshot in a table of the database: see `snapshot.Snapshot`.
 
-    Attributes
-    ----------
-    database
-        The open database.
-    table
-        Its rows.
-    window
-        What it was taken of.
+    Attributes:
+        database: The open database.
+        table: Its rows.
+        window: What it was taken of.
     """
 
     database: Database
@@ -187,10 +183,8 @@ class StoredSnapshot:
 class FollowedSnapshot(StoredSnapshot):
     """A snapshot whose rows are in memory and in no table.
 
-    Attributes
-    ----------
-    rows
-        Column -> codes.
+    Attributes:
+        rows: Column -> codes.
     """
 
     rows: Mapping[str, Codes]

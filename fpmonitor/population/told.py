@@ -19,16 +19,11 @@ Which = Literal["most", "least"]
 class ToldSource:
     """What others are told of spectra.
 
-    Attributes
-    ----------
-    source
-        The spectra as they are.
-    k
-        Anonymity threshold, users.
-    which
-        The most or the least exposing case.
-    known
-        Spectra of some sets, sorted, that were counted elsewhere.
+    Attributes:
+        source: The spectra as they are.
+        k: Anonymity threshold, users.
+        which: The most or the least exposing case.
+        known: Spectra of some sets, sorted, that were counted elsewhere.
     """
 
     source: SpectrumSource

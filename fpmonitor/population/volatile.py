@@ -34,12 +34,9 @@ Versions = tuple[str, int, int | None]  # a family, its first and last version; 
 class Volatility:
     """In which browsers an API is volatile.
 
-    Attributes
-    ----------
-    groups
-        bool, one entry a browser group.
-    versions
-        The families with their first and last version, null where it goes on.
+    Attributes:
+        groups: bool, one entry a browser group.
+        versions: The families with their first and last version, null where it goes on.
     """
 
     groups: NDArray[np.bool_]

@@ -47,12 +47,9 @@ class UnknownKeyError(SealError):
 class Exchange:
     """What protects the response to one request (section 4.4).
 
-    Attributes
-    ----------
-    encapsulated
-        Encapsulated key of the request.
-    secret
-        Exported from the HPKE context.
+    Attributes:
+        encapsulated: Encapsulated key of the request.
+        secret: Exported from the HPKE context.
     """
 
     encapsulated: bytes
@@ -67,10 +64,8 @@ class Exchange:
     def open_response(self, data: bytes) -> bytes:
         """Open the response.
 
-        Raises
-        ------
-        SealError
-            It is not the response to this request, or was modified.
+        Raises:
+            SealError: It is not the response to this request, or was modified.
         """
         key, aead_nonce = self._keys(data[:_KEY_BYTES])
         try:
@@ -113,12 +108,9 @@ def seal_request(
 def open_request(data: bytes, keys: Mapping[int, X25519PrivateKey]) -> tuple[bytes, Exchange]:
     """Open a request at the gateway (section 4.3).
 
-    Raises
-    ------
-    UnknownKeyError
-        The gateway has no such key, or it is for other algorithms.
-    SealError
-        The request does not open.
+    Raises:
+        UnknownKeyError: The gateway has no such key, or it is for other algorithms.
+        SealError: The request does not open.
     """
     head, rest = data[: _HEAD.size], data[_HEAD.size :]
     if len(rest) < ENCAPSULATED_BYTES:

@@ -14,19 +14,14 @@ from fpmonitor.serve.snippet import OWN_FILE, SEALED, for_script, script_element
 class SealedAnswers:
     """What a page needs to answer a collection request.
 
-    Attributes
-    ----------
-    to
-        URL of the shuffler.
-    study, ask
-        The files, byte by byte.
-    shuffler_keys, recipient_keys
-        `HpkeConfigList` of each.
+    Attributes:
+        to: URL of the shuffler.
+        study, ask: The files, byte by byte.
+        shuffler_keys, recipient_keys: `HpkeConfigList` of each.
 
-    Raises
-    ------
-    InputError
-        The request violates the terms of the study, or a list has no key for our algorithms.
+    Raises:
+        InputError: The request violates the terms of the study, or a list has no key for our
+            algorithms.
     """
 
     to: str

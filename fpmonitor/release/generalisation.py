@@ -76,18 +76,13 @@ class Ladder(Protocol):
 class Generalised:
     """Rows of at least k users, and which leaves of each ladder each row allows.
 
-    Attributes
-    ----------
-    table
-        A text column for each API, null where nothing is shown, and `users`, int64.
-    ladders
-        How values are told apart.
-    allowed
-        For each ladder: bool, shape (rows, leaves).
-    loss
-        Mean loss of a cell over the users: the normalised certainty penalty of the literature.
-    hidden_cells
-        Cells of users in which nothing is shown.
+    Attributes:
+        table: A text column for each API, null where nothing is shown, and `users`, int64.
+        ladders: How values are told apart.
+        allowed: For each ladder: bool, shape (rows, leaves).
+        loss: Mean loss of a cell over the users: the normalised certainty penalty of the
+            literature.
+        hidden_cells: Cells of users in which nothing is shown.
     """
 
     table: pl.DataFrame
@@ -124,16 +119,11 @@ def generalise(
 ) -> Generalised:
     """Show values coarser until every row has at least k users.
 
-    Parameters
-    ----------
-    users
-        At least k, a row each: a text column per API without nulls.
-    apis
-        The columns.
-    k
-        Threshold, users.
-    components
-        Levels of some of the APIs; others are shown as ranges, or as lists of values.
+    Args:
+        users: At least k, a row each: a text column per API without nulls.
+        apis: The columns.
+        k: Threshold, users.
+        components: Levels of some of the APIs; others are shown as ranges, or as lists of values.
     """
     ladders = ladders_of(users, apis, k, components)
     codes, counts, _ = _distinct_codes(ladders, users)

@@ -60,14 +60,10 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 class ReleasePolicy:
     """What was asked of a release.
 
-    Attributes
-    ----------
-    apis
-        The APIs, sorted.
-    k
-        Every row of the table stands for at least so many users.
-    budget
-        Largest share of users that might be withheld; null for a histogram.
+    Attributes:
+        apis: The APIs, sorted.
+        k: Every row of the table stands for at least so many users.
+        budget: Largest share of users that might be withheld; null for a histogram.
     """
 
     apis: tuple[str, ...]
@@ -101,17 +97,14 @@ class Published:
 class Suppressed:
     """What a released table lacks.
 
-    Attributes
-    ----------
-    users
-        Users without a row: without any of the APIs, or suppressed; one number for both, because
-        the number of either alone must not be known. Null where it is below k, none included.
-    cells_share
-        Share of the cells of users with values that were suppressed; as for k - 1 users without a
-        row where they are fewer, none included.
-    cells_share_by_dropping_apis
-        The same for the best choice of whole APIs within the budget; null for a histogram, and
-        where no choice is within it.
+    Attributes:
+        users: Users without a row: without any of the APIs, or suppressed; one number for both,
+            because the number of either alone must not be known. Null where it is below k, none
+            included.
+        cells_share: Share of the cells of users with values that were suppressed; as for k - 1
+            users without a row where they are fewer, none included.
+        cells_share_by_dropping_apis: The same for the best choice of whole APIs within the budget;
+            null for a histogram, and where no choice is within it.
     """
 
     users: _Count | None
@@ -123,33 +116,23 @@ class Suppressed:
 class Manifest:
     """How a release was made, as it stands in its file; for its maker, not for publication.
 
-    Attributes
-    ----------
-    mechanism
-        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed;
-        `generalisation`: values are shown coarser, and nobody is withheld.
-    policy
-        What was asked.
-    transforms
-        API -> what was made of its values; declared beforehand, because a map that is chosen from
-        the data tells about them.
-    data
-        What it was made of.
-    date
-        When, to the second.
-    patterns
-        Sets of APIs that rows keep, in the order in which they were used.
-    published, suppressed
-        What the table holds and lacks.
-    sampling
-        How users were drawn beforehand, and the differential privacy of that; null where all count.
-    sensitive
-        How much the table tells of a sensitive attribute; null where none was named.
-    levels
-        Components whose levels `generalisation` shows.
-    information_loss
-        Mean loss of a cell over the users with values, a share: 0 for the value itself, 1 for
-        nothing (the normalised certainty penalty). Null in manifests of earlier versions.
+    Attributes:
+        mechanism: `histogram`: values below k are withheld whole; `cells`: single cells are
+            suppressed; `generalisation`: values are shown coarser, and nobody is withheld.
+        policy: What was asked.
+        transforms: API -> what was made of its values; declared beforehand, because a map that is
+            chosen from the data tells about them.
+        data: What it was made of.
+        date: When, to the second.
+        patterns: Sets of APIs that rows keep, in the order in which they were used.
+        published, suppressed: What the table holds and lacks.
+        sampling: How users were drawn beforehand, and the differential privacy of that; null where
+            all count.
+        sensitive: How much the table tells of a sensitive attribute; null where none was named.
+        levels: Components whose levels `generalisation` shows.
+        information_loss: Mean loss of a cell over the users with values, a share: 0 for the value
+            itself, 1 for nothing (the normalised certainty penalty). Null in manifests of earlier
+            versions.
     """
 
     mechanism: Mechanism
@@ -186,21 +169,15 @@ def read_values(
 ) -> pl.DataFrame:
     """Values of all users: a row each, a text column per API, null where absent.
 
-    Parameters
-    ----------
-    database, snapshot
-        Values as they were logged; no view.
-    apis
-        The columns.
-    transforms
-        API -> what is made of its values.
+    Args:
+        database, snapshot: Values as they were logged; no view.
+        apis: The columns.
+        transforms: API -> what is made of its values.
 
-    Raises
-    ------
-    UnknownNameError
-        An API that was never observed, or a transform of one that is not among `apis`.
-    InputError
-        A transform of values that are kept by their digest.
+    Raises:
+        UnknownNameError: An API that was never observed, or a transform of one that is not among
+            `apis`.
+        InputError: A transform of values that are kept by their digest.
     """
     for api in sorted(set(transforms) - set(apis)):
         raise UnknownNameError("released API", api, apis)
@@ -232,34 +209,22 @@ def make_release(
     Users without any of the APIs are not published and not counted; where only some are missing,
     "(absent)" is a value like others.
 
-    Parameters
-    ----------
-    values
-        As `read_values` gives them.
-    transforms, digest, made
-        Noted in the manifest.
-    k
-        Threshold, users.
-    mechanism
-        See `Manifest`.
-    budget
-        Largest share of the users with values that local suppression may withhold.
-    sampling
-        Draw users beforehand; for a histogram only, whose rows depend on their own users alone.
-    sensitive
-        One of the APIs: note in the manifest how much the table tells of it.
-    levels
-        Components whose levels a generalisation shows.
+    Args:
+        values: As `read_values` gives them.
+        transforms, digest, made: Noted in the manifest.
+        k: Threshold, users.
+        mechanism: See `Manifest`.
+        budget: Largest share of the users with values that local suppression may withhold.
+        sampling: Draw users beforehand; for a histogram only, whose rows depend on their own users
+            alone.
+        sensitive: One of the APIs: note in the manifest how much the table tells of it.
+        levels: Components whose levels a generalisation shows.
 
-    Raises
-    ------
-    PolicyError
-        `k` or `budget` is out of its range, users are drawn for another mechanism than the
-        histogram, or levels are given for another than the generalisation.
-    InputError
-        An API is called `users`, or there are too many for local suppression.
-    UndecidableError
-        No row would be published, or the budget cannot be kept.
+    Raises:
+        PolicyError: `k` or `budget` is out of its range, users are drawn for another mechanism than
+            the histogram, or levels are given for another than the generalisation.
+        InputError: An API is called `users`, or there are too many for local suppression.
+        UndecidableError: No row would be published, or the budget cannot be kept.
     """
     apis = tuple(values.columns)
     check_k(k)
@@ -363,10 +328,8 @@ _MOST_USERS = 2**40  # in a row; more would not add up
 def read_release(path: Path) -> Release:
     """Read a release and its manifest.
 
-    Raises
-    ------
-    InputError
-        A file is missing or not readable, the two do not fit, or the release is empty.
+    Raises:
+        InputError: A file is missing or not readable, the two do not fit, or the release is empty.
     """
     hint = "make one with `fpmonitor release --apis ... --k ... -o table.parquet`"
     try:
@@ -406,17 +369,13 @@ def manifest_path(path: Path) -> Path:
 def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release:
     """Check that a release was made of these values, by making it again; return that.
 
-    Parameters
-    ----------
-    release
-        The release.
-    values, digest
-        Values of all users under the transforms of the manifest, and the digest of the data.
+    Args:
+        release: The release.
+        values, digest: Values of all users under the transforms of the manifest, and the digest of
+            the data.
 
-    Raises
-    ------
-    InputError
-        Other data, or another table.
+    Raises:
+        InputError: Other data, or another table.
     """
     manifest = release.manifest
     hint = "name the database and the time window that it was made of"
@@ -443,12 +402,9 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
 
     The users need not be those that the release was made of.
 
-    Parameters
-    ----------
-    release
-        The release.
-    values
-        Values of users under the transforms of the manifest.
+    Args:
+        release: The release.
+        values: Values of users under the transforms of the manifest.
     """
     if release.generalised is not None:
         present = values.select(~pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
@@ -475,12 +431,9 @@ _ROW, _USER = "row of the release", "row of the user"
 def with_absent(users: pl.DataFrame, apis: Sequence[str] | None = None) -> pl.DataFrame:
     """Users with a value of at least one API (all columns by default); a word for those they lack.
 
-    Parameters
-    ----------
-    users
-        A row each; null where absent.
-    apis
-        The columns that are APIs.
+    Args:
+        users: A row each; null where absent.
+        apis: The columns that are APIs.
     """
     apis = users.columns if apis is None else apis
     present = users.filter(pl.any_horizontal(pl.col(apis).is_not_null()))

@@ -24,18 +24,12 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe
 class Output:
     """One answer in every form.
 
-    Attributes
-    ----------
-    tables
-        For people.
-    rows
-        For CSV, and for JSON without a document.
-    document
-        For JSON.
-    preface
-        Paragraphs above the tables.
-    no_csv
-        Why rows cannot hold the answer, and what to ask for instead; empty if they can.
+    Attributes:
+        tables: For people.
+        rows: For CSV, and for JSON without a document.
+        document: For JSON.
+        preface: Paragraphs above the tables.
+        no_csv: Why rows cannot hold the answer, and what to ask for instead; empty if they can.
     """
 
     tables: Sequence[Table]
@@ -47,10 +41,8 @@ class Output:
     def text(self, form: Form, *, to_file: bool = False) -> str:
         """Return the answer in one form.
 
-        Raises
-        ------
-        InputError
-            CSV cannot hold the answer.
+        Raises:
+            InputError: CSV cannot hold the answer.
         """
         match form:
             case "json":

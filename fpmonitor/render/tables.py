@@ -80,20 +80,15 @@ Cell = str | float | Marked | Sequence[str] | None
 class Column:
     """A column of a table.
 
-    Attributes
-    ----------
-    name
-        Its header.
-    kind
-        Text, a verdict in its words and colour (on a set, on an API in a list, of a check), text at
-        the right, or how numbers are written: counts with commas, shares per cent, with fixed
-        decimals, or with significant digits. A bar is for terminals alone.
-    digits
-        Decimals, or significant digits.
-    of
-        Member of an item that is the cell, with dots for members of members, or a function of it.
-    spare
-        Whether it gives way where a terminal is too narrow for all columns.
+    Attributes:
+        name: Its header.
+        kind: Text, a verdict in its words and colour (on a set, on an API in a list, of a check),
+            text at the right, or how numbers are written: counts with commas, shares per cent, with
+            fixed decimals, or with significant digits. A bar is for terminals alone.
+        digits: Decimals, or significant digits.
+        of: Member of an item that is the cell, with dots for members of members, or a function of
+            it.
+        spare: Whether it gives way where a terminal is too narrow for all columns.
     """
 
     name: str
@@ -150,16 +145,11 @@ class Column:
 class Table:
     """Rows under named columns.
 
-    Attributes
-    ----------
-    title, caption
-        Above and below; empty for none.
-    columns, rows
-        A row may be shorter than the columns.
-    sections
-        Places of the rows that a line follows.
-    headed
-        Whether the names of the columns are shown.
+    Attributes:
+        title, caption: Above and below; empty for none.
+        columns, rows: A row may be shorter than the columns.
+        sections: Places of the rows that a line follows.
+        headed: Whether the names of the columns are shown.
     """
 
     columns: Sequence[Column]

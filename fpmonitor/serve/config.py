@@ -22,43 +22,30 @@ _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", 
 class ServeConfig:
     """What the service does.
 
-    Attributes
-    ----------
-    db
-        The database; created if it does not exist.
-    spool
-        Folder in which accepted records wait for the database; next to the database by default.
-    keys
-        File of the hashes of write keys and read tokens; next to the database by default.
-    decision
-        Decision that is served and shown.
-    source
-        Answers are about records of this source alone, or with `!` before it of all others, as with
-        `--source`; about all by default.
-    host, port
-        Where to listen; port 0 lets the system choose.
-    origins
-        Origins of pages that may send records; `*` for any.
-    headers
-        Request headers that are stored with records, as `http:` APIs; none by default.
-    max_connections
-        At once; beyond them, those that have kept a request waiting longest give way.
-    max_body_bytes
-        Largest body, also after unpacking.
-    max_records
-        Records of one request.
-    records_per_minute
-        Of one write key.
-    max_names
-        API names that a write key may bring besides those of the vocabulary, until it is forgotten.
-    max_spool_bytes
-        Waiting and refused bytes above which requests are put off (429).
-    min_free_bytes
-        Room on the disk, besides as much as waits, below which requests are put off (429).
-    flush_seconds
-        How often waiting records go to the database.
-    query_limit
-        Exact counts of chosen sets that a read token may have answered: a number, or `log2`.
+    Attributes:
+        db: The database; created if it does not exist.
+        spool: Folder in which accepted records wait for the database; next to the database by
+            default.
+        keys: File of the hashes of write keys and read tokens; next to the database by default.
+        decision: Decision that is served and shown.
+        source: Answers are about records of this source alone, or with `!` before it of all others,
+            as with `--source`; about all by default.
+        host, port: Where to listen; port 0 lets the system choose.
+        origins: Origins of pages that may send records; `*` for any.
+        headers: Request headers that are stored with records, as `http:` APIs; none by default.
+        max_connections: At once; beyond them, those that have kept a request waiting longest give
+            way.
+        max_body_bytes: Largest body, also after unpacking.
+        max_records: Records of one request.
+        records_per_minute: Of one write key.
+        max_names: API names that a write key may bring besides those of the vocabulary, until it is
+            forgotten.
+        max_spool_bytes: Waiting and refused bytes above which requests are put off (429).
+        min_free_bytes: Room on the disk, besides as much as waits, below which requests are put off
+            (429).
+        flush_seconds: How often waiting records go to the database.
+        query_limit: Exact counts of chosen sets that a read token may have answered: a number, or
+            `log2`.
     """
 
     db: Path = Path("fpmonitor.duckdb")
@@ -116,10 +103,8 @@ def is_loopback(host: str) -> bool:
 def read_config(path: Path) -> ServeConfig:
     """Read the settings from a TOML file, whose folder relative paths start from.
 
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, an unknown setting, or a value of the wrong kind.
+    Raises:
+        InputError: Not readable, not TOML, an unknown setting, or a value of the wrong kind.
     """
     content = read_toml(path, "settings")
     known = {field.name for field in fields(ServeConfig)}

@@ -46,17 +46,12 @@ class Alert:
 class Measurement:
     """Exposure of the recommended set at one time.
 
-    Attributes
-    ----------
-    time
-        UTC.
-    apis, k, population
-        The set, and what was asked of it.
-    users
-        Observed users, at least k.
-    estimate, lower, upper
-        Shares: unbiased estimate for the population, null for one above the number of users, and
-        the limits of the certificate.
+    Attributes:
+        time: UTC.
+        apis, k, population: The set, and what was asked of it.
+        users: Observed users, at least k.
+        estimate, lower, upper: Shares: unbiased estimate for the population, null for one above the
+            number of users, and the limits of the certificate.
     """
 
     time: datetime
@@ -73,30 +68,21 @@ class Measurement:
 class Overview:
     """All that the dashboard shows of one state of the database.
 
-    Attributes
-    ----------
-    made
-        UTC.
-    question, budget
-        What was asked, and the tolerated exposure, a share; null without a decision.
-    users
-        Observed users; null when fewer than k.
-    data
-        What the data are called, how much there is, and of which days; empty when fewer than k.
-    batches, records, rejected
-        Logs stored, records stored of them, and records that were rejected.
-    apis
-        A line for each observed API.
-    explorer
-        Users in memory; null when fewer than k, or when a candidate was never observed.
-    recommended
-        Exposure of the recommended set; null without one.
-    check
-        The allow list, tested on all users of now; null where that is not possible.
-    alerts
-        The worst first.
-    unit
-        What is counted: users, visitors or rows.
+    Attributes:
+        made: UTC.
+        question, budget: What was asked, and the tolerated exposure, a share; null without a
+            decision.
+        users: Observed users; null when fewer than k.
+        data: What the data are called, how much there is, and of which days; empty when fewer than
+            k.
+        batches, records, rejected: Logs stored, records stored of them, and records that were
+            rejected.
+        apis: A line for each observed API.
+        explorer: Users in memory; null when fewer than k, or when a candidate was never observed.
+        recommended: Exposure of the recommended set; null without one.
+        check: The allow list, tested on all users of now; null where that is not possible.
+        alerts: The worst first.
+        unit: What is counted: users, visitors or rows.
     """
 
     made: datetime

@@ -48,18 +48,12 @@ class RefusedRequestError(Exception):
 class Body:
     """A body of a stranger, from its first byte to its answer.
 
-    Attributes
-    ----------
-    budget
-        What it is part of.
-    sender
-        Whose it is.
-    held
-        Its bytes in memory.
-    timeout
-        Until when it must have come; null before and after.
-    gave_way
-        Whether it was ended for others.
+    Attributes:
+        budget: What it is part of.
+        sender: Whose it is.
+        held: Its bytes in memory.
+        timeout: Until when it must have come; null before and after.
+        gave_way: Whether it was ended for others.
     """
 
     budget: BodyBudget
@@ -96,10 +90,8 @@ class BodyBudget:
     def one(self, sender: str = "") -> Iterator[Body]:
         """Reserve memory for one request, which grows with the bytes received.
 
-        Raises
-        ------
-        RefusedRequestError
-            There are too many already.
+        Raises:
+            RefusedRequestError: There are too many already.
         """
         if len(self._under_way) >= MAX_UNDER_WAY:
             raise _busy()
@@ -145,10 +137,9 @@ async def read_body(
     With `under_way`, it is that of a stranger: all of it must come in time, and takes memory. Of
     others, each part must.
 
-    Raises
-    ------
-    RefusedRequestError
-        Another type, more than `most` bytes, too slow, in the way of others, or not whole.
+    Raises:
+        RefusedRequestError: Another type, more than `most` bytes, too slow, in the way of others,
+            or not whole.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:

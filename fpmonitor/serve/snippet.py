@@ -48,12 +48,9 @@ _ATTRIBUTE = re.compile(
 class Script:
     """A built script.
 
-    Attributes
-    ----------
-    name
-        One of `SCRIPTS`.
-    content
-        UTF-8 bytes.
+    Attributes:
+        name: One of `SCRIPTS`.
+        content: UTF-8 bytes.
     """
 
     name: str
@@ -80,10 +77,8 @@ class Script:
 def script_named(name: str) -> Script:
     """Return a script by its name.
 
-    Raises
-    ------
-    InputError
-        There is no such script.
+    Raises:
+        InputError: There is no such script.
     """
     if name not in SCRIPTS:
         raise InputError(f"no script {name!r}", hint=f"scripts: {', '.join(SCRIPTS)}")

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 class Content:
     """What a database says.
 
-    Attributes
-    ----------
-    rows
-        Table -> number of its rows. Snapshots, and what a watch has seen, are not content.
-    digest
-        Digest of the multiset of all rows, with user ids as the database keeps them: equal for
-        equal data in any order. It finds mistakes; it does not stop anyone who can write.
+    Attributes:
+        rows: Table -> number of its rows. Snapshots, and what a watch has seen, are not content.
+        digest: Digest of the multiset of all rows, with user ids as the database keeps them: equal
+            for equal data in any order. It finds mistakes; it does not stop anyone who can write.
     """
 
     rows: Mapping[str, int]

@@ -61,19 +61,14 @@ def naive_utc(moment: datetime | None) -> datetime | None:
 class SnapshotTable:
     """A table of one row per user and one integer column per API.
 
-    Attributes
-    ----------
-    table
-        Name of the table in the database; empty where the rows are in memory alone.
-    columns
-        API -> its column; the code 0 is absent, others are the numbers of the API's values.
-    users
-        Rows.
-    visits
-        Visits of the window, all users together.
-    digest
-        Digest of the multiset of the rows' values: independent of user ids and of the order of
-        ingest.
+    Attributes:
+        table: Name of the table in the database; empty where the rows are in memory alone.
+        columns: API -> its column; the code 0 is absent, others are the numbers of the API's
+            values.
+        users: Rows.
+        visits: Visits of the window, all users together.
+        digest: Digest of the multiset of the rows' values: independent of user ids and of the order
+            of ingest.
     """
 
     table: str
@@ -172,14 +167,10 @@ def read_codes(
 class CodedUsers:
     """Users with an observation, in the order of their numbers; arrays have an entry for each.
 
-    Attributes
-    ----------
-    users
-        int64, their numbers.
-    codes
-        Column -> codes of the latest values.
-    content
-        uint64, sum of the words of each user's values.
+    Attributes:
+        users: int64, their numbers.
+        codes: Column -> codes of the latest values.
+        content: uint64, sum of the words of each user's values.
     """
 
     users: NDArray[np.int64]
@@ -226,19 +217,13 @@ def read_coded_users(
 ) -> tuple[CodedUsers, int]:
     """Read all users of a window, and count its visits.
 
-    Parameters
-    ----------
-    database, window
-        What is read.
-    columns
-        Of all its APIs.
-    words_of
-        Number of an API -> words of its values, by their numbers.
+    Args:
+        database, window: What is read.
+        columns: Of all its APIs.
+        words_of: Number of an API -> words of its values, by their numbers.
 
-    Raises
-    ------
-    UndecidableError
-        The database, or the window, holds no observation.
+    Raises:
+        UndecidableError: The database, or the window, holds no observation.
     """
     visits, users = visits_of_users(database, "snapshot/visits", **window.bounds)
     if not len(visits.ids):
@@ -258,18 +243,12 @@ def read_coded_users(
 class Visits:
     """Visits of a window, and the rows of their users.
 
-    Attributes
-    ----------
-    ids
-        Their numbers.
-    users
-        Rows.
-    first
-        The lowest number; the arrays below have an entry for each number from it on.
-    row_of
-        Row of the user; -1 for a number that is not in the window.
-    order_of
-        Place in time, of equal times that of the number; None where nobody came twice.
+    Attributes:
+        ids: Their numbers.
+        users: Rows.
+        first: The lowest number; the arrays below have an entry for each number from it on.
+        row_of: Row of the user; -1 for a number that is not in the window.
+        order_of: Place in time, of equal times that of the number; None where nobody came twice.
     """
 
     ids: NDArray[np.int64]

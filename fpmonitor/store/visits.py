@@ -24,16 +24,11 @@ NO_TIME = np.iinfo(np.int64).min
 class VisitRows:
     """Visits in the order of users and of time; arrays have an entry for each.
 
-    Attributes
-    ----------
-    rows
-        intp, not decreasing: row of the user.
-    users
-        int64, number of the user, the same in every window.
-    times
-        int64, microseconds of UTC since 1970; `NO_TIME` where the log has none.
-    codes
-        API -> codes, 0 where the visit brought no value.
+    Attributes:
+        rows: intp, not decreasing: row of the user.
+        users: int64, number of the user, the same in every window.
+        times: int64, microseconds of UTC since 1970; `NO_TIME` where the log has none.
+        codes: API -> codes, 0 where the visit brought no value.
     """
 
     rows: NDArray[np.intp]

@@ -22,18 +22,12 @@ _ENVELOPE = re.compile("properties[._]")
 class Product:
     """What the columns of a product's export are; names are folded, endings after `*` are free.
 
-    Attributes
-    ----------
-    name, title, url
-        Short name, what is exported, and the public document that says so.
-    marks, fewest
-        Columns that only this product has, and how many of them tell it.
-    users, times
-        Columns that name the user and the time, the best first.
-    identifiers, metadata
-        Columns that are no APIs.
-    apis
-        Column -> API.
+    Attributes:
+        name, title, url: Short name, what is exported, and the public document that says so.
+        marks, fewest: Columns that only this product has, and how many of them tell it.
+        users, times: Columns that name the user and the time, the best first.
+        identifiers, metadata: Columns that are no APIs.
+        apis: Column -> API.
     """
 
     name: str

@@ -145,16 +145,11 @@ def seal(
 class _Users:
     """What simulated users know before they answer a request.
 
-    Attributes
-    ----------
-    question, study
-        The request and the terms.
-    shuffler, recipient
-        Keys to seal with.
-    place
-        Folder in which they remember what they answered.
-    addresses
-        Of the roles, where a folder names them.
+    Attributes:
+        question, study: The request and the terms.
+        shuffler, recipient: Keys to seal with.
+        place: Folder in which they remember what they answered.
+        addresses: Of the roles, where a folder names them.
     """
 
     question: CollectionRequest
