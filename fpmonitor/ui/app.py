@@ -26,7 +26,7 @@ from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
 from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
-from fpmonitor.ui.words import sentences, words_of
+from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
 
 if TYPE_CHECKING:
@@ -281,7 +281,8 @@ class _Addresses:
         """Return what is said beside each API."""
         asked = Asked.of(request.query_params)
         found = await run_in_threadpool(self._desk.alone, asked)
-        return JSONResponse(found, headers=PAGE_HEADERS)
+        told = {api: alone_in_words(share) for api, share in found.items()}
+        return JSONResponse(told, headers=PAGE_HEADERS)
 
     async def exposure_json(self, request: Request) -> Response:
         """Return what the ticked APIs expose."""

@@ -28,7 +28,6 @@ from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.ui.asked import DEFAULT_K, Asked
-from fpmonitor.ui.words import alone_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -272,18 +271,15 @@ class Desk:
             by_entropy=naive_group_size(bits, index.population),
         )
 
-    def alone(self, asked: Asked) -> dict[str, str]:
-        """Say beside each API what it exposes alone; errors as of `explore`."""
+    def alone(self, asked: Asked) -> dict[str, float | None]:
+        """Share of the observed users whom each API exposes alone; null without evidence."""
         question = asked.question()
         held = self._held(question)
         index = held.index.asking(question)
         index.sample.ask([api] for api in index.apis)
         lacks = held.lacks(index.apis, index.k)
         exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
-        return {
-            api: alone_in_words(share, is_no_evidence=api in lacks)
-            for api, share in exposed.items()
-        }
+        return {api: None if api in lacks else share for api, share in exposed.items()}
 
     def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:

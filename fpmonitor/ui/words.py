@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from fpmonitor.ui.desk import Explored
 
 
-def alone_in_words(exposure: float | None, *, is_no_evidence: bool) -> str:
-    """Say beside an API what it exposes alone."""
-    return "no evidence" if is_no_evidence else percent(exposure)
+def alone_in_words(exposure: float | None) -> str:
+    """Say beside an API what it exposes alone; null where there is no evidence."""
+    return "no evidence" if exposure is None else percent(exposure)
 
 
 def sentences(explored: Explored, asked: Asked) -> dict[str, str]:
