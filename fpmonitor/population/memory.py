@@ -184,17 +184,12 @@ def joined_kinds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeTable:
-    """Rows of integer codes, each standing for a number of users.
+    """Rows of integer codes, each standing for a number of users."""
 
-    Attributes:
-        columns: One unsigned array per column, all of the same length, at least one row.
-        cardinalities: Codes of column `i` are below `cardinalities[i]`.
-        weights: int64, users of each row, at least 1.
-    """
-
+    # One unsigned array per column, all of the same length, at least one row.
     columns: tuple[Codes, ...]
-    cardinalities: tuple[int, ...]
-    weights: NDArray[np.int64]
+    cardinalities: tuple[int, ...]  # Codes of column `i` are below `cardinalities[i]`.
+    weights: NDArray[np.int64]  # int64, users of each row, at least 1.
 
     def keys(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """Name the groups of `columns` by whole numbers, ordered as their tuples are.

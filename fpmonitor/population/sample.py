@@ -178,15 +178,11 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeldUsers:
-    """Users in memory.
+    """Users in memory."""
 
-    Attributes:
-        source: Their values.
-        codes: API -> codes as the snapshot has them, without repetition and increasing: those of
-            the source are their positions. Of APIs that may make cohorts.
-    """
-
-    source: MemorySource
+    source: MemorySource  # Their values.
+    # API -> codes as the snapshot has them, without repetition and increasing: those of the source
+    # are their positions. Of APIs that may make cohorts.
     codes: Mapping[str, NDArray[np.integer[Any]]]
 
     @property
