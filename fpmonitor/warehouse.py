@@ -34,21 +34,15 @@ class SpectraMonitor(Monitor):
 
     What only a database keeps is refused: windows of time, sources, demand, rejects.
 
-    Parameters
-    ----------
-    paths
-        Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
-    engine
-        Address of the warehouse, which answers what is asked in the folder; null: a person does.
-    view, audience
-        As of a monitor.
+    Args:
+        paths: Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
+        engine: Address of the warehouse, which answers what is asked in the folder; null: a person
+            does.
+        view, audience: As of a monitor.
 
-    Raises
-    ------
-    InputError
-        They are no answers.
-    UndecidableError
-        A folder without any answer yet.
+    Raises:
+        InputError: They are no answers.
+        UndecidableError: A folder without any answer yet.
     """
 
     def __init__(

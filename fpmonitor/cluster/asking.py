@@ -40,31 +40,19 @@ _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0
 class Asked:
     """A table of a warehouse, and what is asked of it.
 
-    Attributes
-    ----------
-    table
-        A table or a query, as the warehouse names it.
-    apis
-        Columns that are APIs, sorted.
-    dialect
-        As sqlglot knows it.
-    user
-        Column that names the user; null: each row is a user.
-    time
-        Column by which the latest row of a user counts; null: a user has one row.
-    mask
-        Groups of fewer users are told as one sum; null: all groups are told.
-    names
-        Column -> the API that it holds: see `store.names.say_names`.
-    unit
-        What each user is: see `fpmonitor.unit`.
-    key
-        Of the digest as it leaves; the empty text in what is not kept.
+    Attributes:
+        table: A table or a query, as the warehouse names it.
+        apis: Columns that are APIs, sorted.
+        dialect: As sqlglot knows it.
+        user: Column that names the user; null: each row is a user.
+        time: Column by which the latest row of a user counts; null: a user has one row.
+        mask: Groups of fewer users are told as one sum; null: all groups are told.
+        names: Column -> the API that it holds: see `store.names.say_names`.
+        unit: What each user is: see `fpmonitor.unit`.
+        key: Of the digest as it leaves; the empty text in what is not kept.
 
-    Raises
-    ------
-    InputError
-        No column, too small a mask, or an unknown dialect.
+    Raises:
+        InputError: No column, too small a mask, or an unknown dialect.
     """
 
     table: str
@@ -102,10 +90,8 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
     Besides these it counts each API alone and all together, by which answers are told apart, and
     the users.
 
-    Raises
-    ------
-    InputError
-        The extra `spark` is not installed, or a query that is none.
+    Raises:
+        InputError: The extra `spark` is not installed, or a query that is none.
     """
     alone = [(api,) for api in asked.apis]
     wanted = dict.fromkeys([*alone, *(tuple(sorted(set(apis))) for apis in sets), asked.apis])
@@ -136,10 +122,8 @@ def fingerprints(asked: Asked, *, condition: str = "", grouped: bool) -> str:
 
     It has a row for each user; or if `grouped` one for each fingerprint, with its `users`.
 
-    Parameters
-    ----------
-    condition
-        Which users, in terms of `person`, the text that names one.
+    Args:
+        condition: Which users, in terms of `person`, the text that names one.
     """
     columns = [f"c{i}" for i in range(len(asked.apis))]
     names = ", ".join(columns)

@@ -55,12 +55,9 @@ _HINT = "an address looks like postgresql+psycopg://USER@HOST/DB, sc://HOST:PORT
 class Engine(Closing):
     """A connection to what holds rows; a new kind says what `frames` returns.
 
-    Attributes
-    ----------
-    address
-        Where it is, without anything secret.
-    dialect
-        The name of its SQL, as sqlglot knows it.
+    Attributes:
+        address: Where it is, without anything secret.
+        dialect: The name of its SQL, as sqlglot knows it.
     """
 
     address: str
@@ -69,12 +66,9 @@ class Engine(Closing):
     def frames(self, text: str) -> Iterator[pl.DataFrame]:
         """Rows of a query as they come, in one frame or several.
 
-        Raises
-        ------
-        EngineLostError
-            Nobody answers.
-        StoreError
-            The engine refuses.
+        Raises:
+            EngineLostError: Nobody answers.
+            StoreError: The engine refuses.
         """
         raise NotImplementedError
 
@@ -105,10 +99,8 @@ def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def check_address(address: str) -> None:
     """Check that an address is one of an engine, by its scheme.
 
-    Raises
-    ------
-    InputError
-        It is not.
+    Raises:
+        InputError: It is not.
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme.partition("+")[0] not in {*DIALECTS, *ENGINES}:
@@ -120,12 +112,9 @@ def check_address(address: str) -> None:
 def open_engine(address: str | None = None) -> Engine:
     """Open the engine at an address; without one DuckDB in this process, which reads files.
 
-    Raises
-    ------
-    InputError
-        No address, or a driver that is not installed.
-    EngineLostError
-        Nobody answers.
+    Raises:
+        InputError: No address, or a driver that is not installed.
+        EngineLostError: Nobody answers.
     """
     address = address or "duckdb://"
     check_address(address)
@@ -138,10 +127,8 @@ def open_engine(address: str | None = None) -> Engine:
 class DuckEngine(Engine):
     """DuckDB in this process: a file at `duckdb:///FILE`, which is only read, or none.
 
-    Raises
-    ------
-    InputError
-        There is no such file, or it is none of DuckDB.
+    Raises:
+        InputError: There is no such file, or it is none of DuckDB.
     """
 
     dialect = "duckdb"
@@ -218,10 +205,8 @@ class Warehouse(Engine):
 
     Nothing else is asked of SQLAlchemy, so no dialect of its is used: sqlglot writes the text.
 
-    Raises
-    ------
-    InputError
-        No address, or a driver that is not installed.
+    Raises:
+        InputError: No address, or a driver that is not installed.
     """
 
     def __init__(self, address: str) -> None:

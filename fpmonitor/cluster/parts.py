@@ -15,10 +15,8 @@ _PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
 
-    Raises
-    ------
-    InputError
-        There is no such place.
+    Raises:
+        InputError: There is no such place.
     """
 
     first: int

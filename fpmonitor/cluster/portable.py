@@ -72,10 +72,8 @@ def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
 
     For people it is written over several lines (`pretty`).
 
-    Raises
-    ------
-    InputError
-        A dialect that sqlglot does not know, or no statement.
+    Raises:
+        InputError: A dialect that sqlglot does not know, or no statement.
     """
     try:
         tree = sqlglot().parse_one(text, read="duckdb")

@@ -28,17 +28,12 @@ _HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
 class Rounds:
     """A folder of questions and answers.
 
-    Parameters
-    ----------
-    folder
-        That `begin` made.
-    engine
-        Address of what runs the statements; null where a person does.
+    Args:
+        folder: That `begin` made.
+        engine: Address of what runs the statements; null where a person does.
 
-    Raises
-    ------
-    InputError
-        It is none, or a file in it is not what it should be.
+    Raises:
+        InputError: It is none, or a file in it is not what it should be.
     """
 
     def __init__(self, folder: Path, engine: str | None = None) -> None:
@@ -60,10 +55,8 @@ class Rounds:
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
         """Ask for some sets.
 
-        Raises
-        ------
-        UndecidableError
-            A person has to run the statement, which is in the folder now.
+        Raises:
+            UndecidableError: A person has to run the statement, which is in the folder now.
         """
         number = self._next
         wanted = first_sets(self.asked.apis) if number == 1 else sets
@@ -97,10 +90,8 @@ def first_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
 def begin(folder: Path, asked: Asked) -> str:
     """Make a folder of questions with the first statement, which is returned.
 
-    Raises
-    ------
-    InputError
-        The folder holds another question, or cannot be written.
+    Raises:
+        InputError: The folder holds another question, or cannot be written.
     """
     if (folder / _ASKED).exists():
         raise InputError(

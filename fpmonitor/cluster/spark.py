@@ -34,17 +34,12 @@ _GIVEN_UP = r".*RETRIES_EXCEEDED"
 class SparkEngine(Engine):
     """A session on a server of Spark Connect.
 
-    Parameters
-    ----------
-    url
-        `sc://host:port`; further parameters as Spark Connect writes them.
+    Args:
+        url: `sc://host:port`; further parameters as Spark Connect writes them.
 
-    Raises
-    ------
-    InputError
-        The extra `spark` is not installed, or the address is not one.
-    EngineLostError
-        The server does not answer.
+    Raises:
+        InputError: The extra `spark` is not installed, or the address is not one.
+        EngineLostError: The server does not answer.
     """
 
     dialect = "spark"

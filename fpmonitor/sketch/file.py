@@ -45,12 +45,9 @@ _HINT = "make it again with `fpmonitor scale sketch make`"
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a sketch was made of at once.
 
-    Attributes
-    ----------
-    digest
-        Of its sketch, 64 hexadecimal digits.
-    users
-        Which users it was made of, by the hash of their names; null for all.
+    Attributes:
+        digest: Of its sketch, 64 hexadecimal digits.
+        users: Which users it was made of, by the hash of their names; null for all.
     """
 
     digest: str
@@ -79,21 +76,14 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Sketch:
     """Kept values of API sets, with all of their users.
 
-    Attributes
-    ----------
-    key
-        Id of the key that kept them.
-    users
-        `m`, all users, kept or not.
-    entries
-        Values to keep at most per set, from which the levels follow; None where the share was
-        given beforehand.
-    view
-        How values are looked at, in words; empty as they are.
-    parts
-        What it was made of, sorted.
-    sets
-        By their APIs, sorted.
+    Attributes:
+        key: Id of the key that kept them.
+        users: `m`, all users, kept or not.
+        entries: Values to keep at most per set, from which the levels follow; None where the share
+            was given beforehand.
+        view: How values are looked at, in words; empty as they are.
+        parts: What it was made of, sorted.
+        sets: By their APIs, sorted.
     """
 
     key: str
@@ -111,10 +101,8 @@ class Sketch:
     def of_set(self, apis: Sequence[str]) -> KeptValues:
         """Return the kept values of a set.
 
-        Raises
-        ------
-        UnknownNameError
-            The sketch does not hold it.
+        Raises:
+            UnknownNameError: The sketch does not hold it.
         """
         wanted = tuple(sorted(set(apis)))
         for values in self.sets:
@@ -196,10 +184,9 @@ def write_sketch(sketch: Sketch, path: Path) -> None:
 def read_sketch(path: Path) -> Sketch:
     """Read a sketch, and check that it can be one.
 
-    Raises
-    ------
-    InputError
-        The file is none, is cut short or was changed; or others than its owner may read it.
+    Raises:
+        InputError: The file is none, is cut short or was changed; or others than its owner may read
+            it.
     """
     check_owner_alone(path, "a sketch, which is as secret as its users")
     if not path.is_file():

@@ -52,14 +52,10 @@ def sketch_population(
 
     `part` says which users these are, where they are not all.
 
-    Raises
-    ------
-    UnknownNameError
-        An API that was never observed.
-    InputError
-        Values that are kept as digests.
-    UndecidableError
-        There are no users, or their rows do not fit into memory.
+    Raises:
+        UnknownNameError: An API that was never observed.
+        InputError: Values that are kept as digests.
+        UndecidableError: There are no users, or their rows do not fit into memory.
     """
     check_values_kept(population.snapshot, "sketch")
     population.check_names(plan.apis)
@@ -104,31 +100,20 @@ def sketch_table(
 
     DuckDB in this process gives a row for each user; another engine sends each fingerprint once.
 
-    Parameters
-    ----------
-    engine
-        Reads the table.
-    table
-        A table, a query or files of Parquet, as the engine names them.
-    plan
-        What is to be kept; the APIs are columns.
-    user
-        Column that names the user. Without it every row is a user of its own, unchecked.
-    time
-        Column of the time: of several rows of a user the latest counts, whole.
-    part
-        Only these users.
+    Args:
+        engine: Reads the table.
+        table: A table, a query or files of Parquet, as the engine names them.
+        plan: What is to be kept; the APIs are columns.
+        user: Column that names the user. Without it every row is a user of its own, unchecked.
+        time: Column of the time: of several rows of a user the latest counts, whole.
+        part: Only these users.
 
-    Raises
-    ------
-    InputError
-        Rows without a user; several rows of a user without a time; a time or a part without a user;
-        a type that an API cannot have; rows that are others each time the table is read, where
-        that is seen.
-    StoreError, EngineLostError
-        The engine refuses, or does not answer.
-    UndecidableError
-        There are no users.
+    Raises:
+        InputError: Rows without a user; several rows of a user without a time; a time or a part
+            without a user; a type that an API cannot have; rows that are others each time the table
+            is read, where that is seen.
+        StoreError, EngineLostError: The engine refuses, or does not answer.
+        UndecidableError: There are no users.
     """
     if user is None and (time is not None or part is not None):
         raise InputError(

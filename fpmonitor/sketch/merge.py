@@ -19,18 +19,14 @@ if TYPE_CHECKING:
 def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = False) -> Sketch:
     """Merge sketches, in any order and grouping the same.
 
-    Parameters
-    ----------
-    sketches
-        What each is called, and itself; they are looked at one after the other.
-    disjoint
-        Whoever asks knows that no user is in two of them; else it must follow from their parts.
+    Args:
+        sketches: What each is called, and itself; they are looked at one after the other.
+        disjoint: Whoever asks knows that no user is in two of them; else it must follow from their
+            parts.
 
-    Raises
-    ------
-    InputError
-        No sketches; other keys, sets, views or numbers of entries; a part that is in two of them;
-        users who may be in two of them.
+    Raises:
+        InputError: No sketches; other keys, sets, views or numbers of entries; a part that is in
+            two of them; users who may be in two of them.
     """
     first: Sketch | None = None
     names: dict[str, str] = {}

@@ -26,21 +26,15 @@ MOST_SETS = 1000
 class SketchPlan:
     """What is to be kept.
 
-    Attributes
-    ----------
-    key
-        Keeps values.
-    sets
-        API sets, each sorted, without repetition.
-    entries
-        Values to keep at most per set, from which the share of the values follows; or None.
-    level
-        The share is 2^-level, where it is given beforehand; or None.
+    Attributes:
+        key: Keeps values.
+        sets: API sets, each sorted, without repetition.
+        entries: Values to keep at most per set, from which the share of the values follows; or
+            None.
+        level: The share is 2^-level, where it is given beforehand; or None.
 
-    Raises
-    ------
-    InputError
-        No sets or an empty one, too many, or not exactly one of `entries` and `level`.
+    Raises:
+        InputError: No sets or an empty one, too many, or not exactly one of `entries` and `level`.
     """
 
     key: SketchKey
@@ -100,10 +94,8 @@ class SketchPlan:
     ) -> Sketch:
         """Return the sketch of what was added up.
 
-        Raises
-        ------
-        UndecidableError
-            There are no users.
+        Raises:
+            UndecidableError: There are no users.
         """
         if not users:
             raise UndecidableError("no users to make a sketch of")
@@ -121,10 +113,8 @@ class SketchPlan:
 def share_level(text: str) -> int:
     """Read a share of the values, as 1/1024; its level.
 
-    Raises
-    ------
-    InputError
-        It is none of 1, 1/2, 1/4 and so on.
+    Raises:
+        InputError: It is none of 1, 1/2, 1/4 and so on.
     """
     one, _, parts = text.strip().partition("/")
     number = int(parts) if parts.isascii() and parts.isdigit() and len(parts) < 20 else 0
