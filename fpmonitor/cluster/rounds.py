@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ASKED = "asked.json"
+_SETS_OF_AN_ENGINE = 100  # that one statement counts: DuckDB holds the groups of all at once
 _HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
 
 
@@ -53,14 +54,19 @@ class Rounds:
         return number
 
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
-        """Ask for some sets.
+        """Ask for some sets, of an engine in several statements where they are many.
 
         Raises:
             UndecidableError: A person has to run the statement, which is in the folder now.
         """
+        wanted = first_sets(self.asked.apis) if self._next == 1 else sets
+        at_once = len(wanted) if self._engine is None else _SETS_OF_AN_ENGINE
+        for start in range(0, max(len(wanted), 1), at_once or 1):
+            self._ask(wanted[start : start + at_once])
+
+    def _ask(self, sets: Sequence[tuple[str, ...]]) -> None:
         number = self._next
-        wanted = first_sets(self.asked.apis) if number == 1 else sets
-        text = statement_of(self.asked, wanted)
+        text = statement_of(self.asked, sets)
         write_folder(self.folder, {f"{number}.sql": text})
         if self._engine is None:
             raise self._to_do(number)

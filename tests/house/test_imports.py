@@ -44,7 +44,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"log", "planning", "snapshots"},
+    {"log", "planning", "warehouse"},
     {"serve", "watch"},
     {"assistant", "ui"},
     {"cli"},
