@@ -77,7 +77,7 @@ def open_monitor(
         raise InputError(
             "--engine: a server needs --spectra FOLDER",
             hint="ask it with `fpmonitor scale sql --to FOLDER`, or fetch your table into a "
-            "database with `fpmonitor scale snapshot`",
+            "database with `fpmonitor scale fetch`",
         )
     monitor = Monitor(
         db,

@@ -211,15 +211,15 @@ def _files(text: str, dialect: str) -> str | None:
     """Return the table of files of Parquet, where a path or a pattern names some."""
     if dialect == "spark" and set(text) & set("/\\:") and "`" not in text:
         return f"parquet.`{text}`"
-    if dialect != "duckdb":
+    if dialect != "duckdb" or not (set(text) & set("/\\*") or text.endswith(".parquet")):
         return None
     path = Path(text)
     if path.is_dir():
         return f"read_parquet({quote_path(path)[:-1]}/**/*.parquet')"
     if path.is_file():
         return f"read_parquet({quote_path(path)})"
-    is_pattern = text.endswith(".parquet") and "(" not in text and "'" not in text
-    return f"read_parquet({quote_text(text)})" if is_pattern else None
+    # Otherwise a pattern, or a function that reads files.
+    return None if set(text) & set("('") else f"read_parquet({quote_text(text)})"
 
 
 def _visits(asked: Asked, columns: Sequence[str], *, as_they_are: bool = False) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -310,14 +312,41 @@ def test_what_an_engine_refuses_is_told_in_one_line_without_values(
 
 
 @pytest.mark.warehouse
-def test_a_wrong_password_is_told_and_is_not_in_the_message(
-    postgres: warehouses.Postgres,
+def test_tls_is_checked_and_a_wrong_password_is_told_and_not_shown(
+    servers: dict[str, Any], tmp_path: Path
 ) -> None:
     pytest.importorskip("psycopg")
-    wrong = postgres.address.replace("analyst@", "nobody_here:secret@")
-    with open_engine(wrong) as engine, pytest.raises(EngineLostError) as raised:
-        engine.frame("SELECT 1")
-    assert "secret" not in str(raised.value)
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not there")
+    port = servers["free_port"]()
+    with warehouses.postgres(port) as psql:
+        psql("-q", given="ALTER ROLE analyst PASSWORD 'rightone';\n")
+        root = Path(psql("-At", given="SHOW data_directory").strip(), "server.crt")
+        own = tmp_path / "root.crt"
+        shutil.copy(root, own)
+        other = tmp_path / "other.crt"
+        key = ("-keyout", str(tmp_path / "key"), "-out", str(other), "-subj", "/CN=other")
+        made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *key)
+        subprocess.run(made, check=True, capture_output=True)
+
+        def asked(password: str, ending: str) -> int:
+            at = f"postgresql+psycopg://analyst:{password}@127.0.0.1:{port}/postgres"
+            with open_engine(f"{at}?{ending}") as engine:
+                text = "SELECT ssl::int FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+                return int(engine.frame(text).item())
+
+        checked = f"sslmode=verify-full&sslrootcert={own}"
+        assert asked("rightone", checked) == 1
+        for password, ending in (
+            ("wrong-secret", checked),
+            ("rightone", f"sslmode=verify-full&sslrootcert={other}"),
+            ("rightone", "sslmode=disable"),
+        ):
+            with pytest.raises(EngineLostError, match="does not answer") as raised:
+                asked(password, ending)
+            assert not {"secret", "rightone", "sslrootcert"} & set(
+                re.findall(r"\w+", str(raised.value))
+            )
 
 
 @pytest.mark.warehouse

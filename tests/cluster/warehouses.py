@@ -187,8 +187,11 @@ def postgres_programs() -> dict[str, str] | None:
 
 
 @contextmanager
-def postgres() -> Iterator[Callable[..., str]]:
-    """Start a server in a folder of its own, which listens at a socket there; yields psql."""
+def postgres(tls_port: int | None = None) -> Iterator[Callable[..., str]]:
+    """Start a server in a folder of its own, which listens at a socket there; yields psql.
+
+    With a port it listens there, too, for TLS and a password.
+    """
     programs = postgres_programs()
     if programs is None:
         pytest.skip("Postgres is not there")
@@ -208,21 +211,21 @@ def postgres() -> Iterator[Callable[..., str]]:
     try:
         call(programs["initdb"], "-D", data, "-U", "analyst", "-A", "trust", "-E", "UTF8", "-N")
         listening = f"-k {folder} -h ''"
+        if tls_port is not None:
+            key = ("-keyout", f"{data}/server.key", "-out", f"{data}/server.crt")
+            subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+            call("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *key, *subject)
+            Path(data, "pg_hba.conf").write_text(
+                "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n",
+                encoding="utf-8",
+            )
+            listening = f"-k {folder} -h 127.0.0.1 -p {tls_port} -c ssl=on"
         log = str(folder / "log")
         call(programs["pg_ctl"], "-D", data, "-w", "-l", log, "-o", listening, "start")
 
         def psql(*options: str, given: str = "") -> str:
-            at = (
-                "-h",
-                str(folder),
-                "-U",
-                "analyst",
-                "-d",
-                "postgres",
-                "-X",
-                "-v",
-                "ON_ERROR_STOP=1",
-            )
+            at = ["-h", str(folder), "-U", "analyst", "-d", "postgres", "-X"]
+            at += ["-v", "ON_ERROR_STOP=1", "-p", str(tls_port or 5432)]
             return call(programs["psql"], *at, *options, given=given)
 
         try:
