@@ -132,7 +132,7 @@ def fingerprints(asked: Asked, *, condition: str = "", grouped: bool) -> str:
         all_rows=_visits(asked, columns, as_they_are=asked.time is None),
         persons=_persons(asked, columns, condition),
         columns=f"{names}, count(*)::BIGINT AS users" if grouped else names,
-        groups=f"GROUP BY {names}" if grouped else "",
+        grouping=f"GROUP BY {names}" if grouped else "",
     )
     return _written(text, asked.table, asked.dialect)
 

@@ -1,1 +1,1 @@
-WITH visit AS ({all_rows}), person AS ({persons}) SELECT {columns} FROM person {groups}
+WITH visit AS ({all_rows}), person AS ({persons}) SELECT {columns} FROM person {grouping}
