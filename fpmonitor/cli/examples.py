@@ -320,7 +320,7 @@ MATTER: Mapping[str, str] = {
     "db apis": "--set --search --resolve --k --db",
     "db forget": "--before --user --batch --dry-run --yes",
     "scale convert": "--output --user --columns --as --rows-are-users",
-    "scale fetch": "--from --engine --db --user --time --part",
+    "scale fetch": "--from --engine --db --user --time",
     "scale sql": "--from --user --time --candidates --dialect",
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",

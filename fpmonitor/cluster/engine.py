@@ -144,7 +144,10 @@ class DuckEngine(Engine):
             for text in ("SET TimeZone = 'UTC'", *macros()):
                 self._connection.execute(text)
         except DuckDBError as error:
-            raise InputError(f"{excerpt(address)}: {excerpt(reason_of(error))}") from error
+            raise InputError(
+                f"{excerpt(address)}: no database of DuckDB that can be read "
+                f"({excerpt(masked_quotes(reason_of(error)))})"
+            ) from error
         self._thread = ThreadPoolExecutor(1)
         self._functions: set[str] = set()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.database import Database
 
-_ROWS_A_LOG = 1 << 20  # so many are stored at once; memory follows them
+_ROWS_A_LOG = 1 << 18  # so many are stored at once; memory follows them
 
 
 def fetch_visits(

@@ -410,7 +410,7 @@ def test_a_connection_asks_all_rounds_by_itself(
     assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
     assert run("scale", "sql", *asked, "--to", "more") == 0
     for address, says in (
-        ("duckdb:///nothing.duckdb", "does not exist"),
+        ("duckdb:///nothing.duckdb", "no database of DuckDB"),
         ("mysql://localhost/x", "not an engine"),
         ("postgresql://me:secret@127.0.0.1:1/x", "others could read"),
         ("postgresql+psycopg://me@127.0.0.1:1/x", "does not answer|not installed"),
