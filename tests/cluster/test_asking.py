@@ -413,7 +413,7 @@ def test_a_connection_asks_all_rounds_by_itself(
         ("duckdb:///nothing.duckdb", "no database of DuckDB"),
         ("mysql://localhost/x", "not an engine"),
         ("postgresql://me:secret@127.0.0.1:1/x", "others could read"),
-        ("postgresql+psycopg://me@127.0.0.1:1/x", "does not answer|not installed"),
+        ("postgresql+psycopg://me@127.0.0.1:1/x", "asks in the SQL of duckdb|not installed"),
     ):
         capsys.readouterr()
         assert run("decide", "--spectra", "more", "--engine", address, *question) == 2
