@@ -103,7 +103,7 @@ LOOKS: Mapping[Look, str] = {
 }
 
 
-def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
+def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
     """Say what a member is.
 
     Args:

@@ -13,7 +13,7 @@ from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.store.demand import ApiDemand
-from fpmonitor.vocabulary import base_of
+from fpmonitor.vocabulary import base_api
 
 _ANY_K = 10  # of names to weigh, which the owner sees alone
 
@@ -139,4 +139,4 @@ def unobserved_apis(
 def _reads_of(name: str, means: Mapping[str, str]) -> set[str]:
     """Return what scripts read to get what a log calls `name`."""
     api = means.get(name, name)
-    return {name, api, base_of(api)}
+    return {name, api, base_api(api)}

@@ -9,7 +9,7 @@ from fpmonitor.answers.decide import question_of
 from fpmonitor.disclosure import check_users, told_spectra
 from fpmonitor.estimate.exposure import plug_in_exposure
 from fpmonitor.population.level_source import level_source
-from fpmonitor.population.levels import words_of
+from fpmonitor.population.levels import level_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,4 +80,4 @@ def _listed(decision: LevelDecision) -> Iterator[ApiSet]:
         yield decision.recommended
     for listed in (decision.allow, decision.undecided, decision.block):
         yield from listed[:_MOST_LISTED]
-    yield words_of(decision.components, tuple(each.most for each in decision.components))
+    yield level_words(decision.components, tuple(each.most for each in decision.components))

@@ -27,7 +27,7 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
@@ -41,7 +41,7 @@ from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
 from fpmonitor.unit import VISITOR_RULE, visitor_rule
-from fpmonitor.vocabulary.search import search
+from fpmonitor.vocabulary.search import search_apis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ PLAN = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """Options for how logs are read."""
 
     collector: COLLECTOR = None
@@ -163,7 +163,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Storing(Reading):
+class Storing(ReadingOptions):
     """Options for how logs are read and stored."""
 
     digest_values: Annotated[
@@ -223,7 +223,7 @@ def ingest(
     is_strict = strict and any(report.rejected or report.set_aside for report in reports)
     if monitor.audience is Audience.OTHERS:  # an account names members that few users have
         reports = [replace(report, account=None) for report in reports]
-    shown.show(store.batches(reports))
+    shown.show(store.batches_output(reports))
     for report in reports:
         for text in who_counts(report):
             note(text, quiet=quiet)
@@ -247,7 +247,7 @@ def ingest(
 
 def _plan(
     paths: list[str],
-    reading: Reading,
+    reading: ReadingOptions,
     column_map: ColumnMap,
     shown: Shown,
     *,
@@ -380,7 +380,7 @@ def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """List the stored logs and what became of their records."""
     with open_monitor(db) as monitor:
         reports = monitor.batches()
-    shown.show(store.batches(reports))
+    shown.show(store.batches_output(reports))
 
 
 def rejects(
@@ -394,7 +394,7 @@ def rejects(
     """List the records that could not be stored, with file, line and reason."""
     with open_monitor(db) as monitor:
         listed = monitor.rejects(most=most)
-    shown.show(store.rejects([asdict(record) for record in listed]))
+    shown.show(store.rejects_output([asdict(record) for record in listed]))
 
 
 def apis(
@@ -423,7 +423,7 @@ def apis(
             metavar="NAME=API",
         ),
     ] = None,
-    reader: Reader,
+    reader: ReaderOptions,
     users: ViewedUsers,
     k: K = 10,
     unsafe_counts: UNSAFE_COUNTS = False,
@@ -460,7 +460,7 @@ def apis(
 
 def _found(words: str) -> Output:
     rows = []
-    for found in search(words):
+    for found in search_apis(words):
         known = vocabulary.entry_of(found.api)
         rows.append(asdict(found) | {"kind": known.kind, "group": known.group})
     return store.listing(rows, title=f"Known APIs: {words}")
@@ -473,4 +473,4 @@ def _resolved(name: str) -> Output:
         randomised = vocabulary.randomised_in(resolution.api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
         rows.append(asdict(resolution) | entry)
-    return store.meanings(rows)
+    return store.meanings_output(rows)

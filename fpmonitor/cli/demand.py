@@ -69,7 +69,7 @@ def demand(
             sample=question.sample,
             most=most,
         )
-    shown.show(answers.demand(lines, asked.k))
+    shown.show(answers.demand_output(lines, asked.k))
 
 
 def _why(report: DemandReport) -> str:
@@ -136,7 +136,7 @@ def scripts(
             listed=listed,
         )
     if to is None:
-        shown.show(answers.scripts(report))
+        shown.show(answers.scripts_output(report))
         return
     if left_out := unlisted(report):
         note(
@@ -166,4 +166,4 @@ def automation(
             k=k,
             show_counts_below_k=unsafe_counts,
         )
-    shown.show(answers.automation(report))
+    shown.show(answers.automation_output(report))

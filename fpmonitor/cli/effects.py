@@ -10,7 +10,7 @@ import typer
 
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.deployed import text_of
+from fpmonitor.cli.deployed import list_text
 from fpmonitor.cli.lists import (
     ALLOW_BREAKAGE,
     BY_INFORMATION,
@@ -66,7 +66,7 @@ def preview(
     states = _states(decided, exporter, options, chosen)
     with users.open() as monitor:
         rows = _exposures(monitor, decided, states)
-    shown.show(decisions.preview(rows))
+    shown.show(decisions.preview_output(rows))
 
 
 def plan(
@@ -89,7 +89,7 @@ def plan(
     best = found or plan_of(decided, controls, exporter.product)
     if found is not None and write is not None:
         emit(exporter.export_plan(decided, found.controls, options).text, write)
-    shown.show(decisions.plan(best))
+    shown.show(decisions.plan_output(best))
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
         return EXIT_VIOLATED if best.verdict == "block" else EXIT_UNDECIDED
@@ -123,7 +123,7 @@ def import_list(
             hint="name the decision whose candidates are measured",
         )
     exporter = _product(product)
-    reading = exporter.read(text_of(source), site)
+    reading = exporter.read(list_text(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
     document = _effects(reading, exporter.product)

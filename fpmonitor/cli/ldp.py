@@ -21,7 +21,7 @@ from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
-    compare,
+    compare_at_equal_terms,
     fewest_users,
     most_telling,
     needs_no_answers,
@@ -95,7 +95,7 @@ def metrics(
             made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
         )
     _tell_errors(found, quiet=quiet)
-    shown.show(store.metrics(found.to_json()))
+    shown.show(store.metrics_output(found.to_json()))
 
 
 @app.command("reports")
@@ -227,7 +227,7 @@ def compare_mechanisms(
     if epsilon is privacy is utility is None:
         epsilon = 1.0
     alpha = _alpha(prior)
-    rows = compare(
+    rows = compare_at_equal_terms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
     if plot is not None:
@@ -289,7 +289,9 @@ def optimal(
     rng = np.random.default_rng(seed)
     of_many = optimal_matrix(of_values, epsilon, privacy=privacy, rng=rng)
     protocols: dict[str, Mechanism] = {}
-    for row in compare(values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed):
+    for row in compare_at_equal_terms(
+        values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed
+    ):
         if row.mechanism in PROTOCOLS and row.epsilon is not None:
             protocols[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
     made: dict[str, Mechanism] = {"best": of_many.matrix} | protocols
@@ -339,7 +341,7 @@ _OF_USERS = ("api", "values", "mechanism", "epsilon", "hash_range", "users")
 
 
 @app.command("plan")
-def plan(
+def plan_collection(
     *,
     accuracy: Annotated[
         float | None,

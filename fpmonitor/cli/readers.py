@@ -45,7 +45,7 @@ DEFAULT_LIMIT = "log2"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class ReaderOptions:
     """Options for who receives the answer."""
 
     reader: READER = None

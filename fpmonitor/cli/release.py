@@ -14,9 +14,9 @@ from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import FORMAT, QUIET, share
 from fpmonitor.cli.output import Shown, note, show
-from fpmonitor.cli.readers import Reader, queries
+from fpmonitor.cli.readers import ReaderOptions, queries
 from fpmonitor.cli.singling_out import USERS
-from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
+from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
 from fpmonitor.population.levels import read_levels
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
@@ -76,7 +76,7 @@ class HistogramOptions(StoredUsers):
                 split_names(apis),
                 epsilon=self.epsilon,
                 window=self.window,
-                transforms=transforms_of(self.what_if),
+                transforms=declared_transforms(self.what_if),
                 users=self.users,
                 known=self.known,
                 alpha=self.alpha,
@@ -141,13 +141,13 @@ def release(
         ),
     ] = None,
     what_if: WHAT_IF = None,
-    reader: Reader,
+    reader: ReaderOptions,
     users: StoredUsers,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
-    transforms = transforms_of(what_if)
+    transforms = declared_transforms(what_if)
     with users.open() as monitor:
         made = release_users(
             monitor.database,
@@ -309,7 +309,7 @@ def partial_knowledge(
 
 
 @audit.command("curve")
-def curve(
+def epsilon_curve(
     *,
     users: USERS,
     probability: PROBABILITY,
@@ -331,7 +331,7 @@ def curve(
         {"epsilon": epsilon, "delta": float(delta)}
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
-    shown.show(store.points(rows))
+    shown.show(store.points_output(rows))
 
 
 @audit.command("smallest-k")

@@ -242,4 +242,4 @@ def compare(
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets contain APIs never observed in the second one")
     compared.sort(key=lambda line: -abs(line.difference))
-    shown.show(answers.comparison(compared, population=question.users, k=asked.k))
+    shown.show(answers.comparison_output(compared, population=question.users, k=asked.k))

@@ -14,7 +14,7 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.output import Shown
-from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
+from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import InputError, PolicyError, reason_of
 from fpmonitor.release import singling_out
 from fpmonitor.release.examples import example_attacks
@@ -115,7 +115,7 @@ def pseudonymous(
             database,
             split_names(apis),
             window=users.window,
-            transforms=transforms_of(what_if),
+            transforms=declared_transforms(what_if),
             weight=weight,
             control=others,
         )

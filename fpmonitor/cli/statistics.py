@@ -21,7 +21,7 @@ from fpmonitor.cli.options import (
     AskedOfSample,
 )
 from fpmonitor.cli.output import Shown
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
@@ -53,7 +53,7 @@ def rank(
     ] = 1,
     asked: AskedOfSample,
     users: ViewedUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Rank API sets by entropy and by exposure, and show where the two disagree."""
@@ -101,7 +101,7 @@ def curve(
     rows_are_users: ROWS_ARE_USERS = False,
     unsafe_counts: UNSAFE_COUNTS = False,
     users: ViewedUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
@@ -123,4 +123,4 @@ def curve(
             show_counts_below_k=unsafe_counts,
         )
         reader.ask(monitor, counted_curve(report, question))
-    shown.show(answers.curve(report))
+    shown.show(answers.curve_output(report))

@@ -95,7 +95,7 @@ def randomised_exposure(
     """
     estimate = reports.estimate()
     low, high = reports.limits(delta)
-    lower, upper = exposure_limits(low, high, k=k, population=population)
+    lower, upper = randomised_limits(low, high, k=k, population=population)
     return RandomisedExposure(
         estimate=statistical_exposure(estimate.on_simplex(), k=k, population=population),
         lower=lower,
@@ -104,7 +104,7 @@ def randomised_exposure(
     )
 
 
-def exposure_limits(
+def randomised_limits(
     low: ArrayLike,
     high: ArrayLike,
     *,

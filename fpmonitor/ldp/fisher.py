@@ -40,7 +40,7 @@ class Expectation(NamedTuple):
     standard_error: float
 
 
-def rank(mechanism: Mechanism) -> int:
+def matrix_rank(mechanism: Mechanism) -> int:
     """`d`: column rank of the matrix, one more than the parameters that reports can tell of."""
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
         return mechanism.values
@@ -50,7 +50,7 @@ def rank(mechanism: Mechanism) -> int:
 
 def is_faithful(mechanism: Mechanism) -> bool:
     """Whether distributions of the values can be told apart by the reports: full column rank."""
-    return rank(mechanism) == mechanism.values
+    return matrix_rank(mechanism) == mechanism.values
 
 
 def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.finite import reports_information
-from fpmonitor.ldp.fisher import classes_of_values, rank
+from fpmonitor.ldp.fisher import classes_of_values, matrix_rank
 from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
@@ -108,7 +108,7 @@ def metrics_of(
             finite = reports_information(mechanism, prior, users, rng=rng)
         except UndecidableError as error:
             obstacle = str(error)
-    dimensions, classes = rank(mechanism), int(classes_of_values(mechanism).max()) + 1
+    dimensions, classes = matrix_rank(mechanism), int(classes_of_values(mechanism).max()) + 1
     return Metrics(
         ldp=mechanism.ldp_level,
         average_privacy=average_privacy(mechanism, prior),
@@ -158,7 +158,7 @@ def metrics_of_points(
         participation_bound=math.inf,
         participation_bound_any_prior=math.inf,
         entropy_given_p=prior.value_entropy_given_distribution,
-        rank=rank(mechanism),
+        rank=matrix_rank(mechanism),
         classes=int(classes_of_values(mechanism).max()) + 1,
         distribution_utility_limit=math.inf,
         tally_utility_limit=math.inf,

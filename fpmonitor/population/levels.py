@@ -366,7 +366,7 @@ def check_components(components: Sequence[Component]) -> None:
         raise InputError("levels: there is nothing to choose", hint="least and most are equal")
 
 
-def words_of(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
+def level_words(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
     """Name the levels of a vector that are not withheld, sorted: `screen=2` for each component."""
     levels = zip(components, vector, strict=True)
     return tuple(sorted(f"{component.name}={level}" for component, level in levels if level))

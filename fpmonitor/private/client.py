@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.ldp.mechanisms import hashed
+from fpmonitor.ldp.mechanisms import hash_codes
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import seal_message
 from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
@@ -83,7 +83,7 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        truth = hashed(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
+        truth = hash_codes(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
         told = _response(int(truth[0]), plan.hash_range, plan.level, rng)
         return f"={seed:016x}.{told}"
     return plan.values[_response(held, size, plan.level, rng)]

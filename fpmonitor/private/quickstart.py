@@ -99,7 +99,7 @@ def picture(found: Quickstart) -> str:
         parts += [_text(x + 95, y + 22 + 22 * row, words) for row, words in enumerate(lines)]
     parts.append(_text(430, 290, f"exposed in what the analyst saw: {percent(exposed, 2)}"))
     title = "Who learns what in private collection"
-    return svg.standalone(svg.document(title, parts, 860, 310), title)
+    return svg.standalone(svg.svg_document(title, parts, 860, 310), title)
 
 
 def _text(x: float, y: float, content: str) -> str:

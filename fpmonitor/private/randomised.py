@@ -13,7 +13,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import SizedTails
-from fpmonitor.ldp.exposure import ApiReports, exposure_limits
+from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, plan_api
 from fpmonitor.private.study import (
@@ -140,7 +140,7 @@ def limits_of_exposure(
 
     `low` and `high` limit the probabilities of all listed values, shares.
     """
-    lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
+    lower, upper = randomised_limits(low, high, k=study.k, population=study.population)
     return lower, min(1.0, upper + float(high[-1]))
 
 

@@ -61,7 +61,7 @@ def points(places: Iterable[Place]) -> str:
     return " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in places)
 
 
-def document(title: str, parts: Iterable[str], width: float, height: float) -> str:
+def svg_document(title: str, parts: Iterable[str], width: float, height: float) -> str:
     """Return a chart for a page: an image with a name."""
     return tag(
         "svg",

@@ -365,7 +365,7 @@ def _plain(text: str, style: str = "") -> Text:
     return Text("\n".join(map(printable, text.split("\n"))), style=style)
 
 
-def html(table: Table) -> str:
+def html_of_table(table: Table) -> str:
     """Draw a table as HTML; a verdict is the class of its cell."""
     bars = {place for place, column in enumerate(table.columns) if column.kind == "bar"}
     shown = [column for column in table.columns if column.kind != "bar"]

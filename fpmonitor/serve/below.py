@@ -77,7 +77,7 @@ def _write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def main() -> None:
+def serve_below() -> None:
     """Run the process below; it ends with the one above, whatever it does."""
     for one in (signal.SIGINT, signal.SIGTERM):  # the process above says when
         signal.signal(one, signal.SIG_IGN)
@@ -96,4 +96,4 @@ async def _until_end(source: int, target: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_below()

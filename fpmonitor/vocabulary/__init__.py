@@ -130,7 +130,7 @@ def aliases_of(source: str) -> dict[str, str]:
     return aliases
 
 
-def base_of(api: str) -> str:
+def base_api(api: str) -> str:
     """Return an API without its selector: what a browser can be told to block."""
     return api.partition("#")[0]
 
@@ -141,7 +141,7 @@ def entry_of(api: str) -> Api:
     Raises:
         UnknownNameError: The vocabulary has neither.
     """
-    entry = known_apis().get(api) or known_apis().get(base_of(api))
+    entry = known_apis().get(api) or known_apis().get(base_api(api))
     if entry is None:
         raise UnknownNameError("API", api, known_apis())
     return entry
@@ -162,7 +162,7 @@ def same_information(api: str) -> tuple[str, ...]:
 
 def _is_part(api: str, other: str) -> bool:
     """Whether two names are the same, or one of them a selector of the other."""
-    return other in {api, base_of(api)} or base_of(other) == api
+    return other in {api, base_api(api)} or base_api(other) == api
 
 
 def randomised_in(api: str) -> dict[str, Randomised]:
@@ -232,7 +232,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def is_known(api: str) -> bool:
     """Whether the vocabulary has an API, or the API without its selector."""
-    return api in known_apis() or base_of(api) in known_apis()
+    return api in known_apis() or base_api(api) in known_apis()
 
 
 def meanings(name: str) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ def _columns() -> dict[str, tuple[str, ...]]:
 def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
     """Several selectors of one API are that API."""
     distinct = sorted(set(apis))
-    bases = sorted({base_of(api) for api in distinct})
+    bases = sorted({base_api(api) for api in distinct})
     return tuple(distinct if len(distinct) == 1 else bases)
 
 

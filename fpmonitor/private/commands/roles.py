@@ -97,7 +97,7 @@ def shuffle(
     show(tables.tally([row], row), output_format, None)
 
 
-def count(
+def count_reports_of(
     *,
     folder: ROLE_FOLDER,
     asks: ASKS = None,
@@ -222,7 +222,7 @@ def rotate(
     note(f"{ring.role}: keys {ids}; publish {public_path(made.keys)}")
 
 
-def serve(
+def serve_role(
     folder: Annotated[
         Path,
         typer.Argument(

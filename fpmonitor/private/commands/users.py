@@ -44,7 +44,7 @@ _QUICKSTART_APIS = (
 _DUCKDB_MAGIC = (8, b"DUCK")
 
 
-def seal(
+def seal_records(
     ask: ASK,
     source: Annotated[
         Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
@@ -274,7 +274,7 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
         return read_tokens(opened, snapshot, known)
 
 
-def quickstart(
+def private_quickstart(
     folder: Annotated[Path, typer.Argument(help="Folder to create.")] = Path("private-quickstart"),
     quiet: QUIET = False,
 ) -> None:
