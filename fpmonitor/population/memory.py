@@ -231,7 +231,8 @@ class CodeTable:
         weights = self.weights.astype(np.float64)  # as they are counted, once for all
         for columns, places in self._together(sets):
             keys, size = self.keys(columns)
-            if not is_dense(size, len(keys)):
+            # Ranks in place of keys name no cell of a joint table, however few they are.
+            if size != self._possible(columns) or not is_dense(size, len(keys)):
                 sizes[places[0]] = count_keys(keys, size, self.weights)[1].astype(np.int64)
                 continue
             joint = np.bincount(keys, weights, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,6 +78,12 @@ class CertifiedSample:
         unknown = {tuple(sorted(set(apis))): None for apis in sets}.keys() - self._known.keys()
         wanted = sorted(unknown)
         self._known |= dict(zip(wanted, self.source.spectra(wanted), strict=True))
+
+    def asking(self, question: Question) -> CertifiedSample:
+        """Return the same users and what is known of them, with another k, population or delta."""
+        other = copy.copy(self)
+        other.question = question.among(self.users)
+        return other
 
     def know(self, spectra: Mapping[tuple[str, ...], CountSpectrum]) -> None:
         """Take the spectra of some sets, sorted, that were counted elsewhere."""
