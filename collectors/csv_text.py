@@ -106,10 +106,8 @@ def _read(log: LogFile, width: int, on_error: str) -> str:
 def _check_refusals(log: LogFile, width: int) -> None:
     """Check that not too many records are broken: DuckDB takes 1 kB of memory to say of each why.
 
-    Raises
-    ------
-    InputError
-        They are.
+    Raises:
+        InputError: They are.
     """
     lines = _count_lines(log)
     if lines <= _HARMLESS_LINES:
@@ -161,10 +159,8 @@ def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
     """Find the lines on which the records begin.
 
-    Raises
-    ------
-    InputError
-        Too many records are broken.
+    Raises:
+        InputError: Too many records are broken.
     """
     _refuse_if_too_many(log, len(refused))
     lines = _lines_at(log, [record.offset for record in refused])
@@ -230,10 +226,9 @@ def _records(log: LogFile) -> Iterator[tuple[int, str]]:
 def header(log: LogFile) -> list[str]:
     """Names of the columns.
 
-    Raises
-    ------
-    InputError
-        The first line is no header, or not UTF-8, or names too many columns, or one of them twice.
+    Raises:
+        InputError: The first line is no header, or not UTF-8, or names too many columns, or one of
+            them twice.
     """
     text = log.head.decode("utf-8-sig", "replace")
     try:

@@ -41,19 +41,13 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | N
 
     The key of a record is its user, unless the records name theirs or the keys number the rows.
 
-    Parameters
-    ----------
-    document
-        What a file of one JSON object holds.
-    user
-        Name of the member for the user; `row` for none.
-    label
-        What the log is reported by.
+    Args:
+        document: What a file of one JSON object holds.
+        user: Name of the member for the user; `row` for none.
+        label: What the log is reported by.
 
-    Raises
-    ------
-    InputError
-        Several of its members could hold the records.
+    Raises:
+        InputError: Several of its members could hold the records.
     """
     return _unfolded(document, user, label, ())
 

@@ -50,10 +50,8 @@ class OpenwpmCollector:
     def log_of_folder(self, folder: Path, target: Path) -> LogFile | None:
         """Sum up a crawl in Parquet, `table/n.parquet`, in one file; null for other folders.
 
-        Raises
-        ------
-        InputError
-            A table cannot be read.
+        Raises:
+            InputError: A table cannot be read.
         """
         crawl = folder.resolve().parent if folder.resolve().name == _CALLS else folder
         if not _files(crawl, _CALLS):
@@ -71,10 +69,8 @@ class OpenwpmCollector:
     def calls(self, log: LogFile) -> Iterator[Call]:
         """Read the calls, equal ones together.
 
-        Raises
-        ------
-        InputError
-            The database lacks the table, or cannot be read.
+        Raises:
+            InputError: The database lacks the table, or cannot be read.
         """
         try:
             rows = _parquet_rows(log) if log.head[:4] == b"PAR1" else _sqlite_rows(log)

@@ -286,7 +286,7 @@ class Monitor(Closing):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Windows:
-        """Return the windows of the users, for `answers.trend_output`.
+        """Return the windows of the users, for `answers.trend`.
 
         Raises:
             InputError: The view makes values coarser, or there is no such division.

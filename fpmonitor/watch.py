@@ -105,28 +105,16 @@ class DeliveryError(FpmonitorError):
 class WatchSettings:
     """What is watched, and how.
 
-    Attributes
-    ----------
-    folder
-        Where logs arrive, also in its subfolders.
-    database
-        The database file; created if it does not exist.
-    decision
-        What is checked after every new log.
-    by, new_users
-        As in `Monitor.check`.
-    whole
-        Check every set on the allow list, not the recommended one alone.
-    collector, digest_values
-        As in `Monitor.ingest`.
-    column_map
-        Reads the column map, which may change while the watch runs.
-    settle
-        Seconds for which a file must not have changed before it is read.
-    key_file, patience
-        As of `Database`.
-    metrics
-        File for the numbers of Prometheus, written at each look; null for none.
+    Attributes:
+        folder: Where logs arrive, also in its subfolders.
+        database: The database file; created if it does not exist.
+        decision: What is checked after every new log.
+        by, new_users: As in `Monitor.check`.
+        whole: Check every set on the allow list, not the recommended one alone.
+        collector, digest_values: As in `Monitor.ingest`.
+        column_map: Reads the column map, which may change while the watch runs.
+        settle: Seconds for which a file must not have changed before it is read.
+        metrics: File for the numbers of Prometheus, written at each look; null for none.
     """
 
     folder: Path
@@ -173,19 +161,13 @@ class WatchSettings:
 class Watch:
     """A watch over one folder and one decision.
 
-    Parameters
-    ----------
-    deliver
-        Deliver a notice, in this order; raise `DeliveryError` on failure.
-    note
-        Called with remarks: files read or refused, failed deliveries.
-    checked
-        Called with each check.
+    Args:
+        deliver: Deliver a notice, in this order; raise `DeliveryError` on failure.
+        note: Called with remarks: files read or refused, failed deliveries.
+        checked: Called with each check.
 
-    Raises
-    ------
-    InputError
-        The folder does not exist.
+    Raises:
+        InputError: The folder does not exist.
     """
 
     def __init__(
@@ -767,10 +749,8 @@ def _known(standing: str | None) -> Standing | None:
 def run_command(command: str) -> Callable[[Notice], None]:
     """Deliver to a command: the notice is JSON on its standard input; no shell is involved.
 
-    Raises
-    ------
-    InputError
-        The command is empty, or its quotes do not close.
+    Raises:
+        InputError: The command is empty, or its quotes do not close.
     """
     try:
         words = shlex.split(command)
@@ -804,10 +784,8 @@ def post_to(url: str) -> Callable[[Notice], None]:
 
     The address stays out of all messages but for its host: it often holds a secret.
 
-    Raises
-    ------
-    InputError
-        Not an address of http or https.
+    Raises:
+        InputError: Not an address of http or https.
     """
     refusal = InputError("webhook: must be an address that begins with https:// or http://")
     try:

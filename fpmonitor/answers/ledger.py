@@ -91,20 +91,13 @@ def compare_windows(
 class Ledger:
     """The calendar windows of a database, as a decision looks at their users.
 
-    Attributes
-    ----------
-    database, period
-        The open database, and the length of the windows.
-    decision
-        Whose source, view and candidates count.
-    limits
-        Windows that these cut are not checked.
-    now
-        Which windows are over, UTC without a zone.
-    audience
-        Who is told.
-    population
-        Reads the users of a window, as the decision saw its own.
+    Attributes:
+        database, period: The open database, and the length of the windows.
+        decision: Whose source, view and candidates count.
+        limits: Windows that these cut are not checked.
+        now: Which windows are over, UTC without a zone.
+        audience: Who is told.
+        population: Reads the users of a window, as the decision saw its own.
     """
 
     database: Database
@@ -118,10 +111,9 @@ class Ledger:
     def newest(self, limits: Window | None = None) -> tuple[Population, tuple[LeftOut, ...]]:
         """Return the users of the newest window that can be checked, and the newer windows.
 
-        Raises
-        ------
-        UndecidableError
-            No visit has a time, or no window can be checked; the message says why.
+        Raises:
+            UndecidableError: No visit has a time, or no window can be checked; the message says
+                why.
         """
         limits, left_out = limits or self.limits, []
         for span in whole_windows(self.database, self.period, limits, now=self.now):
@@ -182,14 +174,10 @@ class Ledger:
 class SinceDecided:
     """A window that is checked, beside those of the decision.
 
-    Attributes
-    ----------
-    windows
-        Calendar windows, of which `windows.window` is the one in question.
-    decision
-        What was decided.
-    apis
-        Its candidates that were ever observed.
+    Attributes:
+        windows: Calendar windows, of which `windows.window` is the one in question.
+        decision: What was decided.
+        apis: Its candidates that were ever observed.
     """
 
     windows: Windows
@@ -228,12 +216,9 @@ class SinceDecided:
 
         Fewer users are as good as none, so that they show in no answer.
 
-        Parameters
-        ----------
-        origin
-            Begin of the window that counts where the decision names no days; null for none.
-        level
-            Tolerated probability of any alarm, by how many windows later this one is.
+        Args:
+            origin: Begin of the window that counts where the decision names no days; null for none.
+            level: Tolerated probability of any alarm, by how many windows later this one is.
         """
         base, begin = self._decided or origin, self.windows.window.since
         if base is None or begin is None:

@@ -21,14 +21,10 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
     It passes by all that may stay readable, and is violated by what surely does. What it lets
     sites read of other APIs than the candidates, or of those without evidence, passes nothing.
 
-    Parameters
-    ----------
-    population
-        The current users, seen as the decision saw its own.
-    decision
-        The decision.
-    in_use
-        What the list leaves.
+    Args:
+        population: The current users, seen as the decision saw its own.
+        decision: The decision.
+        in_use: What the list leaves.
     """
     asked, decision = decision, called_as(decision, population)
 

@@ -40,12 +40,9 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
     A fault changes the values of those who had come before, too. Where these are enough, it is
     looked for among them: a wave of bots with values of its own is no fault.
 
-    Parameters
-    ----------
-    before, after
-        Users of a window whose log was whole, and of the one in question.
-    k
-        Anonymity threshold: fewer users make no fault.
+    Args:
+        before, after: Users of a window whose log was whole, and of the one in question.
+        k: Anonymity threshold: fewer users make no fault.
     """
     found = {}
     fewest, rows = max(k, _FEWEST), in_both(before, after)

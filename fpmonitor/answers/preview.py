@@ -35,14 +35,10 @@ def preview_sets(
 ) -> list[ExposureReport]:
     """Estimate the exposure of subsets of a decision's candidates, as its own question.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        Its policy is the question.
-    sets
-        Subsets of its candidates; the empty set exposes nobody.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: Its policy is the question.
+        sets: Subsets of its candidates; the empty set exposes nobody.
     """
     decision = called_as(decision, population)
     wanted = [sorted(population.named(apis)) for apis in sets]

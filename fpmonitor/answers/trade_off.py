@@ -25,14 +25,10 @@ _MOST_LISTED = 60  # of each list
 class TradeOff:
     """A level vector, how useful it is, and its exposure.
 
-    Attributes
-    ----------
-    apis, verdict
-        Levels that are shown, as a decision lists them, and what it says of them.
-    utility
-        Sum of the utilities of its levels.
-    exposure
-        Plug-in estimate, a share of the users, from what the audience is told.
+    Attributes:
+        apis, verdict: Levels that are shown, as a decision lists them, and what it says of them.
+        utility: Sum of the utilities of its levels.
+        exposure: Plug-in estimate, a share of the users, from what the audience is told.
     """
 
     apis: ApiSet
@@ -46,14 +42,10 @@ def trade_offs(
 ) -> tuple[TradeOff, ...]:
     """Return what the recommended and some listed vectors expose of the users of now.
 
-    Parameters
-    ----------
-    population
-        The users.
-    decision
-        Whose vectors are meant.
-    practice
-        What is shown today, named by the user: it comes first.
+    Args:
+        population: The users.
+        decision: Whose vectors are meant.
+        practice: What is shown today, named by the user: it comes first.
     """
     k, population_size = decision.policy.k, decision.policy.population
     asked = population.asked(question_of(decision), decision.policy.candidates)

@@ -52,19 +52,13 @@ class Exposed(Members):
 class VisitReport(Members):
     """Exposure by one visit of each user, and by all visits of a user.
 
-    Attributes
-    ----------
-    users, visits
-        Those with a visit that brought a value of the set.
-    days
-        From the first of these visits to the last, days; null without times.
-    visit
-        One visit of each user, drawn: means over draws.
-    path
-        All visits of each user in their order, repeats left out.
-    changing
-        API -> share of the users with several visits whose value differed between two, the largest
-        share first.
+    Attributes:
+        users, visits: Those with a visit that brought a value of the set.
+        days: From the first of these visits to the last, days; null without times.
+        visit: One visit of each user, drawn: means over draws.
+        path: All visits of each user in their order, repeats left out.
+        changing: API -> share of the users with several visits whose value differed between two,
+            the largest share first.
     """
 
     JSON = "users visits days visit path changing"
@@ -85,17 +79,12 @@ class VisitReport(Members):
 def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
     """Refuse what has no limits by visits.
 
-    Parameters
-    ----------
-    question, given
-        What is asked.
-    asked
-        Options that read visits, as Python calls them, and what was given for each.
+    Args:
+        question, given: What is asked.
+        asked: Options that read visits, as Python calls them, and what was given for each.
 
-    Raises
-    ------
-    InputError
-        Absent users who count as exposed, given APIs, or users who are no plain draws.
+    Raises:
+        InputError: Absent users who count as exposed, given APIs, or users who are no plain draws.
     """
     for option in (name.replace("_", "-") for name, value in asked.items() if value):
         if question.missing == "exposed":
@@ -112,12 +101,9 @@ def report_visits(
 ) -> VisitReport:
     """Limit what visits expose.
 
-    Parameters
-    ----------
-    population, sample
-        The users and the question, as they are asked of the set.
-    apis
-        The set.
+    Args:
+        population, sample: The users and the question, as they are asked of the set.
+        apis: The set.
     """
     visits = with_values(population.visit_rows(apis), apis, whole=sample.question.missing == "drop")
     ids = tuple_ids(visits, apis)

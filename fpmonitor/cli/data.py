@@ -175,26 +175,30 @@ class Storing(ReadingOptions):
     ] = False
 
 
+STRICT = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Exit code 1 where a record was rejected, or a member set aside.",
+    ),
+]
+ALLOW_NETWORK = Annotated[
+    bool,
+    typer.Option(
+        "--allow-network",
+        help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
+    ),
+]
+
+
 def ingest(
     *,
     paths: LOGS,
     db: DB = DEFAULT_DB,
     reading: Storing,
     plan: PLAN = False,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Exit code 1 where a record was rejected, or a member set aside.",
-        ),
-    ] = False,
-    allow_network: Annotated[
-        bool,
-        typer.Option(
-            "--allow-network",
-            help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
-        ),
-    ] = False,
+    strict: STRICT = False,
+    allow_network: ALLOW_NETWORK = False,
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,

@@ -78,38 +78,44 @@ def _why(report: DemandReport) -> str:
     return f", most often because: {report.reason}; see `fpmonitor db rejects`"
 
 
+BY = Annotated[
+    Reader, typer.Option("--by", help="Judge each script, or each host that serves scripts.")
+]
+CRAWL = Annotated[
+    str,
+    typer.Option(
+        "--crawl", help="Only stored logs of API calls whose path is like this.", metavar="GLOB"
+    ),
+]
+BEFORE = Annotated[
+    str | None,
+    typer.Option(
+        "--before", help="Compare the ranks with those of these earlier logs.", metavar="GLOB"
+    ),
+]
+AGAINST = Annotated[
+    Path | None,
+    typer.Option("--against", help="Compare with Disconnect's list: services.json."),
+]
+TO = Annotated[
+    ScriptForm | None,
+    typer.Option("--to", help="Write a list in this form instead of the answer."),
+]
+MOST = Annotated[
+    int,
+    typer.Option("--most", help="Largest number of scripts, those on the most sites first.", min=1),
+]
+
+
 def scripts(
     *,
     decision: DECISION,
-    by: Annotated[
-        Reader, typer.Option("--by", help="Judge each script, or each host that serves scripts.")
-    ] = "script",
-    crawl: Annotated[
-        str,
-        typer.Option(
-            "--crawl", help="Only stored logs of API calls whose path is like this.", metavar="GLOB"
-        ),
-    ] = "*",
-    before: Annotated[
-        str | None,
-        typer.Option(
-            "--before", help="Compare the ranks with those of these earlier logs.", metavar="GLOB"
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option("--against", help="Compare with Disconnect's list: services.json."),
-    ] = None,
-    to: Annotated[
-        ScriptForm | None,
-        typer.Option("--to", help="Write a list in this form instead of the answer."),
-    ] = None,
-    most: Annotated[
-        int,
-        typer.Option(
-            "--most", help="Largest number of scripts, those on the most sites first.", min=1
-        ),
-    ] = 200,
+    by: BY = "script",
+    crawl: CRAWL = "*",
+    before: BEFORE = None,
+    against: AGAINST = None,
+    to: TO = None,
+    most: MOST = 200,
     users: StoredUsers,
     shown: Shown,
     quiet: QUIET = False,

@@ -340,38 +340,45 @@ def _compared(
 _OF_USERS = ("api", "values", "mechanism", "epsilon", "hash_range", "users")
 
 
+ACCURACY = Annotated[
+    float | None,
+    typer.Option(
+        "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
+    ),
+]
+PLAN_COLLECTION_EPSILON = Annotated[
+    float | None,
+    typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
+]
+BUDGET = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        help="With --epsilon: show how many users prove the API within this exposure.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+USERS = Annotated[
+    int | None,
+    typer.Option(
+        "--users", help="Number of users who will report.", show_default="the observed users"
+    ),
+]
+CANDIDATES = Annotated[
+    str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
+]
+
+
 @app.command("plan")
 def plan_collection(
     *,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget",
-            help="With --epsilon: show how many users prove the API within this exposure.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = None,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users", help="Number of users who will report.", show_default="the observed users"
-        ),
-    ] = None,
+    accuracy: ACCURACY = None,
+    epsilon: PLAN_COLLECTION_EPSILON = None,
+    budget: BUDGET = None,
+    users: USERS = None,
     asked: Exposure,
-    candidates: Annotated[
-        str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
-    ] = None,
+    candidates: CANDIDATES = None,
     stored: StoredUsers,
     shown: Shown,
     quiet: QUIET = False,

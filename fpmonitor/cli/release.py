@@ -88,58 +88,67 @@ audit = typer.Typer(
 )
 
 
+OUTPUT = Annotated[
+    Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
+]
+MECHANISM = Annotated[
+    Mechanism,
+    typer.Option(
+        "--mechanism",
+        help="Withhold rare rows as a whole, suppress single cells, or show values coarser.",
+    ),
+]
+BUDGET = Annotated[
+    float,
+    typer.Option(
+        "--budget",
+        help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+SAMPLE = Annotated[
+    float | None,
+    typer.Option(
+        "--sample",
+        help="Draw this share of the users first, in secret: differential privacy whatever an "
+        "attacker knows.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+RELEASE_EPSILON = Annotated[
+    float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
+]
+SENSITIVE = Annotated[
+    str | None,
+    typer.Option(
+        "--sensitive",
+        help="One of the APIs: say in the manifest how much the table tells of it.",
+        metavar="API",
+    ),
+]
+LEVELS = Annotated[
+    Path | None,
+    typer.Option(
+        "--levels",
+        help="With `generalisation`: show these levels (docs/levels.md) of some of the APIs.",
+        metavar="LEVELS.toml",
+    ),
+]
+
+
 def release(
     *,
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
-    ],
-    mechanism: Annotated[
-        Mechanism,
-        typer.Option(
-            "--mechanism",
-            help="Withhold rare rows as a whole, suppress single cells, or show values coarser.",
-        ),
-    ] = "histogram",
-    budget: Annotated[
-        float,
-        typer.Option(
-            "--budget",
-            help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = 0.05,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            "--sample",
-            help="Draw this share of the users first, in secret: differential privacy whatever an "
-            "attacker knows.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
-    ] = 1.0,
-    sensitive: Annotated[
-        str | None,
-        typer.Option(
-            "--sensitive",
-            help="One of the APIs: say in the manifest how much the table tells of it.",
-            metavar="API",
-        ),
-    ] = None,
-    levels: Annotated[
-        Path | None,
-        typer.Option(
-            "--levels",
-            help="With `generalisation`: show these levels (docs/levels.md) of some of the APIs.",
-            metavar="LEVELS.toml",
-        ),
-    ] = None,
+    output: OUTPUT,
+    mechanism: MECHANISM = "histogram",
+    budget: BUDGET = 0.05,
+    sample: SAMPLE = None,
+    epsilon: RELEASE_EPSILON = 1.0,
+    sensitive: SENSITIVE = None,
+    levels: LEVELS = None,
     what_if: WHAT_IF = None,
     reader: ReaderOptions,
     users: StoredUsers,

@@ -60,16 +60,12 @@ def confirm(
 ) -> Decision:
     """Return what a search and tests of what it left open decide together.
 
-    Parameters
-    ----------
-    found
-        What was decided of the users searched, at `SEARCH_SHARE` of the level of the question.
-    searched, rest
-        These users, and all others.
-    chains
-        Number of chains of nested sets that are tested; by default `CHAINS`.
-    progress
-        Told now and then in words how far it is.
+    Args:
+        found: What was decided of the users searched, at `SEARCH_SHARE` of the level of the
+            question.
+        searched, rest: These users, and all others.
+        chains: Number of chains of nested sets that are tested; by default `CHAINS`.
+        progress: Told now and then in words how far it is.
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")

@@ -45,16 +45,11 @@ def marked_limits(
 
     Each is ever wrong with probability at most `delta`, at every number of users.
 
-    Parameters
-    ----------
-    counts
-        int64, shape (s,): sizes of groups of all observed users.
-    marked
-        int64, same shape: marked users in groups of each size.
-    users
-        All observed users.
-    population, delta
-        `n`, users, and the tolerated probability of error of each limit.
+    Args:
+        counts: int64, shape (s,): sizes of groups of all observed users.
+        marked: int64, same shape: marked users in groups of each size.
+        users: All observed users.
+        population, delta: `n`, users, and the tolerated probability of error of each limit.
     """
     # The bound rises with the share of the marked, so an upper limit of it stands for it.
     most = share_limits(int(marked.sum()), users, delta * SHARE_LIMITS_SHARE)[1]

@@ -124,10 +124,9 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
 def letterboxing(decision: LevelDecision) -> str:
     """Write the recommended list of sizes as Firefox's preferences for sizes of windows.
 
-    Raises
-    ------
-    InputError
-        No list of sizes is recommended, or one of what is rounded before, or not of whole numbers.
+    Raises:
+        InputError: No list of sizes is recommended, or one of what is rounded before, or not of
+            whole numbers.
     """
     found = [
         component.maps(level)
@@ -155,10 +154,8 @@ def letterboxing(decision: LevelDecision) -> str:
 def level_list(decision: LevelDecision, to: str) -> str:
     """Write a decision about levels in a format.
 
-    Raises
-    ------
-    InputError
-        It is none of levels.
+    Raises:
+        InputError: It is none of levels.
     """
     if to not in _FORMATS:
         raise InputError(

@@ -50,41 +50,47 @@ class _Matrix:
     values: tuple[str, ...] | None
 
 
+ACCURACY = Annotated[
+    float | None,
+    typer.Option(
+        "--accuracy",
+        help="Wanted accuracy of the exposure, half the width of its interval; plans every API "
+        "without --matrix.",
+    ),
+]
+MATRIX = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--matrix",
+        help="Randomise an API with this matrix: a row per report, a column per value; the "
+        "first line may name the values. May be repeated.",
+        metavar="API=FILE.csv",
+    ),
+]
+USERS = Annotated[
+    int | None,
+    typer.Option(
+        "--users",
+        help="Number of users who will answer.",
+        show_default="the observed users",
+        min=1,
+    ),
+]
+OUTPUT = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
+]
+
+
 @app.command("ask")
 def ask(
     study: STUDY,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--accuracy",
-            help="Wanted accuracy of the exposure, half the width of its interval; plans every API "
-            "without --matrix.",
-        ),
-    ] = None,
-    matrix: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--matrix",
-            help="Randomise an API with this matrix: a row per report, a column per value; the "
-            "first line may name the values. May be repeated.",
-            metavar="API=FILE.csv",
-        ),
-    ] = None,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users",
-            help="Number of users who will answer.",
-            show_default="the observed users",
-            min=1,
-        ),
-    ] = None,
+    accuracy: ACCURACY = None,
+    matrix: MATRIX = None,
+    users: USERS = None,
     epoch: EPOCH = 1,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
-    ] = None,
+    output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
     """Plan round 1 of a study with randomised answers, from a database of plain observations.

@@ -263,28 +263,29 @@ def select(
     _write_ask(terms, ask, output)
 
 
+APIS = Annotated[str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")]
+REDACT_SUSPICION = Annotated[
+    float,
+    typer.Option("--suspicion", help="Largest probability that a redacted value was a rare one."),
+]
+SAMPLE = Annotated[
+    Path | None,
+    typer.Option(
+        "--sample",
+        help="Choose by the joint values of the users in this database.",
+        metavar="DB",
+        exists=True,
+    ),
+]
+
+
 def redact(
     *,
     curator: Curator,
-    apis: Annotated[
-        str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
-    ],
+    apis: APIS,
     setting: SETTING = "statistical",
-    suspicion: Annotated[
-        float,
-        typer.Option(
-            "--suspicion", help="Largest probability that a redacted value was a rare one."
-        ),
-    ] = SUSPICION,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--sample",
-            help="Choose by the joint values of the users in this database.",
-            metavar="DB",
-            exists=True,
-        ),
-    ] = None,
+    suspicion: REDACT_SUSPICION = SUSPICION,
+    sample: SAMPLE = None,
     weights: WEIGHTS = None,
     output_format: FORMAT = None,
     output: ASK = None,
