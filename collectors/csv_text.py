@@ -5,22 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Reject
-from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Refused, Reject
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, LogFile
 from fpmonitor.sql import quote_path, quote_text
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from fpmonitor.logs.contract import Refused
-    from fpmonitor.logs.log_file import LogFile
 
 _DELIMITERS = (",", "\t", ";", "|")
 _BLOCK = 1 << 20

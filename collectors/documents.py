@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.vocabulary import meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
 # Names of members that hold records, or the object that does: of exports, databases and web APIs.

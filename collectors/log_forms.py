@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 COOKIE = "fpm"
 HEADERS = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import duckdb
 
@@ -15,10 +17,6 @@ from fpmonitor.logs.contract import Call
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _SITES = ("top_level_url", "document_url", "top_url")  # the newest name first
 _WRITES = ("set", "set(failed)", "set(prevented)")

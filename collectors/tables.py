@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import MAX_APIS
+from fpmonitor.logs.contract import MAX_APIS, Refused, Reject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
 
 

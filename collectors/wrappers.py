@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fpmonitor.collectors.documents import ENVELOPES
 from fpmonitor.collectors.records import opened
@@ -14,9 +15,6 @@ from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.value_forms import TIMES, words_of
 from fpmonitor.vocabulary import meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Path: TypeAlias = "tuple[str, ...]"
 _SAMPLE = 200

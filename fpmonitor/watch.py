@@ -21,14 +21,14 @@ import urllib.request
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import of_recommended, report_check
+from fpmonitor.answers.check import CheckReport, Outcome, of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.ledger import compare_windows, read_users
 from fpmonitor.answers.notices import encoded, message
@@ -64,6 +64,7 @@ from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
+    Notice,
     digest_of_reading,
     last_checked,
     mark_delivered,
@@ -74,18 +75,14 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
+from fpmonitor.store.windows import Period, end_of, start_before, whole_span, window_at
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import date
 
-    from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.store.batches import BatchReport
-    from fpmonitor.store.watching import Notice
-    from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
 _MOST_WAITING = 3

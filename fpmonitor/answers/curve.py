@@ -48,6 +48,7 @@ class CurveReport(Result):
         delta: Tolerated probability that any limit at any threshold fails.
         points: Increasing in the threshold; between two points the curve is that of the later one.
         masked: APIs of the set whose volatile values the view masks.
+        sample, drawn: As of `ExposureReport`.
         unit: What was counted: see `fpmonitor.unit`.
     """
 

@@ -18,7 +18,7 @@ from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.visits import NO_TIME
+from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
-    from fpmonitor.store.visits import VisitRows
 
 DAY = 86_400  # seconds
 _SECOND = 1_000_000  # microseconds

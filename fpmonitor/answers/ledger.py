@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.check import usable
@@ -22,7 +22,9 @@ from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.population.windows import Windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import (
+    Division,
     LeftOut,
+    Period,
     Span,
     end_of,
     list_spans,
@@ -34,7 +36,6 @@ from fpmonitor.store.windows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import date
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
     from fpmonitor.store.database import Database
-    from fpmonitor.store.windows import Division, Period
 
 _TRIED = 60  # windows, of which the first that has k users is compared with
 _NAMED = 3

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.check import report_check
+from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import called_as
 
 if TYPE_CHECKING:
-    from fpmonitor.answers.check import CheckReport
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.export.in_use import ListInUse
     from fpmonitor.population.population import Population

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import bisect
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fpmonitor.answers.panel import in_both
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.answers.panel import WindowUsers
+from fpmonitor.answers.panel import WindowUsers, in_both
 
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told

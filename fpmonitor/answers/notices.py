@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.unit import spoken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 Severity = Literal["critical", "warning", "info"]
 MOST_LETTERS = 120  # of a title

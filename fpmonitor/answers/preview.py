@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.exposure import report_exposure
+from fpmonitor.answers.exposure import ExposureReport, report_exposure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
 

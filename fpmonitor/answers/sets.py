@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from fpmonitor.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def check_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:

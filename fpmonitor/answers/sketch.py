@@ -9,13 +9,12 @@ from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import value_limits
 from fpmonitor.results import Result
-from fpmonitor.sketch.file import share_text
+from fpmonitor.sketch.file import Sketch, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fpmonitor.question import Question
-    from fpmonitor.sketch.file import Sketch
     from fpmonitor.sketch.kept import KeptValues
 
 

@@ -19,7 +19,7 @@ from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.visits import NO_TIME
+from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
-    from fpmonitor.store.visits import VisitRows
 
 DRAWS = 16  # of a visit of each user, whose scores are averaged
 _NOTED_FROM = 1.5  # times what one visit exposes

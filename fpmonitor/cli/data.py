@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor import vocabulary
-from fpmonitor.account import missing_of, summary
+from fpmonitor.account import Account, missing_of, summary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import INVOCATION, open_monitor
@@ -46,7 +46,6 @@ from fpmonitor.vocabulary.search import search_apis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fpmonitor.account import Account
     from fpmonitor.store.batches import BatchReport
 
 _NOTED_NAMES = 8

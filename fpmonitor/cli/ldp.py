@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -15,12 +16,19 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix, read_points
-from fpmonitor.ldp.mechanisms import LocalHash, RandomisedResponse, StochasticMatrix, UnaryEncoding
+from fpmonitor.ldp.mechanisms import (
+    LocalHash,
+    Mechanism,
+    RandomisedResponse,
+    StochasticMatrix,
+    UnaryEncoding,
+)
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
+    ComparedMechanism,
     compare_at_equal_terms,
     fewest_users,
     most_telling,
@@ -29,21 +37,13 @@ from fpmonitor.ldp.planner import (
     plan_api,
     trade_off_curves,
 )
-from fpmonitor.ldp.priors import prior_of
+from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.ldp.reports import estimate_values, read_reports
-from fpmonitor.ldp.summary import metrics_of, metrics_of_points
+from fpmonitor.ldp.summary import Metrics, metrics_of, metrics_of_points
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.numbers import percent
 from fpmonitor.vocabulary import split_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.planner import ComparedMechanism
-    from fpmonitor.ldp.priors import DirichletPrior
-    from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -25,7 +25,7 @@ from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
-from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.render.figures import Figure, of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.population.population import Population
-    from fpmonitor.render.figures import Figure
 
 Plot = Literal["exposure", "curve", "entropy", "trust"]
 

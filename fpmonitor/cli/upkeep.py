@@ -6,7 +6,8 @@ import os
 import sys
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -27,9 +28,6 @@ from fpmonitor.store.upkeep import (
     would_forget,
 )
 from fpmonitor.store.upkeep import compact_database as write_anew
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXIT_FLAWED = EXIT_NOT_DONE = 1
 _MOST_SECONDS_TO_REWRITE = 60  # a service beside it opens the file for each of its batches

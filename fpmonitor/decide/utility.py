@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -14,9 +14,6 @@ from fpmonitor.errors import InputError
 
 _INFEASIBLE = 2  # as the solver calls it
 _HALF = 0.5
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,14 +21,13 @@ import scipy
 
 from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
-from fpmonitor.policy import AS_OBSERVED
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.margins import Cells
-    from fpmonitor.policy import Factors
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
 _STEP = 1.5  # of the clock, in standard deviations of the thinning

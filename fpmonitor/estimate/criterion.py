@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.mixture import log_evidence
+from fpmonitor.estimate.mixture import Mixture, log_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.mixture import Mixture
     from fpmonitor.spectrum import CountSpectrum
 
 

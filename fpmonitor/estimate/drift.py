@@ -21,16 +21,13 @@ speak least for a change, and the split is not looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.saddle_point import hypergeometric_lower_tail
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 POOLED_USERS = 20  # of both windows; rarer values are tested as one
 _SURE = 0.01  # p-value of a value whose changes count in what `compare_changes` calls moved

@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, design_base
 from fpmonitor.estimate.criterion import Score
 from fpmonitor.estimate.looks import design_cells
 from fpmonitor.estimate.poisson import ExposureFunction
-from fpmonitor.policy import AS_OBSERVED
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 LEAST_USERS = 23  # fewer say nothing

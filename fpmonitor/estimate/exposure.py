@@ -25,12 +25,11 @@ from fpmonitor.estimate.saddle_point import (
     factorial_remainder,
     hypergeometric_lower_tail,
 )
-from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
+from fpmonitor.policy import MAX_POPULATION, Factors, check_share, check_threshold
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 Sign = Literal[-1, 1]  # -1: an upper limit, +1: a lower limit

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fpmonitor.estimate.exposure import empirical_exposure, exposure_probability
 from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_TRAINED = 10  # times the users it is fitted on are what it is tested on, at least
 FEWEST_USERS = 200  # that it is fitted on in a test

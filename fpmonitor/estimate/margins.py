@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from fpmonitor.estimate.poisson import log_moments
+from fpmonitor.estimate.poisson import PoissonLaws, log_moments
 from fpmonitor.estimate.saddle_point import log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.poisson import PoissonLaws
 
 ACCURACY = 1e-9  # of tabulated probabilities (relative) and of F (absolute)
 _UNDERFLOW = 1e-300

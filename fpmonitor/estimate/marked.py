@@ -18,7 +18,7 @@ from fpmonitor.estimate.averaging import clock, mean_scores
 from fpmonitor.estimate.cohorts import SHARE_LIMITS_SHARE, share_limits
 from fpmonitor.estimate.limits import DESIGNS, Side, above_chords, falling
 from fpmonitor.estimate.linking import LinkedFunction
-from fpmonitor.estimate.looks import base_cells, serving_of
+from fpmonitor.estimate.looks import Serving, base_cells, serving_of
 from fpmonitor.estimate.poisson import poisson_laws
 from fpmonitor.estimate.programme import envelope, sharpest_weights
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.looks import Serving
 
 _RARE = 1e-6  # share of marked users, for which `ln E exp` and `E exp - 1` are the same
 _LARGEST_EXPONENT = 600.0

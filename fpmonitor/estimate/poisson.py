@@ -13,20 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from fpmonitor.estimate.exposure import biased_exposure, steepest_fall
+from fpmonitor.estimate.exposure import Sign, biased_exposure, steepest_fall
 from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
-from fpmonitor.policy import AS_OBSERVED
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.policy import Factors
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
 USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing

@@ -23,13 +23,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.poisson import SMALLEST_MOMENT, log_moments, sees_far, tail_nats
+from fpmonitor.estimate.poisson import (
+    SMALLEST_MOMENT,
+    PoissonLaws,
+    log_moments,
+    sees_far,
+    tail_nats,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.poisson import PoissonLaws
 
 _EVERY, _POINTS = 2, 1000  # of the grid; the bound takes all of its points
 _GROWING_POINTS = 250  # of a menu of designs: two thirds of the time, and no limit differs by 1 %

@@ -9,12 +9,9 @@ population. What holds at every number of users holds where it ends: docs/certif
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _SPREAD = 1.5  # standard deviations of the number of users until a stratum has none left
 _ROUGHLY = 1.005

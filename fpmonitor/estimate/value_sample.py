@@ -17,12 +17,10 @@ from fpmonitor.estimate.exposure import (
     exposure_probability,
     subsample_exposure_probability,
 )
-from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.limits import Limits, exposure_limits
+from fpmonitor.estimate.looks import Criteria, decision_criteria
 
 if TYPE_CHECKING:
-    from fpmonitor.estimate.limits import Limits
-    from fpmonitor.estimate.looks import Criteria
     from fpmonitor.spectrum import CountSpectrum
 
 LAST_LEVEL = 40

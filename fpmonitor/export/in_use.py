@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import PlainExporter
+from fpmonitor.export.exporter import Exporter, PlainExporter
 from fpmonitor.export.headline import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.decide.decision import ApiSet, Decision
-    from fpmonitor.export.exporter import Exporter
 
 
 class Left(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.export import levels_js
-from fpmonitor.population.levels import by_area, number_text
+from fpmonitor.population.levels import Component, by_area, number_text
 from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Component
 
 # Firefox shows the size of a window into which no listed size fits as it is.
 _FITS_ALL = "1x1"

@@ -16,12 +16,11 @@ import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.ldp.integrals import expected_logs
-from fpmonitor.ldp.mechanisms import RandomisedResponse, UnaryEncoding
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse, UnaryEncoding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_QUADRATURE_VALUES = 4

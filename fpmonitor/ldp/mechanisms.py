@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, splitmix64
@@ -25,11 +27,6 @@ from fpmonitor.ldp.checks import (
     check_values,
     check_whole_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 MAX_MATRIX_CELLS = 50_000_000
 _SUM_TOLERANCE = 1e-9

@@ -20,6 +20,8 @@ from fpmonitor.ldp.exposure import randomised_limits
 from fpmonitor.ldp.frequency import clopper_pearson
 from fpmonitor.ldp.mechanisms import (
     LocalHash,
+    Mechanism,
+    PureMechanism,
     RandomisedResponse,
     basic_rappor,
     binary_local_hash,
@@ -38,7 +40,6 @@ from fpmonitor.policy import check_share, check_threshold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
     from fpmonitor.spectrum import CountSpectrum
 
 PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {

@@ -17,13 +17,12 @@ from fpmonitor.ldp.metrics import (
     prior_free_participation_bound,
     worst_case_privacy,
 )
-from fpmonitor.ldp.point_priors import average_privacy_of_points, point_utilities
+from fpmonitor.ldp.point_priors import PointPrior, average_privacy_of_points, point_utilities
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.point_priors import PointPrior
     from fpmonitor.ldp.priors import DirichletPrior
 
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from operator import le
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml, typed
 from fpmonitor.store.transforms import Transform, is_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 Vector = tuple[int, ...]
 WITHHELD = 0

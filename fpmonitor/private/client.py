@@ -14,9 +14,23 @@ from fpmonitor.errors import InputError
 from fpmonitor.ldp.mechanisms import hash_codes
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import seal_message
-from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
+from fpmonitor.private.study import (
+    MATRIX_BITS,
+    CollectionRequest,
+    Randomisation,
+    RedactionRule,
+    Study,
+    check_ask,
+)
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
+from fpmonitor.private.wire import (
+    NONCE_BYTES,
+    HpkeCiphertext,
+    HpkeConfig,
+    SealedReport,
+    Upload,
+    token_limit,
+)
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -24,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import Randomisation, RedactionRule, Study
-    from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
 _MEMORY_BYTES = 64_000_000

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import polars as pl
 
-from fpmonitor.population.levels import number_of
+from fpmonitor.population.levels import Component, Value, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
-
-    from fpmonitor.population.levels import Component, Value
 
     Leaves = NDArray[np.int64]
     Losses = NDArray[np.float64]

@@ -6,9 +6,9 @@ Charts know numbers and names only. What a figure of an answer shows is said in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from fpmonitor.render.numbers import at_most, between, label, percent
 from fpmonitor.render.svg import (
@@ -21,9 +21,6 @@ from fpmonitor.render.svg import (
     text,
     tooltip,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WIDTH = 680
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 14, 48

@@ -26,6 +26,7 @@ from fpmonitor.render.decisions import (
     tolerance,
 )
 from fpmonitor.render.figures import (
+    Figure,
     of_conflicts,
     of_curve,
     of_exposures,
@@ -36,7 +37,7 @@ from fpmonitor.render.figures import (
 )
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html_of_table
-from fpmonitor.unit import spoken
+from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.render.figures import Figure
-    from fpmonitor.unit import Unit
 
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40

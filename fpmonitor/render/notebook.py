@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.render import answers, decisions, figures, levels, store
-from fpmonitor.results import Answers
+from fpmonitor.results import Answers, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fpmonitor.render.figures import Figure
     from fpmonitor.render.output import Output
-    from fpmonitor.results import Result
 
 # By name: whoever has a result has loaded its class, and the others need not be.
 _OUTPUTS: dict[str, Callable[[Any], Output]] = {

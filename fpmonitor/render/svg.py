@@ -7,14 +7,11 @@ need no charts of their own. A page includes the style sheet; a file of its own 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Place = tuple[float, float]
 _FILE_STYLE = (

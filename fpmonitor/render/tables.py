@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
-from fpmonitor.unit import spoken
+from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from fpmonitor.unit import Unit
 
 Kind = Literal[
     "text",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,9 +21,6 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import Dashboard
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _NICENESS = 5  # of the process that answers: who sends comes first
 

@@ -12,17 +12,17 @@ from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
-from fpmonitor.answers.withheld import explain_withheld
+from fpmonitor.answers.withheld import Withheld, explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.export.exporter import Exporter, ExportOptions, ExportResult, PlainExporter
 from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.population.evidence import find_lack, lack_in_words
+from fpmonitor.population.evidence import Seen, find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.population.evidence import Seen
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
     from fpmonitor.question import Question

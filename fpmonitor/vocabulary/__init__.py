@@ -16,16 +16,14 @@ import difflib
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.vocabulary.headers import header_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 Kind = Literal["attribute", "method", "header", "media", "connection"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.vocabulary import folded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 Role = Literal["identifier", "metadata"]
 _ENVELOPE = re.compile("properties[._]")

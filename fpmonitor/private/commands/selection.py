@@ -41,6 +41,9 @@ from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
+    RedactionRule,
+    SetPromise,
+    Sign,
     Study,
     check_ask,
     release_ask,
@@ -56,7 +59,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.folder import RoleFolder
-    from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
 SETTING = Annotated[

@@ -20,9 +20,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, folder_of
 from fpmonitor.private.files import file_parts
-from fpmonitor.private.study import CollectionRequest, Study, check_ask
+from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.private.table import read_tokens
-from fpmonitor.private.wire import ID_BYTES
+from fpmonitor.private.wire import ID_BYTES, HpkeConfig
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.client import AnsweredRequests
-    from fpmonitor.private.study import Role
-    from fpmonitor.private.wire import HpkeConfig
 
 _QUICKSTART_USERS = 500
 _QUICKSTART_APIS = (
