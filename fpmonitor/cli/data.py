@@ -86,7 +86,6 @@ class ReadingOptions:
     user: Annotated[
         str | None,
         typer.Option(
-            "--user",
             help="Column with the user id; row: no user is known, and rows are counted.",
             metavar="COLUMN",
         ),
@@ -98,31 +97,24 @@ class ReadingOptions:
     time: Annotated[
         str | None,
         typer.Option(
-            "--time",
-            help="Column with the time; DATE,TIME: two columns that make it up.",
-            metavar="COLUMN",
+            help="Column with the time; DATE,TIME: two columns that make it up.", metavar="COLUMN"
         ),
     ] = None
     log_format: LOG_FORMAT = ""
     weight: Annotated[
         str | None,
         typer.Option(
-            "--weight",
-            help="Column with the number of users that a record stands for.",
-            metavar="COLUMN",
+            help="Column with the number of users that a record stands for.", metavar="COLUMN"
         ),
     ] = None
     names: NAMES = None
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
-            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
-        ),
+        typer.Option(help="A column that is no API; repeat for further ones.", metavar="COLUMN"),
     ] = None
     elements: Annotated[
         list[str] | None,
         typer.Option(
-            "--elements",
             help="A column of lists, such as fonts, each element of which is an API; repeat for "
             "further ones.",
             metavar="COLUMN",
@@ -131,7 +123,6 @@ class ReadingOptions:
     null: Annotated[
         list[str] | None,
         typer.Option(
-            "--null",
             help="A text that stands for a missing value, such as NA; repeat for further ones.",
             metavar="TEXT",
         ),
@@ -177,8 +168,7 @@ class Storing(ReadingOptions):
 STRICT = Annotated[
     bool,
     typer.Option(
-        "--strict",
-        help="Exit code 1 where a record was rejected, or a member set aside.",
+        "--strict", help="Exit code 1 where a record was rejected, or a member set aside."
     ),
 ]
 ALLOW_NETWORK = Annotated[
@@ -389,9 +379,7 @@ def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
 def rejects(
     *,
     db: DB = DEFAULT_DB,
-    most: Annotated[
-        int, typer.Option("--most", help="Largest number of records to list.", min=1)
-    ] = 100,
+    most: Annotated[int, typer.Option(help="Largest number of records to list.", min=1)] = 100,
     shown: Shown,
 ) -> None:
     """List the records that could not be stored, with file, line and reason."""
@@ -405,9 +393,7 @@ def apis(
     resolve: Annotated[
         str | None,
         typer.Option(
-            "--resolve",
-            help="Look up this API name in the vocabulary, and nothing else.",
-            metavar="NAME",
+            help="Look up this API name in the vocabulary, and nothing else.", metavar="NAME"
         ),
     ] = None,
     wanted: Annotated[

@@ -40,12 +40,8 @@ def demand(
             help="Logs of API calls to store first: files, folders, glob patterns, or -."
         ),
     ] = None,
-    by: Annotated[
-        By, typer.Option("--by", help="Group the calls by script, or by site.")
-    ] = "script",
-    most: Annotated[
-        int, typer.Option("--most", help="Largest number of sets to list.", min=1)
-    ] = 50,
+    by: Annotated[By, typer.Option(help="Group the calls by script, or by site.")] = "script",
+    most: Annotated[int, typer.Option(help="Largest number of sets to list.", min=1)] = 50,
     asked: ExposureOfSample,
     collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
@@ -94,12 +90,10 @@ BEFORE = Annotated[
     ),
 ]
 AGAINST = Annotated[
-    Path | None,
-    typer.Option("--against", help="Compare with Disconnect's list: services.json."),
+    Path | None, typer.Option("--against", help="Compare with Disconnect's list: services.json.")
 ]
 TO = Annotated[
-    ScriptForm | None,
-    typer.Option("--to", help="Write a list in this form instead of the answer."),
+    ScriptForm | None, typer.Option("--to", help="Write a list in this form instead of the answer.")
 ]
 MOST = Annotated[
     int,
@@ -157,7 +151,7 @@ def automation(
     *,
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
+        typer.Option(help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
     users: Users,

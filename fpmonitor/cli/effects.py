@@ -76,7 +76,7 @@ def plan(
     site: SITE = None,
     table: TARGETS = "153",
     write: Annotated[
-        Path | None, typer.Option("--write", help="Also write the list of the plan to this file.")
+        Path | None, typer.Option(help="Also write the list of the plan to this file.")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -102,16 +102,11 @@ def import_list(
     product: Annotated[str, typer.Option("--from", help="Format of the list, such as ublock.")],
     decision: Annotated[
         Path | None,
-        typer.Option(
-            "--decision",
-            help="Judge by this decision what stays readable.",
-            metavar="DECISION.json",
-        ),
+        typer.Option(help="Judge by this decision what stays readable.", metavar="DECISION.json"),
     ] = None,
     site: SITE = None,
     db: Annotated[
-        Path | None,
-        typer.Option("--db", help="Database to estimate the exposure with.", metavar="PATH"),
+        Path | None, typer.Option(help="Database to estimate the exposure with.", metavar="PATH")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,

@@ -59,28 +59,23 @@ SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals
 def metrics(
     *,
     mechanism: Annotated[
-        str,
-        typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
+        str, typer.Option(help="grr, rappor, oue, blh, lh, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
     hash_range: Annotated[
-        int | None,
-        typer.Option(
-            "--hash-range", help="Number of hash values of lh.", show_default="e^epsilon + 1"
-        ),
+        int | None, typer.Option(help="Number of hash values of lh.", show_default="e^epsilon + 1")
     ] = None,
     prior: Annotated[
         str,
         typer.Option(
-            "--prior",
             help="Prior of the distribution: jeffreys, dirichlet:A,B,..., or a CSV file with a "
             "line for each possible distribution: its weight, and the probability of each value.",
             metavar="jeffreys|dirichlet:A,B,...|FILE.csv",
         ),
     ] = "jeffreys",
     users: Annotated[
-        int | None, typer.Option("--users", help="Add the utilities for this number of users.")
+        int | None, typer.Option(help="Add the utilities for this number of users.")
     ] = None,
     seed: SEED = 0,
     shown: Shown,
@@ -106,15 +101,13 @@ def reports(
         typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
     ],
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help="grr, rappor, oue, blh, or a CSV file with a matrix.")
+        str, typer.Option(help="grr, rappor, oue, blh, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
     prior: PRIOR = "jeffreys",
     delta: DELTA = 0.05,
-    draws: Annotated[
-        int, typer.Option("--draws", help="Draws from the posterior; 0 for none.", min=0)
-    ] = 1000,
+    draws: Annotated[int, typer.Option(help="Draws from the posterior; 0 for none.", min=0)] = 1000,
     seed: SEED = 0,
     shown: Shown,
 ) -> None:
@@ -196,30 +189,25 @@ def _alpha(prior: str) -> list[float] | None:
 @app.command("compare")
 def compare_mechanisms(
     *,
-    values: Annotated[int, typer.Option("--values", help="Number of values.")],
-    users: Annotated[int, typer.Option("--users", help="Number of users who report.")],
+    values: Annotated[int, typer.Option(help="Number of values.")],
+    users: Annotated[int, typer.Option(help="Number of users who report.")],
     epsilon: Annotated[
         float | None,
         typer.Option(
-            "--epsilon",
-            help="LDP level of all mechanisms: equal worst-case privacy.",
-            show_default="1",
+            help="LDP level of all mechanisms: equal worst-case privacy.", show_default="1"
         ),
     ] = None,
     privacy: Annotated[
-        float | None, typer.Option("--privacy", help="Average privacy of all mechanisms, a share.")
+        float | None, typer.Option(help="Average privacy of all mechanisms, a share.")
     ] = None,
     utility: Annotated[
-        float | None,
-        typer.Option("--utility", help="Effective participation of all mechanisms, a share."),
+        float | None, typer.Option(help="Effective participation of all mechanisms, a share.")
     ] = None,
     prior: PRIOR = "jeffreys",
     seed: SEED = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot", help="Draw utility against average privacy to this file.", metavar="FILE.svg"
-        ),
+        typer.Option(help="Draw utility against average privacy to this file.", metavar="FILE.svg"),
     ] = None,
     shown: Shown,
 ) -> None:
@@ -262,23 +250,18 @@ def optimal(
     *,
     values: Annotated[
         int,
-        typer.Option(
-            "--values", help="Number of values: at most 12, or 6 where the prior tells them apart."
-        ),
+        typer.Option(help="Number of values: at most 12, or 6 where the prior tells them apart."),
     ],
     epsilon: EPSILON = None,
     privacy: Annotated[
-        float | None,
-        typer.Option("--privacy", help="Instead of --epsilon: average privacy of all, a share."),
+        float | None, typer.Option(help="Instead of --epsilon: average privacy of all, a share.")
     ] = None,
     users: Annotated[
-        int | None,
-        typer.Option("--users", help="Find the best for this number of users, by U^distr."),
+        int | None, typer.Option(help="Find the best for this number of users, by U^distr.")
     ] = None,
     prior: PRIOR = "jeffreys",
     matrix: Annotated[
-        Path | None,
-        typer.Option("--matrix", help="Write the matrix to this file.", metavar="FILE.csv"),
+        Path | None, typer.Option(help="Write the matrix to this file.", metavar="FILE.csv")
     ] = None,
     seed: SEED = 0,
     shown: Shown,

@@ -76,8 +76,7 @@ def queries(
     forget: Annotated[
         str | None,
         typer.Option(
-            "--forget",
-            help="Reset the count of this reader; safe only if the users have been replaced.",
+            help="Reset the count of this reader; safe only if the users have been replaced."
         ),
     ] = None,
     db: DB = DEFAULT_DB,

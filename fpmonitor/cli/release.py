@@ -38,10 +38,7 @@ _LARGEST_CURVE = 10_000
 RELEASE_USERS = Annotated[
     int | None,
     typer.Option(
-        "--users",
-        "-n",
-        help="Number of users in the release.",
-        show_default="the observed users",
+        "--users", "-n", help="Number of users in the release.", show_default="the observed users"
     ),
 ]
 ALPHA = Annotated[
@@ -140,7 +137,7 @@ LEVELS = Annotated[
 
 def release(
     *,
-    apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
+    apis: Annotated[str, typer.Option(help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
     output: OUTPUT,
     mechanism: MECHANISM = "histogram",
@@ -227,9 +224,7 @@ audit.command("singling-out")(singling_out.attack)
 @audit.command("histogram")
 def histogram(
     *,
-    apis: Annotated[
-        str, typer.Option("--apis", help="Columns of the histogram, separated by commas.")
-    ],
+    apis: Annotated[str, typer.Option(help="Columns of the histogram, separated by commas.")],
     k: THRESHOLD,
     asked: HistogramOptions,
     shown: Shown,
@@ -254,9 +249,7 @@ def several(
     *,
     apis: Annotated[
         list[str],
-        typer.Option(
-            "--apis", help="Columns of a histogram, separated by commas; repeat for the others."
-        ),
+        typer.Option(help="Columns of a histogram, separated by commas; repeat for the others."),
     ],
     k: THRESHOLD,
     epsilon: EPSILON,
@@ -283,7 +276,7 @@ def sensitive(
     release_file: Annotated[
         Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
     ],
-    api: Annotated[str, typer.Option("--api", help="Sensitive attribute, a column of the table.")],
+    api: Annotated[str, typer.Option(help="Sensitive attribute, a column of the table.")],
     shown: Shown,
 ) -> None:
     """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
@@ -301,9 +294,7 @@ def partial_knowledge(
     known: KNOWN = 0,
     copies: Annotated[
         int | None,
-        typer.Option(
-            "--copies", help="Number of known records with the value.", show_default="the average"
-        ),
+        typer.Option(help="Number of known records with the value.", show_default="the average"),
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -324,12 +315,9 @@ def epsilon_curve(
     probability: PROBABILITY,
     k: THRESHOLD,
     known: KNOWN = 0,
-    most: Annotated[float, typer.Option("--most", help="Largest epsilon, in nats.")] = 3.0,
+    most: Annotated[float, typer.Option(help="Largest epsilon, in nats.")] = 3.0,
     points: Annotated[
-        int,
-        typer.Option(
-            "--points", help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE
-        ),
+        int, typer.Option(help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE)
     ] = 31,
     shown: Shown,
 ) -> None:
@@ -346,10 +334,10 @@ def epsilon_curve(
 @audit.command("smallest-k")
 def smallest_threshold(
     *,
-    delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
+    delta: Annotated[float, typer.Option(help="Delta to reach.")],
     apis: Annotated[
         str | None,
-        typer.Option("--apis", help="Columns of the histogram of a database, separated by commas."),
+        typer.Option(help="Columns of the histogram of a database, separated by commas."),
     ] = None,
     probability: Annotated[
         list[float] | None,

@@ -62,7 +62,6 @@ def report(
     practice: Annotated[
         str | None,
         typer.Option(
-            "--practice",
             help="Of a decision about levels: what is shown today, to be drawn beside it.",
             metavar="NAME=LEVEL,...",
         ),
@@ -200,12 +199,10 @@ def compare(
     apis: SETS = None,
     decision: Annotated[
         Path | None,
-        typer.Option(
-            "--decision", help="Compare the allowed sets of this decision.", metavar="DECISION.json"
-        ),
+        typer.Option(help="Compare the allowed sets of this decision.", metavar="DECISION.json"),
     ] = None,
     split: Annotated[
-        datetime | None, typer.Option("--split", help="Compare before and after this time (UTC).")
+        datetime | None, typer.Option(help="Compare before and after this time (UTC).")
     ] = None,
     asked: ExposureOfSample,
     shown: Shown,

@@ -36,20 +36,16 @@ def rank(
     names: NAMES = None,
     apis: Annotated[
         list[str] | None,
-        typer.Option(
-            "--apis", help="APIs of a set to rank, separated by commas; repeat for further sets."
-        ),
+        typer.Option(help="APIs of a set to rank, separated by commas; repeat for further sets."),
     ] = None,
     sets: Annotated[
-        Path | None,
-        typer.Option("--sets", help="File with one set per line, names separated by commas."),
+        Path | None, typer.Option(help="File with one set per line, names separated by commas.")
     ] = None,
     candidates: Annotated[
-        str | None,
-        typer.Option("--candidates", help="Rank sets of these APIs.", show_default="all"),
+        str | None, typer.Option(help="Rank sets of these APIs.", show_default="all")
     ] = None,
     size: Annotated[
-        int, typer.Option("--size", help="Rank all sets of up to this many candidates.", min=1)
+        int, typer.Option(help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
     asked: AskedOfSample,
     users: ViewedUsers,
@@ -91,7 +87,7 @@ def curve(
         str | None, typer.Argument(help="APIs read together, separated by commas.", metavar="SET")
     ] = None,
     apis: Annotated[
-        str | None, typer.Option("--apis", help="The same as an option.", show_default="none")
+        str | None, typer.Option(help="The same as an option.", show_default="none")
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,

@@ -52,8 +52,7 @@ BEFORE = Annotated[
 USER = Annotated[
     bool,
     typer.Option(
-        "--user",
-        help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}.",
+        "--user", help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}."
     ),
 ]
 KEY = Annotated[
@@ -70,11 +69,7 @@ BATCH = Annotated[
     ),
 ]
 LET_IN_AGAIN = Annotated[
-    bool,
-    typer.Option(
-        "--undo",
-        help="With --user: store the user again from now on.",
-    ),
+    bool, typer.Option("--undo", help="With --user: store the user again from now on.")
 ]
 DRY_RUN = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.export.effect import Teller, left_readable, still_told, tellers
+from fpmonitor.export.effect import left_readable, still_told, tellers
 from fpmonitor.export.enforce import changed_by
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.export.controls import Control, Product
+    from fpmonitor.export.effect import Teller
 
 _Price = tuple[int, int]
 

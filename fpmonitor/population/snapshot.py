@@ -7,7 +7,7 @@ written once on top of it. An implementation answers the members of the protocol
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
@@ -16,12 +16,15 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.population.browsers import BrowserGroups, Codes, UserRows, group_rows
+from fpmonitor.population.browsers import UserRows, group_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from fpmonitor.account import Kind
+    from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource

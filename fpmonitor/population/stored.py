@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from fpmonitor.population.browsers import BrowserGroups, Codes, group_rows
+from fpmonitor.population.browsers import group_rows
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.population import Population
-from fpmonitor.population.recoding import ABSENT, Recoding
-from fpmonitor.population.snapshot import Days, MemorySnapshot, Repeats, Returned
+from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.sql import statement
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
-from fpmonitor.store.snapshot import SnapshotTable as Table
 from fpmonitor.store.snapshot import (
     Window,
     api_columns,
@@ -27,15 +26,21 @@ from fpmonitor.store.snapshot import (
     units_of,
     users_of_rows,
 )
-from fpmonitor.store.visits import VisitRows, read_visits
-from fpmonitor.store.windows import Span, read_window
+from fpmonitor.store.visits import read_visits
+from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fpmonitor.account import Kind
+    from fpmonitor.population.browsers import BrowserGroups, Codes
+    from fpmonitor.population.recoding import Recoding
+    from fpmonitor.population.snapshot import Days, Repeats
     from fpmonitor.store.database import Database
     from fpmonitor.store.followed import Follower
+    from fpmonitor.store.snapshot import SnapshotTable as Table
+    from fpmonitor.store.visits import VisitRows
+    from fpmonitor.store.windows import Span
     from fpmonitor.unit import Unit
 
 

@@ -18,14 +18,9 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.client import AnsweredRequests, reports_for, seal_answers
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.knowledge import Knowledge, Setting
-from fpmonitor.private.selection import (
-    JointComparison,
-    compare_with_joint,
-    heaviest_set,
-    select_values,
-)
-from fpmonitor.private.study import ROLES, CollectionRequest, Sign, Study, first_ask, release_ask
+from fpmonitor.private.knowledge import Knowledge
+from fpmonitor.private.selection import compare_with_joint, heaviest_set, select_values
+from fpmonitor.private.study import ROLES, first_ask, release_ask
 from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
@@ -33,7 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.knowledge import Setting
     from fpmonitor.private.recipient import Recipient
+    from fpmonitor.private.selection import JointComparison
+    from fpmonitor.private.study import CollectionRequest, Sign, Study
 
 
 class SealedChannel:

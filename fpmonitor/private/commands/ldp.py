@@ -73,10 +73,7 @@ MATRIX = Annotated[
 USERS = Annotated[
     int | None,
     typer.Option(
-        "--users",
-        help="Number of users who will answer.",
-        show_default="the observed users",
-        min=1,
+        "--users", help="Number of users who will answer.", show_default="the observed users", min=1
     ),
 ]
 OUTPUT = Annotated[

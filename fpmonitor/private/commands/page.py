@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 DECISION = Annotated[
-    Path | None,
-    typer.Argument(help="Decision file; the page reads the candidates of its policy."),
+    Path | None, typer.Argument(help="Decision file; the page reads the candidates of its policy.")
 ]
 APIS = Annotated[str | None, typer.Option("--apis", help="Read these APIs.", metavar="A,B,...")]
 ADDRESS = Annotated[str, typer.Option("--address", help="URL of `fpmonitor collect serve`.")]

@@ -41,9 +41,6 @@ from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
-    RedactionRule,
-    SetPromise,
-    Sign,
     Study,
     check_ask,
     release_ask,
@@ -59,6 +56,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.folder import RoleFolder
+    from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
 SETTING = Annotated[
@@ -110,7 +108,6 @@ class Curator:
     epoch: Annotated[
         int | None,
         typer.Option(
-            "--epoch",
             help="Number of the collection, of which the curator has answers.",
             show_default="the only one that has any",
             min=0,
@@ -196,8 +193,7 @@ class SimulatedUsers:
 
     budget: BUDGET
     apis: Annotated[
-        str | None,
-        typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
+        str | None, typer.Option(help="Use these APIs only.", show_default="all", metavar="A,B,...")
     ] = None
     population: POPULATION = None
     delta: DELTA = 0.05
@@ -342,14 +338,10 @@ def simulate(
     k: K = 10,
     setting: SETTING = "statistical",
     largest_set: Annotated[
-        int,
-        typer.Option(
-            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
-        ),
+        int, typer.Option(help="Largest number of APIs that the curator may see together.", min=1)
     ] = 3,
     least_gain: Annotated[
-        float,
-        typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
+        float, typer.Option(help="Stop after a round that raises the utility by less.")
     ] = 0.0,
     thrifty: Annotated[
         bool,
@@ -358,16 +350,13 @@ def simulate(
     group: Annotated[
         int | None,
         typer.Option(
-            "--group",
             help="Instead of rounds: this many of the users find their set without a curator.",
             show_default=False,
             metavar="USERS",
             min=2,
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the draw of a group's users.", min=0)
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of a group's users.", min=0)] = 0,
     output_format: FORMAT = None,
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""

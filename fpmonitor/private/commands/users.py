@@ -93,7 +93,7 @@ def seal_records(
     ask: ASK,
     source: SOURCE,
     folder: FOLDER = None,
-    study: Annotated[Path | None, typer.Option("--study", help="File of the study.")] = None,
+    study: Annotated[Path | None, typer.Option(help="File of the study.")] = None,
     shuffler_key: SHUFFLER_KEY = None,
     recipient_key: RECIPIENT_KEY = None,
     output: OUTPUT = None,
