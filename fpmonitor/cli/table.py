@@ -143,6 +143,12 @@ GROUPS: tuple[Entry, ...] = (
         "scale",
         about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
         below=(
+<<<<<<< HEAD
+=======
+            Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
+            Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
+            Entry("sample", "fpmonitor.cli.snapshots:sample_snapshot"),
+>>>>>>> main
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
             Entry("fetch", "fpmonitor.cli.warehouse:fetch"),
             Entry("convert", "fpmonitor.cli.warehouse:convert_logs"),
@@ -198,9 +204,9 @@ MOVED: Mapping[str, str] = {
 }
 
 
-def entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
+def all_entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
     """Every entry with those below it and its modes."""
     for entry in among:
         yield entry
-        yield from entries(entry.below)
-        yield from entries(entry.modes)
+        yield from all_entries(entry.below)
+        yield from all_entries(entry.modes)

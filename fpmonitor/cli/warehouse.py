@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned, note_accounts
+from fpmonitor.cli.data import LOGS, NAMES, ReadingOptions, assigned, note_accounts
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, FORMAT, PART, QUIET, ROWS_ARE_USERS
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cluster.asking import AT_ONCE, Asked, Dialect, all_sets, statement_of
@@ -155,7 +155,7 @@ def fetch(
     engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     part: PART = None,
-    reading: Reading,
+    reading: ReadingOptions,
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
@@ -178,7 +178,7 @@ def fetch(
             part=None if part is None else UserPart.from_text(part),
             progress=progress,
         )
-    shown.show(store.batches(reports))
+    shown.show(store.batches_output(reports))
     note_accounts(reports, quiet)
 
 
@@ -188,7 +188,7 @@ def convert_logs(
         Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
     ],
     *,
-    reading: Reading,
+    reading: ReadingOptions,
     rows_are_users: ROWS_ARE_USERS = False,
     output_format: FORMAT = None,
     quiet: QUIET = False,
@@ -206,4 +206,4 @@ def convert_logs(
     unit = weakest(report.unit for report in reports)
     if unit != "user":
         note(f"each user of {output} is a {unit}, and is called so there", unit="user")
-    show(store.batches(reports), output_format, None)
+    show(store.batches_output(reports), output_format, None)
