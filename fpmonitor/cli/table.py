@@ -143,12 +143,6 @@ GROUPS: tuple[Entry, ...] = (
         "scale",
         about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
         below=(
-<<<<<<< HEAD
-=======
-            Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
-            Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
-            Entry("sample", "fpmonitor.cli.snapshots:sample_snapshot"),
->>>>>>> main
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
             Entry("fetch", "fpmonitor.cli.warehouse:fetch"),
             Entry("convert", "fpmonitor.cli.warehouse:convert_logs"),
