@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.errors import EngineLostError
 from tests.cluster import warehouses
+from tests.patience import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,17 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     quick_to_start = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     folder = tmp_path_factory.mktemp("spark")
     with CLUSTER["spark"](folder, Path(home), memory="1g", java=quick_to_start) as server:
+        wait(lambda: answers(server.url), 240)  # the first answer of all takes long
         yield server
+
+
+def answers(url: str) -> bool:
+    """Whether somebody answers."""
+    try:
+        with SparkEngine(url) as opened:
+            return len(opened.frame("SELECT 1 AS one")) == 1
+    except EngineLostError:
+        return False
 
 
 @pytest.fixture
