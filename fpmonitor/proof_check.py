@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from flint import arb, arb_poly, ctx, fmpq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
@@ -871,6 +871,8 @@ def check_sets(
     content: dict[str, Any],
     groups: Mapping[tuple[str, ...], Iterable[Group]],
     others: Mapping[tuple[str, ...], Iterable[Group]] | None = None,
+    *,
+    keeps: Callable[[tuple[str, ...], int], _Range] | None = None,
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
@@ -883,6 +885,8 @@ def check_sets(
     others
         Where some users were searched, whose spectra these are: those of the sets of each chain
         among all others.
+    keeps
+        Whether a set of a size keeps what else is asked of it: see `proof_cohorts`.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = _users_of(content), len(content["block"]) + len(content["undecided"])
@@ -902,6 +906,9 @@ def check_sets(
                 yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
                 continue
             outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
+            if keeps is not None:
+                kept = keeps(apis, size)
+                outside = outside.beside(_Range(not kept.perhaps, not kept.surely))
             blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it

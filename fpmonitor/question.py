@@ -32,6 +32,7 @@ class Question:
         sample: How the observed users may differ from the population.
         counted: Whether the observed ones are counted themselves, and stand for no others: then
             they may be rows of a log of which nobody says that they are users.
+        given: What sites see with every set, as `Population.with_kinds` takes it.
 
     Raises:
         PolicyError: A number is out of its range, or `missing` is none of its words.
@@ -43,6 +44,7 @@ class Question:
     missing: Missing = "value"
     sample: SampleModel = PLAIN_DRAWS
     counted: bool = False
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

@@ -25,7 +25,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import CohortSpectrum, spectra_of
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ _OTHERWISE = "not as in the data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroups:
-    """The groups of one set: so many users (last) are in groups of so few to so many."""
+    """The groups of one set, and of each cohort: so many users (last) are in groups of a range."""
 
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
+    cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +303,14 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        return SetGroups(apis=tuple(words), groups=tuple(found))
+        within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within)
 
+    if decision.policy.cohorts is not None and not exact:
+        raise InputError(
+            "spectra: groups of fewer than k users are pooled, which no test of cohorts can read",
+            hint="--unsafe-counts, if they stay with you",
+        )
     facts = replace(facts_of(population, decision, listed), counters=counters)
     candidates, tested = decision.policy.candidates, decision.confirmation
     others: list[SetGroups] = []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from fpmonitor.estimate.criterion import Score
 from fpmonitor.population.memory import (
     CodeTable,
     MemorySource,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.criterion import Criterion, Score
+    from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
     _Sizes = NDArray[np.float64] | NDArray[np.integer]
@@ -465,6 +466,6 @@ def refinement_of(
     source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: Sequence[int]
 ) -> Refinement:
     """Begin at a set of the columns, which are the `apis` of a source; all others may join."""
-    if isinstance(source, MemorySource):
-        return TableRefinement.of(source.table, criterion, base)
+    if isinstance(source, MemorySource) and isinstance(criterion.score, Score):
+        return TableRefinement.of(source.table, criterion, [*base, *source.always])
     return SourceRefinement(source, criterion, apis, [apis[column] for column in base])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
-from itertools import combinations
+from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,19 +75,46 @@ class Borders:
         """Return what is proven before any search."""
         return cls(allow=[], block=[], undecided=[], complete=False, evaluated=0)
 
+    def keeping(self, condition: Borders) -> Borders:
+        """Return what is allowed also by a condition, of which sets that fail here were known.
+
+        What fails the condition, and is not blocked here, is undecided.
+        """
+        here, parts = [{*one} for one in self.allow], set[tuple[str, ...]]()
+        for other in condition.allow:
+            held = {*other}
+            is_within = any(held <= one for one in here)
+            parts |= {other} if is_within else {tuple(sorted(held & one)) for one in here}
+        failing = condition.block
+        if failing == [()]:  # nothing is allowed, whatever is read besides
+            failing = [(api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})]
+        blocked = [{*members} for members in self.block]
+        return replace(
+            self,
+            allow=_largest(parts),
+            undecided=[one for one in failing if not any(each <= {*one} for each in blocked)],
+            complete=self.complete and condition.complete,
+            evaluated=self.evaluated + condition.evaluated,
+        )
+
     def without(self, apis: Collection[str]) -> Borders:
         """Return what is proven about sets that hold none of some APIs."""
         if not apis:
             return self
         parts = {tuple(api for api in members if api not in apis) for members in self.allow}
-        left = [members for members in sorted(parts) if members]
         return replace(
             self,
-            allow=[a for a in left if not any({*a} < {*b} for b in left)],
+            allow=_largest(members for members in parts if members),
             block=[members for members in self.block if not {*apis} & {*members}],
             undecided=[members for members in self.undecided if not {*apis} & {*members}],
             complete=False,
         )
+
+
+def _largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
+    """Those of some sets that are within no other one, sorted."""
+    held = [(members, {*members}) for members in sorted(sets)]
+    return [members for members, one in held if not any(one < other for _, other in held)]
 
 
 class Family:

@@ -25,7 +25,11 @@ def write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": untyped(decision.policy),
+        "policy": {
+            name: value
+            for name, value in untyped(decision.policy).items()
+            if name != "cohorts" or value is not None
+        },
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
         "no_evidence": dict(decision.no_evidence),

@@ -18,7 +18,7 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
-from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.memory import CohortSource, MemorySource, kinds_of_rows
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.refusals import kind_of
 from fpmonitor.vocabulary import FAMILIES
@@ -191,8 +191,17 @@ class Contents(Draws):
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        held = {*apis}.difference(self._unobserved, self._told)  # the others take no room
+        # The others take no room.
+        held = {*apis, *self._given}.difference(self._unobserved, self._told)
         in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
+        if self._given:
+            if not in_memory or engine == "duckdb":
+                raise UndecidableError(
+                    "given: cohorts are counted in memory, where the users do not fit",
+                    hint="ask of a window of fewer users, or without --given",
+                )
+            cohorts = kinds_of_rows([self.column(each) for each in self._given])
+            return CohortSource(apis, [self.column(api) for api in apis], cohorts)
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)

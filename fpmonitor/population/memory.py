@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CohortSpectrum, CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -389,11 +389,52 @@ class MemorySource:
         cardinalities = tuple(self.table.cardinalities[place] for place in places)
         return self._of(apis, CodeTable(columns, cardinalities, self.table.weights))
 
+    @property
+    def always(self) -> tuple[int, ...]:
+        """Columns of the table by which every set is grouped."""
+        return ()
+
     def _positions(self, apis: Sequence[str]) -> list[int]:
         for api in apis:
             if api not in self.apis:
                 raise UnknownNameError("API", api, self.apis)
-        return [self.apis.index(api) for api in sorted(set(apis))]
+        return [*(self.apis.index(api) for api in sorted(set(apis))), *self.always]
+
+
+class CohortSource(MemorySource):
+    """Users whose cohort sites see in any case: all sets are grouped by it as well.
+
+    Args:
+        apis, codes: As of `MemorySource`.
+        cohorts: Number of the cohort of each row.
+    """
+
+    def __init__(
+        self, apis: Sequence[str], codes: Sequence[ArrayLike], cohorts: NDArray[np.intp]
+    ) -> None:
+        super().__init__(apis, codes)
+        plain, (ranks, number) = self.table, _dense("cohorts", cohorts)
+        if len(ranks) != len(plain.weights):
+            raise InputError("memory source: codes and cohorts must have one length")
+        self.table = CodeTable(
+            (*plain.columns, ranks), (*plain.cardinalities, number), plain.weights
+        )
+
+    @property
+    def always(self) -> tuple[int, ...]:
+        """The cohort, which is the last column."""
+        return (len(self.apis),)
+
+    def spectrum(self, apis: Sequence[str]) -> CohortSpectrum:
+        """Count spectrum of the tuples of the cohort and the values of `apis`, exact."""
+        table = self.table
+        keys, totals = count_keys(*table.keys(self._positions(apis)), table.weights)
+        number = table.cardinalities[-1]
+        return CohortSpectrum.of_groups(totals.astype(np.int64), keys % number, number)
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order."""
+        return [*map(self.spectrum, sets)]
 
 
 def _whole_numbers(name: str, numbers: ArrayLike, *, least: int) -> NDArray[np.integer[Any]]:

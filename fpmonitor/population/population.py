@@ -96,8 +96,10 @@ class Population(Contents):
         """
         if not question.counted:
             check_limits(self.snapshot.units, rows_are_users=question.sample.rows_are_users)
-        wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
+        if question.given:
+            users = users._beside(question.given)  # noqa: SLF001 -- its own class
+        wanted = sorted(users.named([*apis, *users._given]))  # noqa: SLF001 -- its own class
         sample = question.sample
         if not self._clusters(sample).isdisjoint(wanted):
             raise InputError(
@@ -112,6 +114,13 @@ class Population(Contents):
             if sample.strata is not None:
                 users = users.drawn_by(sample.strata, question.k)
         return users.with_absent_alone() if question.missing == "exposed" else users
+
+    def _beside(self, given: Sequence[str]) -> Population:
+        """Return the same users, whose cohort sites see with every set."""
+        users, names = self.with_kinds(given)
+        other = users._copied()
+        other._given = names  # noqa: SLF001 -- its own class
+        return other
 
     def _having(self, apis: Sequence[str], k: int) -> Population:
         if self.audience is Audience.OWNER:
@@ -202,7 +211,7 @@ class Population(Contents):
         named = self.named(candidates)
         sample = self.sample(question, [named])
         if isinstance(sample.source, HeldUsers):
-            if kept is not None:
+            if kept is not None and not question.given:
                 users = self.asked(question, named)
                 columns = {api: users.column(api) for api in sample.source.apis}
                 wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
