@@ -78,24 +78,21 @@ def check_share(argument: str, value: float) -> None:
 class Strata:
     """Known shares of parts of the population.
 
-    Attributes:
-        by: What tells the stratum of a user: an API as the log or the vocabulary calls it, or
-            `browser family`.
-        shares: Value -> share of the population, or lower and upper limit of it; `other` stands for
-            all other values, and for none.
-        left_out: Strata of whom no user counts; all of theirs in the population are taken to be
-            exposed.
-        expected: So many users can nearly surely be drawn, by the sizes of the strata alone: tests
-            are sharpest there. None before a draw, and in files of before.
-
     Raises:
         PolicyError: Fewer than two strata, a share that is none, shares that do not add up to 1 or
             limits within which none do, a stratum left out that has no share, or all of them.
     """
 
+    # What tells the stratum of a user: an API as the log or the vocabulary calls it, or `browser
+    # family`.
     by: str
+    # Value -> share of the population, or lower and upper limit of it; `other` stands for all other
+    # values, and for none.
     shares: Mapping[str, float | tuple[float, float]]
+    # Strata of whom no user counts; all of theirs in the population are taken to be exposed.
     left_out: tuple[str, ...] = ()
+    # So many users can nearly surely be drawn, by the sizes of the strata alone: tests are sharpest
+    # there. None before a draw, and in files of before.
     expected: int | None = None
 
     def __post_init__(self) -> None:

@@ -45,17 +45,11 @@ def is_only_set(context: typer.Context, option: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings file.
+    """The settings file."""
 
-    Attributes:
-        shared: Settings at the top, for all commands that have the option.
-        tables: One table per command, or per group of commands.
-        root: The command `fpmonitor`, with all commands below it.
-    """
-
-    shared: Mapping[str, Any]
-    tables: Mapping[str, Any]
-    root: TyperGroup
+    shared: Mapping[str, Any]  # Settings at the top, for all commands that have the option.
+    tables: Mapping[str, Any]  # One table per command, or per group of commands.
+    root: TyperGroup  # The command `fpmonitor`, with all commands below it.
 
     @classmethod
     def read(cls, root: TyperGroup) -> Settings:

@@ -35,18 +35,13 @@ _SUM_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ApiReports:
-    """Reports on one API.
+    """Reports on one API."""
 
-    Attributes:
-        mechanism: How the reports were made.
-        support_counts: int64: reports that support each value, shape (a,); for a matrix, the
-            reports of each number, shape (b,).
-        users: Number of reports.
-    """
-
-    mechanism: PureMechanism | StochasticMatrix
+    mechanism: PureMechanism | StochasticMatrix  # How the reports were made.
+    # int64: reports that support each value, shape (a,); for a matrix, the reports of each number,
+    # shape (b,).
     support_counts: NDArray[np.int64]
-    users: int
+    users: int  # Number of reports.
 
     def estimate(self) -> FrequencyEstimate:
         """Return unbiased frequencies of the values."""
@@ -76,18 +71,13 @@ class ApiReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedExposure:
-    """Statistical exposure `Q(n, k)` from randomised reports.
+    """Statistical exposure `Q(n, k)` from randomised reports."""
 
-    Attributes:
-        estimate: Exposure of the nearest distribution, biased.
-        lower, upper: Limits, shares of the users.
-        epsilon: LDP level of a report, nats.
-    """
-
-    estimate: float
+    estimate: float  # Exposure of the nearest distribution, biased.
+    # lower, upper: Limits, shares of the users.
     lower: float
     upper: float
-    epsilon: float
+    epsilon: float  # LDP level of a report, nats.
 
 
 def randomised_exposure(

@@ -27,15 +27,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FrequencyEstimate:
-    """Unbiased estimate of the probabilities of the values.
+    """Unbiased estimate of the probabilities of the values."""
 
-    Attributes:
-        frequencies: float64, shape (a,); may be negative or above 1.
-        covariance: float64, shape (a, a): of the estimate, for users drawn from the distribution;
-            itself estimated.
-    """
-
-    frequencies: NDArray[np.float64]
+    frequencies: NDArray[np.float64]  # float64, shape (a,); may be negative or above 1.
+    # float64, shape (a, a): of the estimate, for users drawn from the distribution; itself
+    # estimated.
     covariance: NDArray[np.float64]
 
     def on_simplex(self) -> NDArray[np.float64]:

@@ -36,38 +36,28 @@ _CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OptimalMatrix:
-    """The matrix of greatest asymptotic utility, and how it is mixed.
+    """The matrix of greatest asymptotic utility, and how it is mixed."""
 
-    Attributes:
-        matrix: The mechanism: a report is a set of values.
-        weights: Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged
-            over the values.
-        gap: By how much, at most, another matrix of the family exceeds the expected log determinant
-            of the Fisher information, nats.
-    """
-
-    matrix: StochasticMatrix
+    matrix: StochasticMatrix  # The mechanism: a report is a set of values.
+    # Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged over the
+    # values.
     weights: NDArray[np.float64]
+    # By how much, at most, another matrix of the family exceeds the expected log determinant of the
+    # Fisher information, nats.
     gap: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Family:
-    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together.
+    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together."""
 
-    Attributes:
-        rows: Of each kind, shape (reports, a).
-        information: Fisher information of each kind at the points of the prior, shape (kinds,
-            points, a, a).
-        sums: Sum of the rows of each kind over its reports, shape (kinds, columns); a single column
-            where all are alike. The mixture sums to 1.
-        costs: `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
-    """
-
-    rows: list[NDArray[np.float64]]
+    rows: list[NDArray[np.float64]]  # Of each kind, shape (reports, a).
+    # Fisher information of each kind at the points of the prior, shape (kinds, points, a, a).
     information: NDArray[np.float64]
+    # Sum of the rows of each kind over its reports, shape (kinds, columns); a single column where
+    # all are alike. The mixture sums to 1.
     sums: NDArray[np.float64]
-    costs: NDArray[np.float64]
+    costs: NDArray[np.float64]  # `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
 
 
 def optimal_matrix(

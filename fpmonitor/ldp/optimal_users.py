@@ -49,19 +49,12 @@ _TIDY = 1e-6  # nats that a simpler matrix may tell less
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BestForUsers:
-    """The best matrix that a search found for so many users.
+    """The best matrix that a search found for so many users."""
 
-    Attributes:
-        matrix: The mechanism.
-        distribution_utility: `U^distr` of it, exact, a share.
-        reports: Most different reports of the matrices searched.
-        proved: Whether no matrix of this privacy has more.
-    """
-
-    matrix: StochasticMatrix
-    distribution_utility: float
-    reports: int
-    proved: bool
+    matrix: StochasticMatrix  # The mechanism.
+    distribution_utility: float  # `U^distr` of it, exact, a share.
+    reports: int  # Most different reports of the matrices searched.
+    proved: bool  # Whether no matrix of this privacy has more.
 
 
 @dataclass(frozen=True)

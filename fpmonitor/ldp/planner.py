@@ -61,31 +61,20 @@ _ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": Loc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMechanism:
-    """One mechanism of a comparison.
+    """One mechanism of a comparison."""
 
-    Attributes:
-        mechanism: Name of the protocol.
-        epsilon: LDP level, nats; None, as all that follows, when the protocol cannot meet the
-            terms.
-        hash_range: Number of hashes of local hashing; None for others.
-        average_privacy, worst_case_privacy: `S_mu` and `S^wc`, shares.
-        asymptotic_utility: `U^as`, nats.
-        asymptotic_utility_error: Standard error of it.
-        participation: `F_mu`, a share.
-        equivalent_users: Number of truthful users with the same utility.
-        frequency_error: Standard error of the estimated share of a value that all values share
-            evenly.
-    """
-
-    mechanism: str
+    mechanism: str  # Name of the protocol.
+    # LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
     epsilon: float | None
-    hash_range: int | None = None
+    hash_range: int | None = None  # Number of hashes of local hashing; None for others.
+    # average_privacy, worst_case_privacy: `S_mu` and `S^wc`, shares.
     average_privacy: float | None = None
     worst_case_privacy: float | None = None
-    asymptotic_utility: float | None = None
-    asymptotic_utility_error: float | None = None
-    participation: float | None = None
-    equivalent_users: float | None = None
+    asymptotic_utility: float | None = None  # `U^as`, nats.
+    asymptotic_utility_error: float | None = None  # Standard error of it.
+    participation: float | None = None  # `F_mu`, a share.
+    equivalent_users: float | None = None  # Number of truthful users with the same utility.
+    # Standard error of the estimated share of a value that all values share evenly.
     frequency_error: float | None = None
 
 
@@ -213,29 +202,22 @@ def _root(falling: Callable[[float], float]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiPlan:
-    """How to collect one API.
+    """How to collect one API."""
 
-    Attributes:
-        api: Its name.
-        values: Number of values to list before collection.
-        mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
-            and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that
-            tells most, which may be the best `matrix`.
-        hash_range: Number of hashes of local hashing; None for others.
-        average_privacy: `S_mu` of it under Jeffreys' prior, a share.
-        accuracy: Half the expected distance of the limits of the exposure, a share of the users;
-            None at a given epsilon.
-        users: Number of users whose answers are expected to prove the exposure within a given
-            budget, 0 where so few values cannot expose more; None without a budget.
-    """
-
-    api: str
-    values: int
+    api: str  # Its name.
+    values: int  # Number of values to list before collection.
+    # mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
+    # and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that tells
+    # most, which may be the best `matrix`.
     mechanism: str | None
     epsilon: float | None
-    hash_range: int | None
-    average_privacy: float | None
+    hash_range: int | None  # Number of hashes of local hashing; None for others.
+    average_privacy: float | None  # `S_mu` of it under Jeffreys' prior, a share.
+    # Half the expected distance of the limits of the exposure, a share of the users; None at a
+    # given epsilon.
     accuracy: float | None
+    # Number of users whose answers are expected to prove the exposure within a given budget, 0
+    # where so few values cannot expose more; None without a budget.
     users: int | None = None
 
 
@@ -419,14 +401,10 @@ def _participation(mechanism: Mechanism, prior: DirichletPrior) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participations:
-    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values.
+    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values."""
 
-    Attributes:
-        participation: Of the planned mechanism.
-        best_participation: Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
-    """
-
-    participation: float | None
+    participation: float | None  # Of the planned mechanism.
+    # Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
     best_participation: float | None
 
 

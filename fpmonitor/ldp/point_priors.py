@@ -31,16 +31,12 @@ _SUM_TOLERANCE = 1e-9
 class PointPrior:
     """Prior that is one of finitely many distributions.
 
-    Attributes:
-        weights: float64, shape (points,): probability of each, of sum 1.
-        distributions: float64, shape (points, a): the probabilities of the values, each row of sum
-            1.
-
     Raises:
         PolicyError: `prior`: shapes that do not fit, a negative number, or a sum that is not 1.
     """
 
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # float64, shape (points,): probability of each, of sum 1.
+    # float64, shape (points, a): the probabilities of the values, each row of sum 1.
     distributions: NDArray[np.float64]
 
     def __post_init__(self) -> None:

@@ -33,22 +33,17 @@ MAX_STEPS = 200_000_000
 class Posterior:
     """Exact posterior: a mixture of Dirichlet distributions, one for each tally of values.
 
-    Attributes:
-        prior: The prior.
-        tallies: int64, shape (m, a): number of users of each value.
-        weights: float64, shape (m,): probability of each tally given the reports.
-        log_evidence: Log probability of one sequence of reports with these counts.
-
     Notes:
         "LDP metrics", section 9 and (10.7). The normalising constant `C_y` has three meanings
         there: in (9.3) the evidence, in (9.5) times `B(alpha)`, in (10.7) times `(a + e^eps - 1)^n`
         as well.
     """
 
-    prior: DirichletPrior
-    tallies: NDArray[np.int64]
+    prior: DirichletPrior  # The prior.
+    tallies: NDArray[np.int64]  # int64, shape (m, a): number of users of each value.
+    # float64, shape (m,): probability of each tally given the reports.
     weights: NDArray[np.float64]
-    log_evidence: float
+    log_evidence: float  # Log probability of one sequence of reports with these counts.
 
     @property
     def mean(self) -> NDArray[np.float64]:

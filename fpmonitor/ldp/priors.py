@@ -25,14 +25,11 @@ MAX_USERS = 10**7
 class DirichletPrior:
     """Dirichlet prior of the probabilities `P` of the values.
 
-    Attributes:
-        alpha: One positive parameter per value, at least two.
-
     Raises:
         PolicyError: `prior`: fewer than two parameters, or one that is not positive and finite.
     """
 
-    alpha: tuple[float, ...]
+    alpha: tuple[float, ...]  # One positive parameter per value, at least two.
 
     def __post_init__(self) -> None:
         alpha = tuple(float(parameter) for parameter in self.alpha)

@@ -41,24 +41,20 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedValue:
-    """What reports tell of the probability of one value.
+    """What reports tell of the probability of one value."""
 
-    Attributes:
-        value: Its number, from 0.
-        estimate, standard_error: Unbiased, so that it may be negative; of users drawn from the
-            distribution.
-        lower, upper: Limits of the probabilities of all values, which hold together with
-            probability 1 - delta.
-        posterior_mean, posterior_lower, posterior_upper: Mean of the posterior, and the interval
-            that leaves out delta / 2 on each side; null without draws, and for more than 12 bits or
-            1,000 values.
-    """
-
-    value: int
+    value: int  # Its number, from 0.
+    # estimate, standard_error: Unbiased, so that it may be negative; of users drawn from the
+    # distribution.
     estimate: float
     standard_error: float
+    # lower, upper: Limits of the probabilities of all values, which hold together with probability
+    # 1 - delta.
     lower: float
     upper: float
+    # posterior_mean, posterior_lower, posterior_upper: Mean of the posterior, and the interval that
+    # leaves out delta / 2 on each side; null without draws, and for more than 12 bits or 1,000
+    # values.
     posterior_mean: float | None
     posterior_lower: float | None
     posterior_upper: float | None

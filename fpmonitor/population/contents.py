@@ -84,15 +84,18 @@ class Contents(Draws):
 
         Values count as they were logged: what a view makes coarser was seen all the same.
         """
+        seen = self.seen(apis)
+        found = {api: find_lack(one, k, self.means.get(api, "")) for api, one in seen.items()}
+        return {api: lack for api, lack in found.items() if lack is not None}
+
+    def seen(self, apis: Iterable[str]) -> dict[str, list[Seen]]:
+        """Count who shares a value of some APIs, as `lacks` judges it."""
         wanted = self.named(apis)
         counted = [api for api in wanted if api not in self._unobserved]
         seen: dict[str, list[Seen]] = {api: [] for api in wanted}
         if self.snapshot.in_memory(1):
-            seen |= {api: self._seen(api, self._code_counts(api)) for api in counted}
-        else:
-            seen |= self._seen_by_queries(counted)
-        found = {api: find_lack(seen[api], k, self.means.get(api, "")) for api in wanted}
-        return {api: lack for api, lack in found.items() if lack is not None}
+            return seen | {api: self._seen(api, self._code_counts(api)) for api in counted}
+        return seen | self._seen_by_queries(counted)
 
     def _code_counts(self, api: str) -> dict[int, int]:
         [codes] = self.snapshot.codes([api])

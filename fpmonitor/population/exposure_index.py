@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
 from fpmonitor.policy import Drawn
 from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.question import Question
+from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.vocabulary import columns_of
 
 
@@ -81,6 +83,23 @@ class ExposureIndex:
         """Digest of the data, as decisions note it."""
         return self.sample.seal
 
+    def asking(self, question: Question) -> ExposureIndex:
+        """Return the same users with another k, population or delta.
+
+        For their owner, who is told of the same users whatever k is, and where none were drawn.
+        """
+        return replace(self, sample=self.sample.asking(question))
+
+    def counted(self, apis: Sequence[str]) -> tuple[tuple[str, ...], CountSpectrum]:
+        """Return what the log calls some APIs, and what is told of their counts; no limits.
+
+        Errors as of `explore`.
+        """
+        wanted = self.named(apis)
+        if not wanted:
+            raise InputError("apis: name at least one")
+        return wanted, self.sample.told(wanted).most
+
     def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `answers.exposure`.
 
@@ -90,18 +109,15 @@ class ExposureIndex:
             InputError: An empty set, or a name that may mean several APIs.
             UnknownNameError: An API that is not held.
         """
-        wanted = self.named(apis)
-        if not wanted:
-            raise InputError("apis: name at least one")
-        told = self.sample.told(wanted)
+        wanted, spectrum = self.counted(apis)
         lower, upper = self.sample.limits(wanted)
         return IndexedExposure(
             apis=wanted,
-            empirical=empirical_exposure(told.most, self.k),
-            unbiased=unbiased_exposure(told.most, k=self.k, population=self.population),
+            empirical=empirical_exposure(spectrum, self.k),
+            unbiased=unbiased_exposure(spectrum, k=self.k, population=self.population),
             lower=lower,
             upper=upper,
-            suppressed=told.suppressed,
+            suppressed=self.sample.told(wanted).suppressed,
             masked=tuple(api for api in wanted if api in self.sample.masked),
         )
 

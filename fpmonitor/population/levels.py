@@ -253,22 +253,16 @@ class Component:
 
     Levels are numbered: 0 is withheld, and the last one is the finest.
 
-    Attributes:
-        name: What it is called.
-        apis: Its APIs, shown at one level together.
-        levels: Maps from fine to coarse, each of what the one before it shows.
-        utility: Of each level from withheld to the finest: not negative, none smaller than the one
-            before.
-        least, most: The coarsest and the finest level that may be chosen.
-
     Raises:
         ValueError: Some of these do not fit together; the message says which.
     """
 
-    name: str
-    apis: tuple[str, ...]
-    levels: tuple[LevelMap, ...]
+    name: str  # What it is called.
+    apis: tuple[str, ...]  # Its APIs, shown at one level together.
+    levels: tuple[LevelMap, ...]  # Maps from fine to coarse, each of what the one before it shows.
+    # Of each level from withheld to the finest: not negative, none smaller than the one before.
     utility: tuple[float, ...]
+    # least, most: The coarsest and the finest level that may be chosen.
     least: int
     most: int
 

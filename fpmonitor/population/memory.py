@@ -184,17 +184,12 @@ def joined_kinds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeTable:
-    """Rows of integer codes, each standing for a number of users.
+    """Rows of integer codes, each standing for a number of users."""
 
-    Attributes:
-        columns: One unsigned array per column, all of the same length, at least one row.
-        cardinalities: Codes of column `i` are below `cardinalities[i]`.
-        weights: int64, users of each row, at least 1.
-    """
-
+    # One unsigned array per column, all of the same length, at least one row.
     columns: tuple[Codes, ...]
-    cardinalities: tuple[int, ...]
-    weights: NDArray[np.int64]
+    cardinalities: tuple[int, ...]  # Codes of column `i` are below `cardinalities[i]`.
+    weights: NDArray[np.int64]  # int64, users of each row, at least 1.
 
     def keys(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """Name the groups of `columns` by whole numbers, ordered as their tuples are.
@@ -236,7 +231,8 @@ class CodeTable:
         weights = self.weights.astype(np.float64)  # as they are counted, once for all
         for columns, places in self._together(sets):
             keys, size = self.keys(columns)
-            if not is_dense(size, len(keys)):
+            # Ranks in place of keys name no cell of a joint table, however few they are.
+            if size != self._possible(columns) or not is_dense(size, len(keys)):
                 sizes[places[0]] = count_keys(keys, size, self.weights)[1].astype(np.int64)
                 continue
             joint = np.bincount(keys, weights, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,6 +78,12 @@ class CertifiedSample:
         unknown = {tuple(sorted(set(apis))): None for apis in sets}.keys() - self._known.keys()
         wanted = sorted(unknown)
         self._known |= dict(zip(wanted, self.source.spectra(wanted), strict=True))
+
+    def asking(self, question: Question) -> CertifiedSample:
+        """Return the same users and what is known of them, with another k, population or delta."""
+        other = copy.copy(self)
+        other.question = question.among(self.users)
+        return other
 
     def know(self, spectra: Mapping[tuple[str, ...], CountSpectrum]) -> None:
         """Take the spectra of some sets, sorted, that were counted elsewhere."""
@@ -171,15 +178,11 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeldUsers:
-    """Users in memory.
+    """Users in memory."""
 
-    Attributes:
-        source: Their values.
-        codes: API -> codes as the snapshot has them, without repetition and increasing: those of
-            the source are their positions. Of APIs that may make cohorts.
-    """
-
-    source: MemorySource
+    source: MemorySource  # Their values.
+    # API -> codes as the snapshot has them, without repetition and increasing: those of the source
+    # are their positions. Of APIs that may make cohorts.
     codes: Mapping[str, NDArray[np.integer[Any]]]
 
     @property

@@ -35,30 +35,19 @@ Days = tuple[date, date]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CohortSpectra:
-    """Users that share the values of some APIs, and how those of other APIs divide them.
+    """Users that share the values of some APIs, and how those of other APIs divide them."""
 
-    Attributes:
-        codes: Code of each API that makes the cohort, 0 for absent.
-        spectrum: Count spectrum of its users.
-    """
-
-    codes: tuple[int, ...]
-    spectrum: CountSpectrum
+    codes: tuple[int, ...]  # Code of each API that makes the cohort, 0 for absent.
+    spectrum: CountSpectrum  # Count spectrum of its users.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """Users who brought an API on several visits.
+    """Users who brought an API on several visits."""
 
-    Attributes:
-        users: How many.
-        changed: Those who brought different values.
-        kept: Those who brought the same value on two visits.
-    """
-
-    users: int = 0
-    changed: int = 0
-    kept: int = 0
+    users: int = 0  # How many.
+    changed: int = 0  # Those who brought different values.
+    kept: int = 0  # Those who brought the same value on two visits.
 
     def __add__(self, other: Returned) -> Returned:
         return Returned(

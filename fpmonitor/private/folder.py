@@ -43,22 +43,15 @@ if TYPE_CHECKING:
 class RoleConfig(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-role-1"
 ):
-    """What a role is, and where it is found.
+    """What a role is, and where it is found."""
 
-    Attributes:
-        role: Whose folder it is.
-        host, port: Where its service listens.
-        services: Addresses of the other roles.
-        origins: Origins of pages that may send uploads; `*` for any.
-        pool_mb: Largest size of the shuffler's store, MB.
-    """
-
-    role: Role
+    role: Role  # Whose folder it is.
+    # host, port: Where its service listens.
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
-    services: Mapping[Role, str]
-    origins: tuple[str, ...] = ()
-    pool_mb: int = 10_000
+    services: Mapping[Role, str]  # Addresses of the other roles.
+    origins: tuple[str, ...] = ()  # Origins of pages that may send uploads; `*` for any.
+    pool_mb: int = 10_000  # Largest size of the shuffler's store, MB.
 
 
 @dataclass(frozen=True)

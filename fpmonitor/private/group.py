@@ -110,28 +110,17 @@ class OpenChannel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRun:
-    """What a group found, and what its participants then know about each other.
+    """What a group found, and what its participants then know about each other."""
 
-    Attributes:
-        setting: Whether they are the population (`fixed`) or draws from it (`statistical`).
-        participants: Number of participants.
-        agreed: Number of participants whose own computation gave the released set.
-        comparison: The set, its limits, and the exposure in the released tuples.
-        messages: Number of messages that each participant sent, in both rounds.
-        marginals_true: Whether the published marginals are those of the participants' tokens.
-        alone: Number of participants whose released tuple nobody else has.
-        alone_in_all: Number of participants whose tuple of all APIs nobody else has: they would
-            stand out if whole records had been collected. Nobody in the group can compute it; the
-            simulation can.
-    """
-
-    setting: Setting
-    participants: int
-    agreed: int
-    comparison: JointComparison
-    messages: int
-    marginals_true: bool
-    alone: int
+    setting: Setting  # Whether they are the population (`fixed`) or draws from it (`statistical`).
+    participants: int  # Number of participants.
+    agreed: int  # Number of participants whose own computation gave the released set.
+    comparison: JointComparison  # The set, its limits, and the exposure in the released tuples.
+    messages: int  # Number of messages that each participant sent, in both rounds.
+    marginals_true: bool  # Whether the published marginals are those of the participants' tokens.
+    alone: int  # Number of participants whose released tuple nobody else has.
+    # Number of participants whose tuple of all APIs nobody else has: they would stand out if whole
+    # records had been collected. Nobody in the group can compute it; the simulation can.
     alone_in_all: int
 
     def to_json(self) -> dict[str, Any]:

@@ -69,18 +69,14 @@ class SecretKey(msgspec.Struct, frozen=True):
 class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
     """Keys of one role, the newest first: it is the one to seal for, all of them open messages.
 
-    Attributes:
-        role: Role that they belong to.
-        keys: Their ids differ.
-        signing: The curator's key to sign what it promises of a set; it is never rotated, as the
-            study names it. Null for other roles.
-
     Raises:
         InputError: There is no key, or two have one id; or a curator has no key to sign with.
     """
 
-    role: Role
-    keys: tuple[SecretKey, ...]
+    role: Role  # Role that they belong to.
+    keys: tuple[SecretKey, ...]  # Their ids differ.
+    # The curator's key to sign what it promises of a set; it is never rotated, as the study names
+    # it. Null for other roles.
     signing: Ed25519PrivateKey | None = None
 
     def __post_init__(self) -> None:
@@ -155,18 +151,13 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
 class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-public-keys-1"):
     """What a role publishes of its keys.
 
-    Attributes:
-        role: Role that they belong to.
-        configs: An `HpkeConfigList`, the preferred key first; in base64 in the file.
-        verifying: Key of the curator's signatures, in hexadecimal; empty for other roles.
-
     Raises:
         WireError: There is no key for our algorithms.
     """
 
-    role: Role
-    configs: bytes
-    verifying: str = ""
+    role: Role  # Role that they belong to.
+    configs: bytes  # An `HpkeConfigList`, the preferred key first; in base64 in the file.
+    verifying: str = ""  # Key of the curator's signatures, in hexadecimal; empty for other roles.
 
     def __post_init__(self) -> None:
         decode_configs(self.configs)

@@ -61,34 +61,24 @@ _TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Upper limit of the exposure of an API set, and the rule that it comes from.
+    """Upper limit of the exposure of an API set, and the rule that it comes from."""
 
-    Attributes:
-        upper: Share of the users; 1 says nothing.
-        rule: `count`: the set was requested; `certificate`: it was, and the limit is for a
-            population; `randomised`: of an API with randomised answers, 1 for the observed users
-            themselves; `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single
-            APIs; `blocks`: of disjoint requested sets; `join`: of overlapping ones, joint values
-            counted; `join size`: of overlapping ones, the number of joint values bounded.
-    """
-
-    upper: float
+    upper: float  # Share of the users; 1 says nothing.
+    # `count`: the set was requested; `certificate`: it was, and the limit is for a population;
+    # `randomised`: of an API with randomised answers, 1 for the observed users themselves; `top-r`,
+    # `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`: of
+    # disjoint requested sets; `join`: of overlapping ones, joint values counted; `join size`: of
+    # overlapping ones, the number of joint values bounded.
     rule: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParetoFront:
-    """Trade-off of disjoint parts: more joint values kept, or more users outside them.
+    """Trade-off of disjoint parts: more joint values kept, or more users outside them."""
 
-    Attributes:
-        sizes: float64, increasing: joint values that remain.
-        tails: float64, same shape, decreasing: share of the users outside.
-        whole: Whether it has all points; of very many, some are dropped.
-    """
-
-    sizes: NDArray[np.float64]
-    tails: NDArray[np.float64]
-    whole: bool = True
+    sizes: NDArray[np.float64]  # float64, increasing: joint values that remain.
+    tails: NDArray[np.float64]  # float64, same shape, decreasing: share of the users outside.
+    whole: bool = True  # Whether it has all points; of very many, some are dropped.
 
     def joined(self, offer: SizedTails, *, cell: float, most: float) -> ParetoFront:
         """Add a part; keep the undominated points with at most `most` exposed users."""

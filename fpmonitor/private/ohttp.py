@@ -45,15 +45,10 @@ class UnknownKeyError(SealError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Exchange:
-    """What protects the response to one request (section 4.4).
+    """What protects the response to one request (section 4.4)."""
 
-    Attributes:
-        encapsulated: Encapsulated key of the request.
-        secret: Exported from the HPKE context.
-    """
-
-    encapsulated: bytes
-    secret: bytes
+    encapsulated: bytes  # Encapsulated key of the request.
+    secret: bytes  # Exported from the HPKE context.
 
     def seal_response(self, response: bytes, nonce: bytes | None = None) -> bytes:
         """Seal the response; only tests pass a nonce."""

@@ -42,38 +42,29 @@ _NO_REPORT = "counts: a token is not a report of the randomisation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedShare:
-    """Estimated share of a value.
+    """Estimated share of a value."""
 
-    Attributes:
-        token: The value as listed; the last one stands for all others.
-        share: Unbiased estimate of its probability; may be negative or above 1.
-        lower, upper: Limits of the probability.
-    """
-
-    token: str
-    share: float
+    token: str  # The value as listed; the last one stands for all others.
+    share: float  # Unbiased estimate of its probability; may be negative or above 1.
+    # lower, upper: Limits of the probability.
     lower: float
     upper: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedApi:
-    """Estimates from the randomised answers on one API.
+    """Estimates from the randomised answers on one API."""
 
-    Attributes:
-        api, mechanism, epsilon: The API and its randomisation; epsilon in nats, null where a matrix
-            has no LDP level.
-        users: Number of reports.
-        lower, upper: Limits of the statistical exposure `Q(n, k)`, shares of the users.
-        values: All listed values. All limits hold together with probability `1 - delta`.
-    """
-
+    # api, mechanism, epsilon: The API and its randomisation; epsilon in nats, null where a matrix
+    # has no LDP level.
     api: str
     mechanism: str
     epsilon: float | None
-    users: int
+    users: int  # Number of reports.
+    # lower, upper: Limits of the statistical exposure `Q(n, k)`, shares of the users.
     lower: float
     upper: float
+    # All listed values. All limits hold together with probability `1 - delta`.
     values: tuple[EstimatedShare, ...]
 
 

@@ -38,16 +38,12 @@ class WrongKeysError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The possible answers to one set.
+    """The possible answers to one set."""
 
-    Attributes:
-        limit: Length of the longest token, bytes.
-        allowed: Possible tokens of each API; null where any is possible.
-        reports: Randomisation of each API whose reports are not values; null where there is none.
-    """
-
-    limit: int
+    limit: int  # Length of the longest token, bytes.
+    # Possible tokens of each API; null where any is possible.
     allowed: tuple[frozenset[str] | None, ...]
+    # Randomisation of each API whose reports are not values; null where there is none.
     reports: tuple[Randomisation | None, ...]
 
     def fits(self, tokens: tuple[str, ...]) -> bool:

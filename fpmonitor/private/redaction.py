@@ -46,50 +46,34 @@ _MOST_RESTORED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRedaction:
-    """Effect of the rules on one API.
+    """Effect of the rules on one API."""
 
-    Attributes:
-        api: Its name.
-        values, kept: Number of observed tokens, and of those that are sent.
-        rare: Share of the users whose token is not kept.
-        cover: Probability with which a kept token is redacted as well.
-        redacted: Expected share of the users whose token is redacted.
-        suspicion: Probability that a redacted token hides one that is not kept, by Bayes' rule. 0
-            where nothing is kept: that every token is redacted reveals nothing about anyone.
-    """
-
-    api: str
+    api: str  # Its name.
+    # values, kept: Number of observed tokens, and of those that are sent.
     values: int
     kept: int
-    rare: float
-    cover: float
-    redacted: float
+    rare: float  # Share of the users whose token is not kept.
+    cover: float  # Probability with which a kept token is redacted as well.
+    redacted: float  # Expected share of the users whose token is redacted.
+    # Probability that a redacted token hides one that is not kept, by Bayes' rule. 0 where nothing
+    # is kept: that every token is redacted reveals nothing about anyone.
     suspicion: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionPlan:
-    """Rules for one set, their cost and their effect.
+    """Rules for one set, their cost and their effect."""
 
-    Attributes:
-        apis: The set.
-        rules: By API; an API without a rule is sent unchanged.
-        before, after: Upper limits of the exposure without and with the rules, shares, in the same
-            sense.
-        basis: Source of the limits: `marginals`, `certificate` or `count`.
-        per_api: Effect on each API.
-        loss: Expected share of redacted tokens, weighted.
-        within_budget: Whether `after` is.
-    """
-
-    apis: ApiSet
-    basis: str
+    apis: ApiSet  # The set.
+    basis: str  # Source of the limits: `marginals`, `certificate` or `count`.
+    # before, after: Upper limits of the exposure without and with the rules, shares, in the same
+    # sense.
     before: float
     after: float
-    loss: float
-    within_budget: bool
-    per_api: tuple[ApiRedaction, ...]
-    rules: Mapping[str, RedactionRule]
+    loss: float  # Expected share of redacted tokens, weighted.
+    within_budget: bool  # Whether `after` is.
+    per_api: tuple[ApiRedaction, ...]  # Effect on each API.
+    rules: Mapping[str, RedactionRule]  # By API; an API without a rule is sent unchanged.
 
     @property
     def promise(self) -> SetPromise:
@@ -201,14 +185,10 @@ def _best_way(
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Tokens of an API that may be kept, the most frequent first.
+    """Tokens of an API that may be kept, the most frequent first."""
 
-    Attributes:
-        tokens: Those of at least `k` reports.
-        outside: float64, shape (tokens + 1,): share of the users outside of the first `r`.
-    """
-
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # Those of at least `k` reports.
+    # float64, shape (tokens + 1,): share of the users outside of the first `r`.
     outside: NDArray[np.float64]
 
     @classmethod

@@ -20,28 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskStatus:
-    """State of one collection request.
+    """State of one collection request."""
 
-    Attributes:
-        id: In hexadecimal; null for messages that name no known request.
-        epoch, round, recipient: Where it belongs, and who counts the answers; null where they are
-            not known.
-        open: Whether answers are still taken.
-        messages: Number of messages by outcome.
-        minimum: Number of messages below which the shuffler passes nothing on; null at a recipient.
-        undelivered: Number of batches that wait for their recipient.
-        seconds: Time since the request was added; null where it is not known.
-    """
-
-    id: str | None
+    id: str | None  # In hexadecimal; null for messages that name no known request.
+    # epoch, round, recipient: Where it belongs, and who counts the answers; null where they are not
+    # known.
     epoch: int | None
     round: int | None
     recipient: RecipientRole | None
-    open: bool
-    messages: Mapping[Outcome, int]
+    open: bool  # Whether answers are still taken.
+    messages: Mapping[Outcome, int]  # Number of messages by outcome.
+    # Number of messages below which the shuffler passes nothing on; null at a recipient.
     minimum: int | None
-    undelivered: int
-    seconds: int | None
+    undelivered: int  # Number of batches that wait for their recipient.
+    seconds: int | None  # Time since the request was added; null where it is not known.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,14 +76,10 @@ _PRAGMAS = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome of messages.
+    """The outcome of messages."""
 
-    Attributes:
-        accepted: Number of messages that count; they are on disk.
-        refused: Number of messages that do not count, by reason.
-    """
-
-    accepted: int
+    accepted: int  # Number of messages that count; they are on disk.
+    # Number of messages that do not count, by reason.
     refused: Mapping[Outcome, int] = field(default_factory=dict)
 
     @property
@@ -104,28 +100,18 @@ class ConflictError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedAsk:
-    """A request that a role takes answers to.
+    """A request that a role takes answers to."""
 
-    Attributes:
-        id: In hexadecimal.
-        new: Whether the role did not know it before.
-    """
-
-    id: str
-    new: bool
+    id: str  # In hexadecimal.
+    new: bool  # Whether the role did not know it before.
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedAsk:
-    """What became of the messages of a request that the shuffler closed.
+    """What became of the messages of a request that the shuffler closed."""
 
-    Attributes:
-        passed_on: Number of messages that left for the recipient, in all.
-        dropped: Number of messages that were deleted, as they were below the minimum.
-    """
-
-    passed_on: _Messages
-    dropped: _Messages
+    passed_on: _Messages  # Number of messages that left for the recipient, in all.
+    dropped: _Messages  # Number of messages that were deleted, as they were below the minimum.
 
 
 class RoleStore(Closing):

@@ -156,39 +156,29 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tokens of an API users send.
+    """Which tokens of an API users send."""
 
-    Attributes:
-        keep: Tokens that are sent; all others become `redacted`.
-        cover: Probability, in [0, 1), with which a kept token becomes `redacted` as well.
-    """
-
-    keep: frozenset[str]
+    keep: frozenset[str]  # Tokens that are sent; all others become `redacted`.
+    # Probability, in [0, 1), with which a kept token becomes `redacted` as well.
     cover: Number = 0.0
 
 
 class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Local differential privacy (LDP) for an API.
 
-    Attributes:
-        mechanism: `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding
-            with three choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic
-            matrix.
-        epsilon: LDP level, nats, positive; that of the matrix for `matrix`, null where it is
-            infinite.
-        values: Two or more tokens; any other token counts as the last of them.
-        hash_range: Number of hash values of `lh`; null for other mechanisms.
-        matrix: Of `matrix`: a row per report with its probability given each value, in multiples of
-            `1 / MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for other mechanisms.
-
     Raises:
         InputError: A member is out of range.
     """
 
+    # `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
+    # choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
     mechanism: MechanismName
+    # LDP level, nats, positive; that of the matrix for `matrix`, null where it is infinite.
     epsilon: Number | None
-    values: tuple[str, ...]
-    hash_range: int | None = None
+    values: tuple[str, ...]  # Two or more tokens; any other token counts as the last of them.
+    hash_range: int | None = None  # Number of hash values of `lh`; null for other mechanisms.
+    # Of `matrix`: a row per report with its probability given each value, in multiples of `1 /
+    # MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for other mechanisms.
     matrix: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -251,18 +241,12 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class SetPromise(msgspec.Struct, frozen=True, kw_only=True):
-    """What the curator promises of the set that the analyst is shown.
+    """What the curator promises of the set that the analyst is shown."""
 
-    Attributes:
-        digest: SHA-256, in hexadecimal, of the selection or the redaction plan that the promise is
-            from.
-        upper: Upper limit of the exposure, a share.
-        signature: Signature of the whole request with an empty signature, in hexadecimal.
-    """
-
+    # SHA-256, in hexadecimal, of the selection or the redaction plan that the promise is from.
     digest: str
-    upper: Number
-    signature: str = ""
+    upper: Number  # Upper limit of the exposure, a share.
+    signature: str = ""  # Signature of the whole request with an empty signature, in hexadecimal.
 
 
 class CollectionRequest(

@@ -32,25 +32,19 @@ MAX_HASH_BITS = 33  # of 64; the family is 2-universal up to there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult(Members):
-    """How often an attack isolated a user by a predicate within the limit of weight.
-
-    Attributes:
-        attack: What was done.
-        trials, successes: Runs, and those that isolated exactly one user.
-        lower, upper: Confidence limits of the success, each wrong with probability at most delta.
-        weight: Largest weight that a predicate might have.
-        baseline: Largest success of predicates of that weight without any release.
-    """
+    """How often an attack isolated a user by a predicate within the limit of weight."""
 
     JSON: ClassVar[str] = "attack trials successes success lower upper weight baseline singles_out"
 
-    attack: str
+    attack: str  # What was done.
+    # trials, successes: Runs, and those that isolated exactly one user.
     trials: int
     successes: int
+    # lower, upper: Confidence limits of the success, each wrong with probability at most delta.
     lower: float
     upper: float
-    weight: float
-    baseline: float
+    weight: float  # Largest weight that a predicate might have.
+    baseline: float  # Largest success of predicates of that weight without any release.
 
     @property
     def success(self) -> float:

@@ -45,20 +45,14 @@ Verdict = Literal["singles out", "within chance", "could not be tested"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionAudit:
-    """What the attack on a release achieves if fresh records come from one distribution.
+    """What the attack on a release achieves if fresh records come from one distribution."""
 
-    Attributes:
-        distribution: Of a fresh record, which weights of predicates are probabilities of.
-        low_weight_share: Share of the rows on whose users a predicate of 1 in the row's size is of
-            low weight.
-        predicate_weights: Least, median and largest weight of such predicates.
-        attack: Hash predicates on rows of the release.
-    """
-
-    distribution: str
+    distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
+    # Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
     low_weight_share: float
+    # Least, median and largest weight of such predicates.
     predicate_weights: tuple[float, float, float]
-    attack: AttackResult
+    attack: AttackResult  # Hash predicates on rows of the release.
 
     @property
     def verdict(self) -> Verdict:
@@ -83,14 +77,6 @@ class DistributionAudit:
 class ReleaseAudit(Members):
     """How far a release lets a reader isolate users by predicates of low weight.
 
-    Attributes:
-        users: `n`, users that the release was made of.
-        k_max: Users whom the largest row stands for.
-        weight: Largest weight of a predicate that counts as low.
-        baseline: Success without any release at that weight.
-        distributions: The attack on the release by each distribution, the worst first.
-        counts: For comparison, attacks on exact counts of the same data.
-
     Notes:
         Singling out, Definition 6.3: `k_max`, the most records that a predicate of the release
         holds.
@@ -101,12 +87,13 @@ class ReleaseAudit(Members):
         "singles_out=worst.attack.singles_out distributions counts in_plain_words"
     )
 
-    users: int
-    k_max: int
-    weight: float
-    baseline: float
+    users: int  # `n`, users that the release was made of.
+    k_max: int  # Users whom the largest row stands for.
+    weight: float  # Largest weight of a predicate that counts as low.
+    baseline: float  # Success without any release at that weight.
+    # The attack on the release by each distribution, the worst first.
     distributions: tuple[DistributionAudit, ...]
-    counts: tuple[AttackResult, ...]
+    counts: tuple[AttackResult, ...]  # For comparison, attacks on exact counts of the same data.
 
     @property
     def worst(self) -> DistributionAudit:
@@ -245,22 +232,15 @@ def weights_of_rows(groups: NDArray[np.int64], rows: int) -> NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAudit(Result):
-    """How many users a table of their records under pseudonyms singles out, all at once.
+    """How many users a table of their records under pseudonyms singles out, all at once."""
 
-    Attributes:
-        apis: Columns of the table.
-        users: `n`, users with a row.
-        distribution: Of a fresh record, which weights of predicates are probabilities of.
-        weight, baseline: Largest weight of a predicate, and its largest success without the table.
-        isolated: Share of the users whom the predicate "has these values" isolates, and is of low
-            weight.
-    """
-
-    apis: tuple[str, ...]
-    users: int
-    distribution: str
+    apis: tuple[str, ...]  # Columns of the table.
+    users: int  # `n`, users with a row.
+    distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
+    # weight, baseline: Largest weight of a predicate, and its largest success without the table.
     weight: float
     baseline: float
+    # Share of the users whom the predicate "has these values" isolates, and is of low weight.
     isolated: float
 
 

@@ -21,24 +21,17 @@ _MAX_SPLITS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedGuarantee:
-    """Delta of a truncated histogram, by shares of users and by their limits.
+    """Delta of a truncated histogram, by shares of users and by their limits."""
 
-    Attributes:
-        users: Users that the distribution was estimated from.
-        values, absent: Distinct values seen; users without a value.
-        epsilon: Nats.
-        estimated: Guarantee if the distribution were the shares of the users.
-        certified: Guarantee of every distribution that the users leave possible.
-        confidence: Probability at least with which the distribution is one of these, if the users
-            are independent draws.
-    """
-
-    users: int
+    users: int  # Users that the distribution was estimated from.
+    # values, absent: Distinct values seen; users without a value.
     values: int
     absent: int
-    epsilon: float
-    estimated: HistogramGuarantee
-    certified: HistogramGuarantee
+    epsilon: float  # Nats.
+    estimated: HistogramGuarantee  # Guarantee if the distribution were the shares of the users.
+    certified: HistogramGuarantee  # Guarantee of every distribution that the users leave possible.
+    # Probability at least with which the distribution is one of these, if the users are independent
+    # draws.
     confidence: float
 
 

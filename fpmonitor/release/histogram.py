@@ -58,17 +58,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePolicy:
-    """What was asked of a release.
+    """What was asked of a release."""
 
-    Attributes:
-        apis: The APIs, sorted.
-        k: Every row of the table stands for at least so many users.
-        budget: Largest share of users that might be withheld; null for a histogram.
-    """
-
-    apis: tuple[str, ...]
-    k: int
-    budget: _Share | None
+    apis: tuple[str, ...]  # The APIs, sorted.
+    k: int  # Every row of the table stands for at least so many users.
+    budget: _Share | None  # Largest share of users that might be withheld; null for a histogram.
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -95,57 +89,44 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """What a released table lacks.
+    """What a released table lacks."""
 
-    Attributes:
-        users: Users without a row: without any of the APIs, or suppressed; one number for both,
-            because the number of either alone must not be known. Null where it is below k, none
-            included.
-        cells_share: Share of the cells of users with values that were suppressed; as for k - 1
-            users without a row where they are fewer, none included.
-        cells_share_by_dropping_apis: The same for the best choice of whole APIs within the budget;
-            null for a histogram, and where no choice is within it.
-    """
-
+    # Users without a row: without any of the APIs, or suppressed; one number for both, because the
+    # number of either alone must not be known. Null where it is below k, none included.
     users: _Count | None
+    # Share of the cells of users with values that were suppressed; as for k - 1 users without a row
+    # where they are fewer, none included.
     cells_share: _Share
+    # The same for the best choice of whole APIs within the budget; null for a histogram, and where
+    # no choice is within it.
     cells_share_by_dropping_apis: _Share | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """How a release was made, as it stands in its file; for its maker, not for publication.
+    """How a release was made, as it stands in its file; for its maker, not for publication."""
 
-    Attributes:
-        mechanism: `histogram`: values below k are withheld whole; `cells`: single cells are
-            suppressed; `generalisation`: values are shown coarser, and nobody is withheld.
-        policy: What was asked.
-        transforms: API -> what was made of its values; declared beforehand, because a map that is
-            chosen from the data tells about them.
-        data: What it was made of.
-        date: When, to the second.
-        patterns: Sets of APIs that rows keep, in the order in which they were used.
-        published, suppressed: What the table holds and lacks.
-        sampling: How users were drawn beforehand, and the differential privacy of that; null where
-            all count.
-        sensitive: How much the table tells of a sensitive attribute; null where none was named.
-        levels: Components whose levels `generalisation` shows.
-        information_loss: Mean loss of a cell over the users with values, a share: 0 for the value
-            itself, 1 for nothing (the normalised certainty penalty). Null in manifests of earlier
-            versions.
-    """
-
+    # `histogram`: values below k are withheld whole; `cells`: single cells are suppressed;
+    # `generalisation`: values are shown coarser, and nobody is withheld.
     mechanism: Mechanism
-    policy: ReleasePolicy
+    policy: ReleasePolicy  # What was asked.
+    # API -> what was made of its values; declared beforehand, because a map that is chosen from the
+    # data tells about them.
     transforms: Mapping[str, Transform]
-    data: ReleasedData
-    date: datetime
+    data: ReleasedData  # What it was made of.
+    date: datetime  # When, to the second.
+    # Sets of APIs that rows keep, in the order in which they were used.
     patterns: tuple[tuple[str, ...], ...]
+    # published, suppressed: What the table holds and lacks.
     published: Published
     suppressed: Suppressed
+    # How users were drawn beforehand, and the differential privacy of that; null where all count.
     sampling: Sampling | None = None
+    # How much the table tells of a sensitive attribute; null where none was named.
     sensitive: SensitiveAttribute | None = None
-    levels: tuple[Component, ...] = ()
+    levels: tuple[Component, ...] = ()  # Components whose levels `generalisation` shows.
+    # Mean loss of a cell over the users with values, a share: 0 for the value itself, 1 for nothing
+    # (the normalised certainty penalty). Null in manifests of earlier versions.
     information_loss: _Share | None = None
 
 

@@ -44,25 +44,18 @@ _MAX_SPLITS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueGuarantee:
-    """Deltas for a user with one value, against the same release without it.
+    """Deltas for a user with one value, against the same release without it."""
 
-    Attributes:
-        delta_threshold: That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`:
-            what protects rare values, whatever epsilon.
-        delta_count: Of the count of the value alone, published without a threshold.
-        delta_histogram: Of the value against a second one of equal probability, in the whole
-            histogram without a threshold; above probability 1/2, where there is no room for a
-            second one, against absent.
-        delta_active: Of the value against absent, if the attacker has planted `k - 1` records of
-            it; exact.
-        delta: The best that is proven without planted records: of these two values, by rarity or by
-            numbers.
-    """
-
+    # That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`: what protects rare
+    # values, whatever epsilon.
     delta_threshold: float
-    delta_count: float
+    delta_count: float  # Of the count of the value alone, published without a threshold.
+    # Of the value against a second one of equal probability, in the whole histogram without a
+    # threshold; above probability 1/2, where there is no room for a second one, against absent.
     delta_histogram: float
+    # Of the value against absent, if the attacker has planted `k - 1` records of it; exact.
     delta_active: float
+    # The best that is proven without planted records: of these two values, by rarity or by numbers.
     delta: float
 
 
@@ -71,18 +64,13 @@ class HistogramGuarantee:
     """Deltas of a whole histogram whose values are split into rare and common ones.
 
     A delta of 1 or more says nothing. A pair that the distribution does not have counts as 0.
-
-    Attributes:
-        epsilon: Nats.
-        common_from: Least probability of a common value; null when all are rare.
-        rare_up_to: Largest probability of a rare value; null when all are common.
-        common_common, rare_absent, rare_rare, rare_common: Delta for two values of a record of
-            these kinds; a common value may also be absent.
     """
 
-    epsilon: float
-    common_from: float | None
-    rare_up_to: float | None
+    epsilon: float  # Nats.
+    common_from: float | None  # Least probability of a common value; null when all are rare.
+    rare_up_to: float | None  # Largest probability of a rare value; null when all are common.
+    # common_common, rare_absent, rare_rare, rare_common: Delta for two values of a record of these
+    # kinds; a common value may also be absent.
     common_common: float
     rare_absent: float
     rare_rare: float

@@ -25,16 +25,12 @@ QueryVerdict = Literal["answer", "warn", "refuse"]
 class QueryPolicy:
     """How many different counts one reader may have answered on one state of the data.
 
-    Attributes:
-        warn_at: Counts from which on answers carry a warning.
-        refuse_above: Counts above which none is answered.
-
     Raises:
         PolicyError: Not whole numbers with `1 <= warn_at <= refuse_above`.
     """
 
-    warn_at: int
-    refuse_above: int
+    warn_at: int  # Counts from which on answers carry a warning.
+    refuse_above: int  # Counts above which none is answered.
 
     def __post_init__(self) -> None:
         if not 1 <= self.warn_at <= self.refuse_above:
@@ -64,14 +60,10 @@ class QueryPolicy:
 
 @dataclass(slots=True)
 class QueryAuditor:
-    """The counts that readers have had answered; in memory, `Monitor.ask` keeps it in a database.
+    """Counts that readers have had answered, in memory; `Monitor.ask` keeps them in a database."""
 
-    Attributes:
-        policy: The limits.
-        answered: Digests of the counts of each (reader, digest of the data).
-    """
-
-    policy: QueryPolicy
+    policy: QueryPolicy  # The limits.
+    # Digests of the counts of each (reader, digest of the data).
     answered: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def ask(self, reader: str, data: str, queries: Iterable[str]) -> QueryVerdict:

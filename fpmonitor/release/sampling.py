@@ -34,19 +34,15 @@ _SEED = 16  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How users were drawn before a histogram, and what that proves.
+    """How users were drawn before a histogram, and what that proves."""
 
-    Attributes:
-        rate: Probability with which each user was drawn.
-        epsilon, delta: The table is (epsilon, delta)-differentially private for one user more or
-            less, in nats; a changed value counts as one less and one more.
-        seed: Of the draws, hexadecimal. Who knows it knows who was drawn: the promise is for those
-            who do not.
-    """
-
-    rate: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    rate: Annotated[float, msgspec.Meta(gt=0, lt=1)]  # Probability with which each user was drawn.
+    # epsilon, delta: The table is (epsilon, delta)-differentially private for one user more or
+    # less, in nats; a changed value counts as one less and one more.
     epsilon: Annotated[float, msgspec.Meta(ge=0)]
     delta: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    # Of the draws, hexadecimal. Who knows it knows who was drawn: the promise is for those who do
+    # not.
     seed: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 

@@ -189,29 +189,22 @@ def attack_records(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThresholds:
-    """Smallest k that makes the histogram of some APIs private; null where none does.
+    """Smallest k that makes the histogram of some APIs private; null where none does."""
 
-    Attributes:
-        k_estimated, k_certified: By `EstimatedGuarantee.estimated`, and by `certified`.
-    """
-
+    # k_estimated, k_certified: By `EstimatedGuarantee.estimated`, and by `certified`.
     k_estimated: int | None
     k_certified: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """A histogram of users, and what an attacker may know of them.
+    """A histogram of users, and what an attacker may know of them."""
 
-    Attributes:
-        spectrum, absent: Observed users by value, and those without any; the distribution is
-            estimated from them.
-        users: Users in the release.
-    """
-
+    # spectrum, absent: Observed users by value, and those without any; the distribution is
+    # estimated from them.
     spectrum: CountSpectrum
     absent: int
-    users: int
+    users: int  # Users in the release.
     epsilon: float
     known: int
     alpha: float
@@ -272,19 +265,13 @@ def read_histogram(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralHistograms:
-    """Deltas of histograms of the same users, for the shares of the users.
+    """Deltas of histograms of the same users, for the shares of the users."""
 
-    Attributes:
-        epsilon: Nats.
-        delta_each: Of each histogram alone, if the others are not published.
-        delta_together: Of all of them.
-        common_from, rare_up_to: The split of the joint values that proves it, as of
-            `HistogramGuarantee`.
-    """
-
-    epsilon: float
-    delta_each: tuple[float, ...]
-    delta_together: float
+    epsilon: float  # Nats.
+    delta_each: tuple[float, ...]  # Of each histogram alone, if the others are not published.
+    delta_together: float  # Of all of them.
+    # common_from, rare_up_to: The split of the joint values that proves it, as of
+    # `HistogramGuarantee`.
     common_from: float | None
     rare_up_to: float | None
 

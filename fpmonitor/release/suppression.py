@@ -23,20 +23,14 @@ USERS = "users"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Suppression:
-    """A table in which every row has at least k users.
+    """A table in which every row has at least k users."""
 
-    Attributes:
-        table: A column per API (null: suppressed) and `users`, int64; rows in the order of
-            `patterns`.
-        patterns: The sets of kept APIs, in the order in which they were used.
-        withheld: Users that no row stands for.
-        lost_cells: Suppressed cells of all users, those of withheld ones included.
-    """
-
+    # A column per API (null: suppressed) and `users`, int64; rows in the order of `patterns`.
     table: pl.DataFrame
+    # The sets of kept APIs, in the order in which they were used.
     patterns: tuple[tuple[str, ...], ...]
-    withheld: int
-    lost_cells: int
+    withheld: int  # Users that no row stands for.
+    lost_cells: int  # Suppressed cells of all users, those of withheld ones included.
 
 
 def truncated_histogram(users: pl.DataFrame, apis: Sequence[str], k: int) -> Suppression:

@@ -41,19 +41,15 @@ MOST_SERIES = 8  # colours of `chart.css`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A named line, within a band if it has limits; points that are not finite are left out.
+    """A named line, within a band if it has limits; points that are not finite are left out."""
 
-    Attributes:
-        name: For the legend.
-        x, y, lower, upper: Places and heights.
-        notes: What is shown under the pointer, one for each point, which is then drawn as a dot.
-    """
-
-    name: str
+    name: str  # For the legend.
+    # x, y, lower, upper: Places and heights.
     x: Sequence[float]
     y: Sequence[float]
     lower: Sequence[float] = ()
     upper: Sequence[float] = ()
+    # What is shown under the pointer, one for each point, which is then drawn as a dot.
     notes: Sequence[str] = ()
 
     def line(self) -> list[tuple[float, float]]:

@@ -46,17 +46,11 @@ _LONGEST_NAME = 20  # of a batch, below an axis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A chart and the table of its data.
+    """A chart and the table of its data."""
 
-    Attributes:
-        note: How to read it.
-        svg: The chart; colours come from the page (`svg.chart_style` has them for a file).
-        table: The data, under the figure's title.
-    """
-
-    note: str
-    svg: str
-    table: Table
+    note: str  # How to read it.
+    svg: str  # The chart; colours come from the page (`svg.chart_style` has them for a file).
+    table: Table  # The data, under the figure's title.
 
     @property
     def title(self) -> str:

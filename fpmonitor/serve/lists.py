@@ -31,19 +31,14 @@ _NICENESS = 10
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class UsersOfNow:
-    """Users that lists are made of.
+    """Users that lists are made of."""
 
-    Attributes:
-        source, columns: Their values, merged where they agree on all APIs, and in the order of
-            their rows.
-        seal: Digest of their data, as decisions note it.
-        read: When they were read, by the monotonic clock, seconds.
-    """
-
+    # source, columns: Their values, merged where they agree on all APIs, and in the order of their
+    # rows.
     source: MemorySource
     columns: Mapping[str, Codes]
-    seal: str
-    read: float
+    seal: str  # Digest of their data, as decisions note it.
+    read: float  # When they were read, by the monotonic clock, seconds.
 
 
 class Lists:

@@ -46,21 +46,13 @@ class RefusedRequestError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """A body of a stranger, from its first byte to its answer.
+    """A body of a stranger, from its first byte to its answer."""
 
-    Attributes:
-        budget: What it is part of.
-        sender: Whose it is.
-        held: Its bytes in memory.
-        timeout: Until when it must have come; null before and after.
-        gave_way: Whether it was ended for others.
-    """
-
-    budget: BodyBudget
-    sender: str
-    held: int = 0
-    timeout: asyncio.Timeout | None = None
-    gave_way: bool = False
+    budget: BodyBudget  # What it is part of.
+    sender: str  # Whose it is.
+    held: int = 0  # Its bytes in memory.
+    timeout: asyncio.Timeout | None = None  # Until when it must have come; null before and after.
+    gave_way: bool = False  # Whether it was ended for others.
 
     def grow(self, size: int) -> None:
         """Take memory; bodies that are still on their way give way, those of who has most first."""

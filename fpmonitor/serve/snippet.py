@@ -46,15 +46,10 @@ _ATTRIBUTE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A built script.
+    """A built script."""
 
-    Attributes:
-        name: One of `SCRIPTS`.
-        content: UTF-8 bytes.
-    """
-
-    name: str
-    content: bytes
+    name: str  # One of `SCRIPTS`.
+    content: bytes  # UTF-8 bytes.
 
     @property
     def integrity(self) -> str:

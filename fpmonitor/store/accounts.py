@@ -34,24 +34,15 @@ _FIELDS: dict[str, tuple[Kind, None, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """Logs whose records and values are staged.
+    """Logs whose records and values are staged."""
 
-    Attributes:
-        labels: The logs.
-        scan: How they were read.
-        apis: Candidates -> their numbers.
-        known: APIs that the database had before.
-        values_of: Fragments of statements on one column.
-        own: The candidates of each log, where they are several.
-    """
-
-    labels: Sequence[str]
-    scan: Scan
-    apis: Mapping[str, int]
-    known: frozenset[str]
-    values_of: Callable[[str], dict[str, str]]
+    labels: Sequence[str]  # The logs.
+    scan: Scan  # How they were read.
+    apis: Mapping[str, int]  # Candidates -> their numbers.
+    known: frozenset[str]  # APIs that the database had before.
+    values_of: Callable[[str], dict[str, str]]  # Fragments of statements on one column.
     unit: str = "user"
-    own: Sequence[Sequence[str]] = ()
+    own: Sequence[Sequence[str]] = ()  # The candidates of each log, where they are several.
 
 
 @dataclass(slots=True)

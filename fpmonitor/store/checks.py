@@ -26,20 +26,17 @@ _ANYBODY = 2**63 - 1  # a number of a visit up to which everybody came
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedList:
-    """An allow list that is checked window by window.
+    """An allow list that is checked window by window."""
 
-    Attributes:
-        last_visit: Number of the last visit that may have made the list; null where its users may
-            be anybody, as some were forgotten since, and would come again under other numbers.
-        runs_after: Only windows that begin after this moment count in runs, UTC; null: all. Users
-            of earlier ones were forgotten, and would count again.
-        origin: Beginning of the first window, UTC; null for windows that are not of the calendar.
-        windows, passed, violated: Windows so far, and how many passed and violated.
-    """
-
+    # Number of the last visit that may have made the list; null where its users may be anybody, as
+    # some were forgotten since, and would come again under other numbers.
     last_visit: int | None
+    # Only windows that begin after this moment count in runs, UTC; null: all. Users of earlier ones
+    # were forgotten, and would count again.
     runs_after: datetime | None
+    # Beginning of the first window, UTC; null for windows that are not of the calendar.
     origin: datetime | None
+    # windows, passed, violated: Windows so far, and how many passed and violated.
     windows: int
     passed: int
     violated: int
@@ -47,22 +44,17 @@ class CheckedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedWindow:
-    """A window that a list was checked on.
+    """A window that a list was checked on."""
 
-    Attributes:
-        number: Which share of delta it has, from 1.
-        terms: Evidence that was asked for, nats: to pass, to be violated.
-        within, above: Evidence of each set, nats.
-        passed, violated: What came out at the first look.
-        run: Runs of all sets up to this window, nats; null where it takes no part in them.
-    """
-
-    number: int
-    terms: tuple[float, float]
+    number: int  # Which share of delta it has, from 1.
+    terms: tuple[float, float]  # Evidence that was asked for, nats: to pass, to be violated.
+    # within, above: Evidence of each set, nats.
     within: tuple[float, ...]
     above: tuple[float, ...]
+    # passed, violated: What came out at the first look.
     passed: bool
     violated: bool
+    # Runs of all sets up to this window, nats; null where it takes no part in them.
     run: tuple[float, ...] | None
 
 

@@ -65,17 +65,11 @@ class ApiDemand:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a script (host and path), or all scripts of a host, read: on which sites.
+    """What a script (host and path), or all scripts of a host, read: on which sites."""
 
-    Attributes:
-        name: Of the script, or its host.
-        sites: Hosts of the pages, sorted.
-        apis: API -> on how many of the sites it is read.
-    """
-
-    name: str
-    sites: tuple[str, ...]
-    apis: Mapping[str, int]
+    name: str  # Of the script, or its host.
+    sites: tuple[str, ...]  # Hosts of the pages, sorted.
+    apis: Mapping[str, int]  # API -> on how many of the sites it is read.
 
 
 @contextmanager

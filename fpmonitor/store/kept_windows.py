@@ -27,17 +27,12 @@ _QUESTIONS = 8  # that are kept, those asked last
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptWindow:
-    """A calendar window, and what a question found in it.
+    """A calendar window, and what a question found in it."""
 
-    Attributes:
-        span: The window.
-        against: Begin of the window that it was compared with, UTC; null where it was with none.
-        content: What was found; null where it has to be read.
-    """
-
-    span: Span
+    span: Span  # The window.
+    # Begin of the window that it was compared with, UTC; null where it was with none.
     against: datetime | None = None
-    content: bytes | None = None
+    content: bytes | None = None  # What was found; null where it has to be read.
 
 
 def kept_windows(

@@ -22,19 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a log, or its first bytes, is known by.
+    """What a log, or its first bytes, is known by."""
 
-    Attributes:
-        digest: Digest of the bytes, unpacked, and of how they are read.
-        content: Digest of the bytes alone.
-        bytes: Their number.
-        beginning: Digest of the first line, with the one below a header: what a log keeps while it
-            grows.
-    """
-
-    digest: str
-    content: str
-    bytes: int
+    digest: str  # Digest of the bytes, unpacked, and of how they are read.
+    content: str  # Digest of the bytes alone.
+    bytes: int  # Their number.
+    # Digest of the first line, with the one below a header: what a log keeps while it grows.
     beginning: str
 
 

@@ -103,23 +103,14 @@ class ExportedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExportManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an export holds.
+    """What an export holds."""
 
-    Attributes:
-        format: `FORMAT`.
-        fpmonitor: Version of the program that wrote it.
-        schema: Schema of the database.
-        made: When, ISO 8601, UTC.
-        digest: Digest of the data, from `read_content`.
-        files: Table -> its file, which is named after it.
-    """
-
-    format: str
-    fpmonitor: str
-    schema: int
-    made: str
-    digest: str
-    files: dict[str, ExportedFile]
+    format: str  # `FORMAT`.
+    fpmonitor: str  # Version of the program that wrote it.
+    schema: int  # Schema of the database.
+    made: str  # When, ISO 8601, UTC.
+    digest: str  # Digest of the data, from `read_content`.
+    files: dict[str, ExportedFile]  # Table -> its file, which is named after it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,17 +37,11 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A change of the verdict on a decision.
+    """A change of the verdict on a decision."""
 
-    Attributes:
-        number: Its number in the database; the same when it is delivered again.
-        body: What is told; its member `id` is the number.
-        details: File that holds it; null where there is none.
-    """
-
-    number: int
-    body: Mapping[str, Any]
-    details: str | None = None
+    number: int  # Its number in the database; the same when it is delivered again.
+    body: Mapping[str, Any]  # What is told; its member `id` is the number.
+    details: str | None = None  # File that holds it; null where there is none.
 
 
 def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:

@@ -42,22 +42,16 @@ PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Visits of a calendar window (UTC), or those of a batch or a source within a window.
+    """Visits of a calendar window (UTC), or those of a batch or a source within a window."""
 
-    Attributes:
-        name: First day of a calendar window (a week begins on Monday); number and log of a batch;
-            source.
-        window: Observations that count.
-        visits: How many.
-        first, last: The lowest and the highest number of a visit.
-        column, part: Column that the visits share, and its value; null for a calendar window.
-    """
-
+    # First day of a calendar window (a week begins on Monday); number and log of a batch; source.
     name: str
-    window: Window
-    visits: int
+    window: Window  # Observations that count.
+    visits: int  # How many.
+    # first, last: The lowest and the highest number of a visit.
     first: int
     last: int
+    # column, part: Column that the visits share, and its value; null for a calendar window.
     column: str | None = None
     part: int | None = None
 

@@ -51,48 +51,34 @@ _MEDIA = re.compile("css:(any|forced|inverted|prefers|video)-|css:(color-gamut|d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One entry of the vocabulary.
+    """One entry of the vocabulary."""
 
-    Attributes:
-        name: `Interface.member[#selector]`, `http:header`, `css:media-feature` or `transport:name`.
-        kind: How a site reads it: attribute, method, header, media feature of CSS, or the
-            connection.
-        group: What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
-        standard: Whether MDN's compatibility data or a WebIDL file knows it.
-    """
-
+    # `Interface.member[#selector]`, `http:header`, `css:media-feature` or `transport:name`.
     name: str
+    # How a site reads it: attribute, method, header, media feature of CSS, or the connection.
     kind: Kind
-    group: str
-    standard: bool
+    group: str  # What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
+    standard: bool  # Whether MDN's compatibility data or a WebIDL file knows it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Randomised:
-    """That a browser family draws the value of an API anew in each session, by design.
+    """That a browser family draws the value of an API anew in each session, by design."""
 
-    Attributes:
-        since, until: First and last major version of which this is known; null where it goes on.
-        source: Address of a public document.
-    """
-
+    # since, until: First and last major version of which this is known; null where it goes on.
     since: int
     until: int | None = None
-    source: str
+    source: str  # Address of a public document.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variety:
-    """How many different values browsers are known to return.
+    """How many different values browsers are known to return."""
 
-    Attributes:
-        users, values: So many users, increasing, and the different values to expect among them.
-        source: The public table that has them, or the standard that makes them one.
-    """
-
+    # users, values: So many users, increasing, and the different values to expect among them.
     users: tuple[int, ...]
     values: tuple[int, ...]
-    source: str
+    source: str  # The public table that has them, or the standard that makes them one.
 
     @property
     def is_constant(self) -> bool:
