@@ -6,8 +6,8 @@ which the clock is proved, and what a user of the cohort adds. With `e^t = M / m
 * lowered: `mu >= M + slope q + intercept`, q the budget of a cohort;
 * table: as elsewhere, by the thinnings `f e^t / (1 - f + f e^t)`;
 * by_user: at most `sum_i w_i ln(1 - f_i + f_i e^t)`;
-* unseen: with a tilt h, by_user is at most `sum_i w_i ln(1 - f_i (1 - e^-h))`, and the bonus at most
-  `s mu (1 - e^-h)`, s the least share of a cohort.
+* unseen: with a tilt h, by_user is at most `sum_i w_i ln(1 - f_i (1 - e^-h))`, and the bonus at
+  most `s mu (1 - e^-h)`, s the least share of a cohort.
 
 A set keeps the budget of its cohorts where for each of them, and for one of whom nobody was seen,
 the weighted sum of `exp(log_factor - charge + by_user N - scale S)` reaches what its size asks for.
@@ -167,9 +167,7 @@ class Cohorts:
                 for one in (*designs, unseen)
             ]
 
-    def keep(
-        self, cohorts: Sequence[Sequence[Group]], whole: Iterable[Group], size: int
-    ) -> _Range:
+    def keep(self, cohorts: Sequence[Sequence[Group]], whole: Iterable[Group], size: int) -> _Range:
         """Whether a set of a size keeps the budget of all its cohorts, and of one not seen.
 
         Args:

@@ -116,7 +116,6 @@ class CohortSpectrum(CountSpectrum):
         users = np.bincount(cohorts, members, minlength=number).astype(np.int64)
         return cls(whole.counts, whole.values, users, cohorts, of_size, members)
 
-
     def groups_by_cohort(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """Users (last) in groups of so few to so many, of each cohort."""
         starts = np.flatnonzero(np.diff(self.cohorts, prepend=-1))[1:]

@@ -159,11 +159,8 @@ def check_same(known: Decision, asked: Decision) -> None:
         It answers another question, or was made of other data.
     """
     before, now = known.policy, asked.policy
-    differing = [
-        name
-        for name in ("k", "population", "budget", "delta", "realised", "sample", "candidates", "cohorts")
-        if getattr(before, name) != getattr(now, name)
-    ]
+    names = ("k", "population", "budget", "delta", "realised", "sample", "candidates", "cohorts")
+    differing = [name for name in names if getattr(before, name) != getattr(now, name)]
     members = {"data": "digest", "level": "tested_at"} | {
         name: name for name in ("setting", "missing", "universe", "design")
     }

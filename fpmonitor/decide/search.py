@@ -87,7 +87,9 @@ class Borders:
             parts |= {other} if is_within else {tuple(sorted(held & one)) for one in here}
         failing = condition.block
         if failing == [()]:  # nothing is allowed, whatever is read besides
-            failing = [(api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})]
+            failing = [
+                (api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})
+            ]
         blocked = [{*members} for members in self.block]
         return replace(
             self,

@@ -1,6 +1,6 @@
 """A budget for every cohort: users who share values that sites see in any case.
 
-A cohort K has the exposure `Q_K = sum_{v in K} p_v F(p_v) / P(K)`, with groups among all n users. Is
+A cohort K has the exposure `Q_K = sum_{v in K} p_v F(p_v) / P(K)`, with groups among all users. Is
 it at most a budget `q` for all cohorts of at least a share s? For one design, whose line is
 `ln E exp(-phi(C)) <= p (a F(p) + b)` for `C ~ Poisson(M p)`, put `mu >= M + a q + b` and
 `e^t = M / mu`. Then `exp(t N_K - sum_{v in K} phi(c_v))` has a mean of at most 1 among Poisson(mu)
@@ -273,8 +273,7 @@ def cohort_test(
     parts, unseen = _designs(
         serving,
         ExposureFunction(k, population),
-        wanted.budget,
-        wanted.least_share,
+        wanted,
         float(log_terms[min(_DESIGN_SIZE, universe)]),
         users,
     )
@@ -287,12 +286,12 @@ def cohort_test(
 def _designs(
     serving: Serving,
     function: ExposureFunction,
-    budget: float,
-    least_share: float,
+    wanted: CohortBudget,
     log_term: float,
     users: int,
 ) -> tuple[tuple[CohortPart, ...], Unseen]:
     """Design for cohorts of several shares; they follow from the question alone."""
+    budget, least_share = wanted.budget, wanted.least_share
     shares = [share for share in _SHARES if share >= least_share]
     if shares[-1] > least_share * _SAME_SHARE:
         shares.append(least_share)

@@ -118,7 +118,7 @@ class Population(Contents):
     def _beside(self, given: Sequence[str]) -> Population:
         """Return the same users, whose cohort sites see with every set."""
         users, names = self.with_kinds(given)
-        other = users._copied()
+        other = users._copied()  # noqa: SLF001 -- its own class
         other._given = names  # noqa: SLF001 -- its own class
         return other
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.asked import Search
 from fpmonitor.decide import deciding
+from fpmonitor.decide.asked import Search
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.policy import CohortBudget, Policy
@@ -92,9 +92,7 @@ def test_a_set_within_the_budget_is_refused_for_one_of_its_cohorts(
     assert "each cohort that has 4 %" in capsys.readouterr().out
 
 
-def test_screens_say_what_cohorts_keep(
-    database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_screens_say_what_cohorts_keep(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", "--given", "system", *EACH]
     capsys.readouterr()
     assert run([*words, "--db", database, "--format", "table"]) == 0
@@ -147,9 +145,7 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
     held = {
         members: tests.allows(source.spectrum(members), len(members)) for members in subsets(apis)
     }
-    plain = {
-        members: tests.allow.holds(source.spectrum(members), len(members)) for members in held
-    }
+    plain = {members: tests.allow.holds(source.spectrum(members), len(members)) for members in held}
     assert found.complete
     assert {members: found.verdict(members)[0] == "allow" for members in held} == held
     assert sum(plain.values()) > sum(held.values())
