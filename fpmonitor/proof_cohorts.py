@@ -42,13 +42,21 @@ if TYPE_CHECKING:
 _OF_SIDE = ("delta", "bases", "universe", "nats", "k", "population", "users")
 
 
-class _Part(_Proof):
+class _Told(_Proof):
+    """One part of the sum: what a user of the cohort adds, and what there is without users."""
+
+    by_user: arb
+    constant: arb
+
+
+class _Part(_Told):
     """One design for cohorts."""
 
     def __init__(self, content: dict[str, Any], shared: _Shared | None = None) -> None:
         super().__init__(content, shared)
         self.lowered = _exact(content["lowered"])
         self.by_user = _exact(content["by_user"])
+        self.constant = self.log_factor - self.charge
         bound = self.slope * self.budget + self.intercept
         reached = self.lowered < self.mean and self.lowered >= self.mean + bound
         plain = self.least == self.most == 1 and self.seen == 1 and "fakes" not in content
@@ -56,29 +64,25 @@ class _Part(_Proof):
         _require(holds=bool(reached), what="lowered mean")
         self.full, self.growth = self.mean, self.mean / self.lowered
         self.plain = self.shares
-        self.kept = [1 - f + f * self.growth for f in self.plain]
-
-    def constant(self) -> arb:
-        """Logarithm of the e-value without users."""
-        return self.log_factor - self.charge
+        self.grown = [1 - f + f * self.growth for f in self.plain]
 
     def prove(self) -> None:
         """Prove it all."""
         falls = all(a >= b for a, b in pairwise(self.table))
         _require(holds=falls and self.content["monotone"] is True, what="monotone")
-        parts = zip(self.mixture, self.kept, strict=True)
+        parts = zip(self.mixture, self.grown, strict=True)
         most = sum((weight * kept.log() for weight, kept in parts), arb(0))
         _require(holds=bool(self.by_user <= most), what="what a user of the cohort adds")
         self.mean = self.lowered
         self.clock()
         self.mean = self.full
-        tilted = zip(self.plain, self.kept, strict=True)
+        tilted = zip(self.plain, self.grown, strict=True)
         self.shares = [f * self.growth / kept for f, kept in tilted]
         self.tabulated()
         self.line()
 
 
-class _Unseen(_Proof):
+class _Unseen(_Told):
     """What rules out cohorts of whom few were seen: a design without a score."""
 
     def __init__(self, told: dict[str, Any], side: dict[str, Any], least_share: float) -> None:
@@ -86,18 +90,15 @@ class _Unseen(_Proof):
         nothing = {"starts": [1, 2], "phi": [0.0], "slope": 0.0, "intercept": 0.0}
         weightless = {"weights": [0.0, 0.0], "scale": 1.0, "charge": 0.0}
         super().__init__({**side, **told, **nothing, **weightless})
-        self.by_user, self.bonus = _exact(told["by_user"]), _exact(told["bonus"])
+        self.by_user, bonus = _exact(told["by_user"]), _exact(told["bonus"])
+        self.constant = self.log_factor + bonus
         lost = 1 - (-_exact(told["tilt"])).exp()
         _require(holds=bool(lost > 0), what="form")
         parts = zip(self.mixture, self.shares, strict=True)
         most = sum((weight * (1 - f * lost).log() for weight, f in parts), arb(0))
         _require(holds=bool(self.by_user <= most), what="what a user of a small cohort takes")
         granted = _exact(least_share) * self.mean * lost
-        _require(holds=bool(self.bonus <= granted), what="least share")
-
-    def constant(self) -> arb:
-        """Logarithm of the e-value without users."""
-        return self.log_factor + self.bonus
+        _require(holds=bool(bonus <= granted), what="least share")
 
 
 def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
@@ -162,9 +163,10 @@ class Cohorts:
                 designs, unseen = _parts_of(content)
             except _REFUSED:
                 return
+            told: list[_Told] = [*designs, unseen]
             self.parts = [
-                (one.share, one.constant(), one.by_user, one.scale, one.content["weights"])
-                for one in (*designs, unseen)
+                (one.share, one.constant, one.by_user, one.scale, one.content["weights"])
+                for one in told
             ]
 
     def keep(self, cohorts: Sequence[Sequence[Group]], whole: Iterable[Group], size: int) -> _Range:

@@ -27,6 +27,7 @@ from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
-    from fpmonitor.estimate.criterion import Criterion, Refutation
+    from fpmonitor.estimate.criterion import Condition, Refutation
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 _MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
@@ -275,7 +276,7 @@ class _BorderSearch:
     """
 
     def __init__(
-        self, criterion: Criterion, order: Closures, max_size: int, effort: Effort
+        self, criterion: Condition, order: Closures, max_size: int, effort: Effort
     ) -> None:
         limits, columns = criterion.limits, len(order.closed)
         self.order, self._closed = order, order.closed
@@ -482,8 +483,8 @@ class Closures:
 def search(
     source: SpectrumSource,
     *,
-    allow: Criterion,
-    block: Criterion,
+    allow: Condition,
+    block: Condition,
     refute: Refutation | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
@@ -590,8 +591,10 @@ def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str
         raise InputError(f"search: {', '.join(both)} both must and must not be in the sets")
 
 
-def _always_holds(criterion: Criterion, users: int) -> bool:
+def _always_holds(criterion: Condition, users: int) -> bool:
     """Whether no set of any users exceeds the limits."""
+    if not isinstance(criterion, Criterion):
+        return False
     alone = users * criterion.score.weights[:, 1]
     return bool(criterion.limits.min() >= criterion.score.of_sums(alone))
 
@@ -615,7 +618,7 @@ def _recall(
 def _run(
     border: _BorderSearch,
     source: SpectrumSource,
-    criterion: Criterion,
+    criterion: Condition,
     apis: Sequence[str],
     must: Sequence[str],
 ) -> None:
