@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -29,7 +30,7 @@ from fpmonitor.cli.options import (
     days_apart,
     share,
 )
-from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
+from fpmonitor.cli.output import Shown, ending_as_interrupted, note, on_screen, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
@@ -195,6 +196,8 @@ def exposure(
             followed=[days_apart(each) for each in split_names(followed)],
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
+    if not names and not apis:  # each API: the most exposing first
+        reports = sorted(reports, key=lambda report: -report.upper)
     for report in reports if users_for is not None else ():
         note(
             f"{', '.join(report.apis)}: {report.users_for_gamma:,} users are enough for all shares "
@@ -479,7 +482,10 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
     """Show a decision, on stderr where it is written to a file."""
     shown.show(answer)
     if shown.output is not None:
-        note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
+        text = answer.text("table", to_file=True)
+        if shown.output_format is None and sys.stderr.isatty():
+            text = on_screen(answer, below=1, plain=True)
+        note(f"{text}written to {shown.output}", quiet=quiet)
 
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:

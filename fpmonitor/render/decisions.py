@@ -47,7 +47,11 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("outcome", "outcome"), Column("why")],
-        rows=[(called(entry), entry.outcome, entry.reason) for entry in api_actions(decided)],
+        # What is exposed stands in the answer above: what is not comes first, and why.
+        rows=[
+            (called(entry), entry.outcome, entry.reason)
+            for entry in sorted(api_actions(decided), key=lambda entry: entry.outcome == "exposed")
+        ],
     )
     tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
     allowed = [

@@ -14,6 +14,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output, to_csv
+from fpmonitor.render.screen import one_screen
 from fpmonitor.render.store import listing, members
 from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
 
@@ -244,6 +245,52 @@ def test_screens_are_as_they_were_looked_at(
     assert drawn == golden.read_text(encoding="utf-8"), (
         f"{Path('drawn.txt').absolute()}: look at it"
     )
+
+
+@pytest.mark.parametrize("lines", [24, 40])
+def test_a_terminal_has_the_answer_on_one_screen_and_how_to_see_the_rest(
+    lines: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was asked for by --format, for a file or a pipe is whole."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    names = [f"Window.api{number:02}" for number in range(40)]
+    records = ({name: i * i % (2 + place) for place, name in enumerate(names)} for i in range(900))
+    log = [json.dumps({"user": number, **record}) for number, record in enumerate(records)]
+    Path("log.jsonl").write_text("\n".join(log), encoding="utf-8")
+    assert run(["ingest", "log.jsonl", "-q", "-o", "batches.json"]) == 0
+    for command in (["exposure"], ["exposure", "--rank"], ["db", "apis"], ["decide", "-q"]):
+        if command == ["decide", "-q"]:
+            command += ["--budget", "5%", "--candidates", ",".join(names[:9])]
+        screen = Terminal()
+        monkeypatch.setattr("sys.stdout", screen)
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("LINES", str(lines))
+        assert run(command) == 0
+        shown = screen.getvalue()
+        capsys.readouterr()
+        assert shown.count("\n") <= lines - 1, command
+        assert "Window.api" in shown
+        whole = Terminal()
+        monkeypatch.setattr("sys.stdout", whole)
+        assert run([*command, "--format", "table"]) == 0
+        assert whole.getvalue().count("\n") >= shown.count("\n")
+        assert whole.getvalue().startswith(shown[:60])
+        if whole.getvalue().count("\n") >= lines:
+            assert shown.splitlines()[-1].startswith("More with --format table: ")
+        else:
+            assert whole.getvalue() == shown
+
+
+def test_a_row_that_is_higher_than_the_screen_is_shown_whole() -> None:
+    tall = Output(tables=[Table(columns=[Column("text")], rows=[["a\n" * 50]])], rows=[])
+    assert one_screen(tall, 24) == tall.text("table")
+    shown = one_screen(replace(tall, preface=["word " * 900]), 24)
+    assert shown.count("\n") <= 24
+    assert shown.endswith("More with --format table: a table.\n")
 
 
 def test_csv_calls_two_numbers_no_limits_unless_they_are_named_so() -> None:
