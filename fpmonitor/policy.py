@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
@@ -347,6 +347,11 @@ class CohortBudget:
         object.__setattr__(self, "given", tuple(sorted(set(self.given))))
 
 
+# What counts as a user's value where a log has several visits: the last value of each API, the
+# whole tuple of one visit, all visits in their order, or each of the latter two.
+Visits = Literal["last", "visit", "path", "both"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What must hold, for whom, and how sure one must be.
@@ -377,6 +382,7 @@ class Policy:
     realised: bool = False
     sample: SampleModel = PLAIN_DRAWS
     cohorts: CohortBudget | None = None
+    visits: Visits = "last"
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)

@@ -32,6 +32,8 @@ from fpmonitor.proof_check import (
     _require,
     _Shared,
     _sums,
+    _Test,
+    _users_of,
 )
 
 if TYPE_CHECKING:
@@ -149,13 +151,16 @@ def _together(groups: Iterable[Group]) -> dict[tuple[int, int], int]:
     return found
 
 
-class Cohorts:
-    """What the file finds out of the cohorts of a set; all is kept where nothing was asked."""
+class Conditions:
+    """What the file finds out of cohorts and paths; all is kept where nothing was asked."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.nats: Sequence[float] = content["proof"]["allow"].get("nats", [])
         self.parts: list[tuple[arb, arb, arb, arb, list[float]]] = []
         self.is_asked = content["policy"].get("cohorts") is not None
+        by_both = content["policy"].get("visits") == "both"
+        self.paths = _Test(content["proof"]["allow"]) if by_both else None
+        self.users = _users_of(content)
         if not self.is_asked:
             return
         with ctx.workprec(PRECISION):
@@ -169,14 +174,24 @@ class Cohorts:
                 for one in told
             ]
 
-    def keep(self, cohorts: Sequence[Sequence[Group]], whole: Iterable[Group], size: int) -> _Range:
-        """Whether a set of a size keeps the budget of all its cohorts, and of one not seen.
+    def keep(
+        self,
+        size: int,
+        *,
+        whole: Iterable[Group],
+        cohorts: Sequence[Sequence[Group]],
+        path: Sequence[Group],
+    ) -> _Range:
+        """Whether a set of a size keeps the budget of all its cohorts, and of all visits of users.
 
         Args:
-            cohorts: Groups of each cohort.
-            whole: Groups of all users.
             size: Number of APIs.
+            whole, cohorts, path: Groups of all users, of each cohort, and of the paths of visits.
         """
+        if self.paths is not None:
+            is_whole = sum(inside for _, _, inside in path) == self.users
+            above = self.paths.above(path, size)
+            return _Range(not above.perhaps and is_whole, not above.surely and is_whole)
         if not self.is_asked:
             return _Range(surely=True, perhaps=True)
         if not self.parts or _together(chain(*cohorts)) != _together(whole):

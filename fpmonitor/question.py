@@ -12,7 +12,7 @@ from typing import Literal, Self, get_args
 import msgspec
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, check_share, check_threshold
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, Visits, check_share, check_threshold
 from fpmonitor.safe_files import read_toml, toml_string, typed
 
 Missing = Literal["value", "drop", "exposed"]
@@ -45,6 +45,7 @@ class Question:
     sample: SampleModel = PLAIN_DRAWS
     counted: bool = False
     given: tuple[str, ...] = ()
+    visits: Visits = "last"
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

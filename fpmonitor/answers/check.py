@@ -454,9 +454,9 @@ def check_window(
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="leave --by and --last away, or decide without that option",
         )
-    if decision.policy.cohorts is not None:
+    if decision.policy.cohorts is not None or decision.policy.visits != "last":
         raise InputError(
-            "check: windows have no tests of cohorts",
+            "check: windows have no tests of cohorts and visits",
             hint="leave --by and --last away: each check then tests the users of now, all together",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
@@ -602,7 +602,7 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < policy.k:
+    if not sets or asked.users < policy.k or policy.visits != "last":
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(

@@ -145,6 +145,7 @@ def _begun(
         realised=asked.realised,
         sample=asked.sample,
         cohorts=cohorts,
+        visits=asked.visits,
     )
     drawn = None if asked.search_users is not None else users.drawn
     needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
@@ -404,6 +405,7 @@ def question_of(decision: Decision) -> Question:
         policy.sample,
         counted=decision.setting == "sample",
         given=() if policy.cohorts is None else policy.cohorts.given,
+        visits=policy.visits,
     )
 
 
@@ -522,7 +524,10 @@ def source_of(
         A version of before drew those from whom levels were designed by the order of their rows.
     """
     if not isinstance(decision, LevelDecision):
-        return asked.source(decision.policy.candidates if sets is None else sets)
+        if sets is None or decision.policy.visits != "last":
+            # Who counts by visits has one with a value of some candidate.
+            sets = decision.policy.candidates
+        return asked.source(sets)
     part = decision.design
     if part is None:
         return level_source(asked, decision.components)

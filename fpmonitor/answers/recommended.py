@@ -72,7 +72,8 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
         Its recommended set.
     """
     counted = decision.setting == "sample" or decision.policy.delta is None
-    if counted or not decision.recommended or not population.snapshot.in_memory(1):
+    by_visits = decision.policy.visits != "last"
+    if counted or by_visits or not decision.recommended or not population.snapshot.in_memory(1):
         return None
     apis, question = called_as(decision, population).recommended, question_of(decision)
     users = population

@@ -23,6 +23,7 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
 from fpmonitor.errors import InputError
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum, spectra_of
@@ -50,6 +51,7 @@ class SetGroups:
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
     cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    path: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,11 +306,13 @@ def count_spectra(
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
         within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
-        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within)
+        path = spectrum.path.groups() if isinstance(spectrum, VisitSpectrum) else ()
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, path=tuple(path))
 
-    if decision.policy.cohorts is not None and not exact:
+    by_visits = decision.policy.visits != "last"
+    if (by_visits or decision.policy.cohorts is not None) and not exact:
         raise InputError(
-            "spectra: groups of fewer than k users are pooled, which no test of cohorts can read",
+            "spectra: no test of cohorts or visits can read pooled groups of fewer than k users",
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)

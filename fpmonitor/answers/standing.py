@@ -423,6 +423,7 @@ def decide_again(decision: Decision, database: Path) -> str:
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
         words += ["--budget-each", f"{cohorts.budget:.10g}"]
         words += ["--least-share", f"{cohorts.least_share:.10g}"]
+    words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
     words += ["--candidates", ",".join(policy.candidates)]

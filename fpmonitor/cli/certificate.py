@@ -123,14 +123,14 @@ def certificate(
         groups = {one.apis: one.groups for one in counted.spectra}
         others = {one.apis: one.groups for one in counted.others}
         findings += _of_users(decided, counted.facts)
-        cohorts = {one.apis: one.cohorts for one in counted.spectra}
-        tests = proof_cohorts.Cohorts(content)
-        findings += proof_check.check_sets(
-            content,
-            groups,
-            others,
-            keeps=lambda apis, size: tests.keep(cohorts[apis], groups[apis], size),
-        )
+        spectra_of = {one.apis: one for one in counted.spectra}
+        tests = proof_cohorts.Conditions(content)
+
+        def keeps(apis: tuple[str, ...], size: int) -> Any:
+            one = spectra_of[apis]
+            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, path=one.path)
+
+        findings += proof_check.check_sets(content, groups, others, keeps=keeps)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
     if not isinstance(decided, LevelDecision):

@@ -53,6 +53,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
+from fpmonitor.policy import Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.levels import level_decision
@@ -285,6 +286,14 @@ class Deciding:
             metavar="SHARE",
         ),
     ] = None
+    visits: Annotated[
+        Visits,
+        typer.Option(
+            "--unit",
+            help="What counts where users have several visits: their last values, one whole visit, "
+            "all visits in their order, or that each of the latter two keeps the budget.",
+        ),
+    ] = "last"
     weights: Annotated[
         str | None,
         typer.Option(

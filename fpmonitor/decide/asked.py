@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from fpmonitor.decide.decision import Setting
 from fpmonitor.errors import InputError
-from fpmonitor.policy import PLAIN_DRAWS, CohortBudget
+from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, Visits
 from fpmonitor.population.contents import Engine
 from fpmonitor.question import Question
 
@@ -47,6 +47,10 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
         *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "search-users"),
         *("forecast", "tolerance", "missing exposed"),
     ),
+    "unit": (
+        *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "cluster"),
+        *("search-users", "given", "forecast", "tolerance", "missing exposed", "missing drop"),
+    ),
 }
 # An option that says nothing without another, and what to do then.
 _ONLY_WITH = {
@@ -60,7 +64,12 @@ _HOW_SETS_ARE_SEARCHED = frozenset(
     ("candidates", "confirm", "design-share", "engine", "forecast", "max-sets", "max-size")
 ) | {"search-users", "time-limit", "tolerance", "weights"}
 _EACH, _LEAST_SHARE = 4, 0.05  # times the budget, of each cohort; and of all users
-_OPTIONS = {"components": "levels", "known": "resume", "confirm_chains": "confirm"}
+_OPTIONS = {
+    "components": "levels",
+    "known": "resume",
+    "confirm_chains": "confirm",
+    "visits": "unit",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +170,7 @@ class DecideQuestion(Search):
     given: Sequence[str] = ()
     budget_each: float | None = None
     least_share: float | None = None
+    visits: Visits = "last"
     weights: Mapping[str, float] | None = None
     search_users: int | None = None
     confirm_chains: int | None = None
@@ -169,7 +179,7 @@ class DecideQuestion(Search):
     engine: Engine = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in (("engine", Engine), ("setting", Setting)):
+        for name, kind in (("engine", Engine), ("setting", Setting), ("visits", Visits)):
             if (word := getattr(self, name)) not in (words := get_args(kind)):
                 raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
         given = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -187,7 +197,14 @@ class DecideQuestion(Search):
         exact = self.setting == "sample"
         given = tuple(self.given)
         return Question(
-            self.k, self.population, self.delta, self.missing, self.sample, exact, given
+            self.k,
+            self.population,
+            self.delta,
+            self.missing,
+            self.sample,
+            exact,
+            given,
+            self.visits,
         )
 
     def cohorts(self, given: Sequence[str]) -> CohortBudget | None:
@@ -240,7 +257,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
 
 
 def _is_said(value: Any) -> bool:
-    return type(value) in {int, float} or (bool(value) and value != "auto")
+    return type(value) in {int, float} or (bool(value) and value not in {"auto", "last"})
 
 
 def asking(

@@ -27,6 +27,7 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
+from fpmonitor.population.visits import DRAWS, VisitSpectrum
 from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
@@ -93,7 +94,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
     for condition in () if tests is None else tests.conditions:
-        condition.check_tells_absent(source.users)
+        condition.check_decides(source.users)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -159,7 +160,10 @@ def check_same(known: Decision, asked: Decision) -> None:
         It answers another question, or was made of other data.
     """
     before, now = known.policy, asked.policy
-    names = ("k", "population", "budget", "delta", "realised", "sample", "candidates", "cohorts")
+    names = (
+        *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
+        *("cohorts", "visits"),
+    )
     differing = [name for name in names if getattr(before, name) != getattr(now, name)]
     members = {"data": "digest", "level": "tested_at"} | {
         name: name for name in ("setting", "missing", "universe", "design")
@@ -556,6 +560,40 @@ class Judge(NamedTuple):
         return "block" if above else "undecided"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PathTest:
+    """A condition of sets: all visits of each user in their order keep the budget, too.
+
+    Attributes:
+        plain: The test of a value of each user.
+    """
+
+    plain: Criterion
+    largest: None = None
+
+    @property
+    def limits(self) -> NDArray[np.float64]:
+        """Limit of the score by size of the set."""
+        return self.plain.limits
+
+    def score(self, spectrum: CountSpectrum) -> float:
+        """Return the score of the paths.
+
+        Raises:
+            InputError: A spectrum that does not tell paths.
+        """
+        if not isinstance(spectrum, VisitSpectrum):
+            raise InputError("unit: these counts do not tell visits", hint="ask of a database")
+        return self.plain.score(spectrum.path)
+
+    def holds(self, spectrum: CountSpectrum, size: int) -> bool:
+        """Whether the paths of a set of `size` APIs keep the budget."""
+        return bool(self.score(spectrum) <= self.limits[size])
+
+    def check_decides(self, users: int) -> None:
+        """Decide as the test of one visit does."""
+
+
 class Tests(NamedTuple):
     """What sets are allowed and blocked by: see `Criteria`; and the proof, for a population."""
 
@@ -563,7 +601,7 @@ class Tests(NamedTuple):
     block: Criterion
     refute: Refutation | None = None
     proof: Proof | None = None
-    conditions: tuple[CohortTest, ...] = ()
+    conditions: tuple[CohortTest | PathTest, ...] = ()
 
     def allows(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set is within the budget, and keeps all conditions, each at the whole level."""
@@ -629,12 +667,20 @@ def tests_of(decision: Decision, users: int) -> Tests:
             expected=policy.sample.expected(users),
         )
         proof["allow"] |= {"cohorts": cohorts.to_json()}
+    allow = criteria.allow
+    conditions: list[CohortTest | PathTest] = [] if cohorts is None else [cohorts]
+    if policy.visits == "both":
+        conditions.append(PathTest(allow))
+    if policy.visits in {"visit", "both"}:
+        allow = replace(allow, score=allow.score.mean_of(DRAWS))
+        block = replace(block, score=block.score.mean_of(DRAWS))
+        refute = replace(refute, score=refute.score.mean_of(DRAWS))
     return Tests(
-        _from(base, criteria.allow),
+        _from(base, allow),
         _from(base, block),
         replace(refute, limits=_limits_from(base, refute.limits)),
         proof,
-        () if cohorts is None else (cohorts,),
+        tuple(conditions),
     )
 
 

@@ -389,6 +389,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = self.confirmation is not None or self.design is not None
+        told_once |= self.policy.visits != "last"  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
 
     @property
@@ -651,6 +652,8 @@ class Decision(Result):
             del content["policy"]["sample"]
         if self.policy.cohorts is None:
             del content["policy"]["cohorts"]
+        if self.policy.visits == "last":
+            del content["policy"]["visits"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

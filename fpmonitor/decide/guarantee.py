@@ -187,6 +187,28 @@ def _cohorts(decision: Decision) -> str:
     )
 
 
+_READS = {
+    "visit": "A site reads one visit of each user, and knows no other of them.",
+    "path": "A site knows its users again, and reads all their visits of these days in order.",
+    "both": (
+        "It holds for a site that reads one visit of each user. It holds for a site, too, that "
+        "knows its users again, and reads all their visits of these days in order."
+    ),
+}
+_BEYOND = (
+    "Nothing is promised of more days, nor of what the times and numbers of visits and changes "
+    "tell."
+)
+
+
+def _visits(decision: Decision) -> str:
+    """Say which visits of a user sites read."""
+    visits = decision.policy.visits
+    if visits == "last":
+        return ""
+    return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
+
+
 def _absent(decision: Decision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
     lacked = {api for api, _ in scarce(decision.coverage or {})}
@@ -295,7 +317,7 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
+    *(_promise, _cohorts, _visits, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
     *(_absent, _assumed, _no_evidence, _coverage, _masked),
 )
 

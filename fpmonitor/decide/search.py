@@ -557,7 +557,7 @@ def search(
         try:
             _run(lower, source, allow, apis, must)
             # What was known to fail by another test says nothing of sets with the same score.
-            if upper is not lower and not _always_holds(block, source.users):
+            if upper is not lower and not _always_holds(block, source.spectrum([]).users):
                 _run(upper, least or source, block, apis, must)
             if refute is not None and (least is None or refute.monotone):
                 within = lower.passed

@@ -217,7 +217,7 @@ class CohortTest:
         """Whether no cohort of a set of `size` APIs is above the budget."""
         return bool(self.score(spectrum) <= self.limits[size])
 
-    def check_tells_absent(self, users: int) -> None:
+    def check_decides(self, users: int) -> None:
         """Refuse a least share of which nothing can be allowed, as nobody of it need be seen.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
@@ -69,6 +69,10 @@ class Score:
     def monotone(self) -> bool:
         """Whether no weight increases with the count, nor is negative."""
         return not (np.diff(self.weights, axis=1) > 0).any() and bool(self.weights.min() >= 0)
+
+    def mean_of(self, draws: int) -> Self:
+        """Return the mean of the score over draws of one value of each user, told together."""
+        return replace(self, weights=self.weights / draws)
 
     def limits_of(self, log_terms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return where the evidence is so much, nats: a score at most, or at least, so large."""

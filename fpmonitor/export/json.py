@@ -28,7 +28,7 @@ def write(decision: Decision) -> str:
         "policy": {
             name: value
             for name, value in untyped(decision.policy).items()
-            if name != "cohorts" or value is not None
+            if (name, value) not in {("cohorts", None), ("visits", "last")}
         },
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],

@@ -6,12 +6,13 @@ cannot meet. Where the number would pass 63 bits, it is replaced by its rank fir
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -350,9 +351,8 @@ class MemorySource:
             users,
         )
 
-    @classmethod
-    def _of(cls, apis: Sequence[str], table: CodeTable) -> MemorySource:
-        source = cls.__new__(cls)
+    def _of(self, apis: Sequence[str], table: CodeTable) -> Self:
+        source = copy.copy(self)
         source.apis, source.table = tuple(apis), table
         return source
 
@@ -370,12 +370,12 @@ class MemorySource:
         sizes = self.table.sizes_of([self._positions(apis) for apis in sets])
         return [*map(CountSpectrum.from_counts, sizes)]
 
-    def restricted(self, apis: Sequence[str]) -> MemorySource:
+    def restricted(self, apis: Sequence[str]) -> Self:
         """Source of fewer APIs; users that agree on all of them share one row."""
         apis = sorted(set(apis))
         return self._of(apis, self.table.merged(self._positions(apis)))
 
-    def selected(self, apis: Sequence[str]) -> MemorySource:
+    def selected(self, apis: Sequence[str]) -> Self:
         """Source of fewer APIs; equal rows are merged only where that is cheap."""
         apis = sorted(set(apis))
         places = self._positions(apis)
@@ -397,29 +397,33 @@ class MemorySource:
         return [*(self.apis.index(api) for api in sorted(set(apis))), *self.always]
 
 
-class CohortSource(MemorySource):
-    """Users whose cohort sites see in any case: all sets are grouped by it as well.
+class GroupedSource(MemorySource):
+    """Rows of which all sets are grouped by one column more, whose name nobody asks for.
 
     Args:
         apis, codes: As of `MemorySource`.
-        cohorts: Number of the cohort of each row.
+        always: Number of each row, by which it is grouped.
     """
 
     def __init__(
-        self, apis: Sequence[str], codes: Sequence[ArrayLike], cohorts: NDArray[np.intp]
+        self, apis: Sequence[str], codes: Sequence[ArrayLike], always: NDArray[np.intp]
     ) -> None:
         super().__init__(apis, codes)
-        plain, (ranks, number) = self.table, _dense("cohorts", cohorts)
+        plain, (ranks, number) = self.table, _dense("groups", always)
         if len(ranks) != len(plain.weights):
-            raise InputError("memory source: codes and cohorts must have one length")
+            raise InputError("memory source: codes and groups must have one length")
         self.table = CodeTable(
             (*plain.columns, ranks), (*plain.cardinalities, number), plain.weights
         )
 
     @property
     def always(self) -> tuple[int, ...]:
-        """The cohort, which is the last column."""
+        """The last column."""
         return (len(self.apis),)
+
+
+class CohortSource(GroupedSource):
+    """Users whose cohort sites see in any case: all sets are grouped by it as well."""
 
     def spectrum(self, apis: Sequence[str]) -> CohortSpectrum:
         """Count spectrum of the tuples of the cohort and the values of `apis`, exact."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -99,6 +99,9 @@ class Population(Contents):
         users = self.without_few(question.k)
         if question.given:
             users = users._beside(question.given)  # noqa: SLF001 -- its own class
+        if question.visits != users._visits:  # noqa: SLF001 -- its own class
+            users = users._copied()  # noqa: SLF001 -- its own class
+            users._visits = question.visits  # noqa: SLF001 -- its own class
         wanted = sorted(users.named([*apis, *users._given]))  # noqa: SLF001 -- its own class
         sample = question.sample
         if not self._clusters(sample).isdisjoint(wanted):
@@ -175,6 +178,7 @@ class Population(Contents):
             chosen: Whether the limits of all sets hold together, whichever are named after looking;
                 else each holds for a set that was named before.
         """
+        question = replace(question, visits="last")  # limits by visits: `Limits.of_mean`
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
         check_users(users.users, question.k, self.audience)
@@ -223,5 +227,5 @@ class Population(Contents):
     def _held(self, apis: Sequence[str], given: Sequence[str]) -> HeldUsers | SpectrumQueries:
         source = self.source(apis)
         if not isinstance(source, MemorySource):
-            return source
+            return cast("SpectrumQueries", source)  # paths never: `sample` asks of last values
         return HeldUsers(source=source, codes={api: np.unique(self.column(api)) for api in given})

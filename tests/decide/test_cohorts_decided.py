@@ -211,7 +211,7 @@ def test_gate_and_check_judge_cohorts(
         assert run(["db", "apis", "--set", "agent=Navigator.userAgent", "--db", other]) == 0
         assert run(["check", str(output), "--db", other]) == code
     assert content["recommended"] == ["clock", "depth"]
-    assert "windows have no tests of cohorts" in refused(
+    assert "windows have no tests of cohorts and visits" in refused(
         capsys, "check", str(output), "--db", database, "--new-users"
     )
 
@@ -241,7 +241,7 @@ def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
     to_file = ["--db", database, "--write-spectra", str(spectra)]
     assert run(["audit", "certificate", str(output), *to_file, "--unsafe-counts"]) == 0
     assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
-    assert "no test of cohorts can read" in refused(
+    assert "no test of cohorts or visits can read" in refused(
         capsys, "audit", "certificate", str(output), *to_file
     )
     cohorts = content["proof"]["allow"]["cohorts"]

@@ -112,11 +112,11 @@ def test_a_cohort_that_was_not_seen_is_ruled_out_only_where_it_would_have_been(u
     test = made(users=users, population=1_000, delta=0.05)
     missed = (1 - LEAST) ** users
     if users >= 400:
-        test.check_tells_absent(users)
+        test.check_decides(users)
         assert missed < 0.05
     else:
         with pytest.raises(UndecidableError, match="cannot be told apart from absent ones below"):
-            test.check_tells_absent(users)
+            test.check_decides(users)
 
 
 def test_another_cohort_changes_no_evidence() -> None:
