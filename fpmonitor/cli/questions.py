@@ -31,7 +31,7 @@ from fpmonitor.cli.options import (
     share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, on_screen, progress_line
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
     AnsweredUsers,
@@ -159,7 +159,7 @@ def exposure(
         ),
     ] = None,
     users: AnsweredUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
@@ -513,7 +513,7 @@ def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
             raise InputError(
                 "questions: the list is for the owner of the database", hint="omit --for-others"
             )
-        shown.show(decisions.questions(list_questions(monitor.database)))
+        shown.show(decisions.questions_output(list_questions(monitor.database)))
 
 
 def _note_level(decision: Decision, *, quiet: bool) -> None:
