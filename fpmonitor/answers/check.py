@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.population.memory import MemorySource
-    from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.spectrum import SpectrumSource
     from fpmonitor.store.database import Database
 
@@ -631,7 +629,7 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
 
 
 def _told(
-    source: MemorySource | SpectrumQueries, population: Population, k: int
+    source: SpectrumSource, population: Population, k: int
 ) -> tuple[SpectrumSource, SpectrumSource | None]:
     """Return what sets are passed by, and what they are violated by where it differs."""
     if population.audience is Audience.OWNER:
