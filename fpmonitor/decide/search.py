@@ -557,7 +557,8 @@ def search(
         try:
             _run(lower, source, allow, apis, must)
             # What was known to fail by another test says nothing of sets with the same score.
-            if upper is not lower and not _always_holds(block, source.spectrum([]).users):
+            rows = source.table.weights.sum() if isinstance(source, MemorySource) else source.users
+            if upper is not lower and not _always_holds(block, int(rows)):
                 _run(upper, least or source, block, apis, must)
             if refute is not None and (least is None or refute.monotone):
                 within = lower.passed
