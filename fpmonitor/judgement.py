@@ -14,10 +14,10 @@ from fpmonitor.value_forms import (
     TIMES,
     Form,
     counts_rows,
+    form_words,
     is_share,
     numbers_of,
     spans_years,
-    form_words,
 )
 from fpmonitor.vocabulary import is_known, meanings
 
