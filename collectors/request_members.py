@@ -232,4 +232,4 @@ def _times(
     named = [name for name in fitting if _last(name) in _TIMES]
     if named:
         return (by_name[min(named, key=lambda name: _TIMES.index(_last(name)))],)
-    return tuple(by_name[name] for name in fitting[:1] if name in sample)
+    return tuple(by_name[name] for name in [name for name in fitting if name in sample][:1])
