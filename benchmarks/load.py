@@ -117,7 +117,7 @@ def load(server: Server, script: Path, options: argparse.Namespace) -> dict[str,
         "requests_per_second": round(int(taken) / options.seconds, 1),
         "median_milliseconds": float(median),
         "p99_milliseconds": float(p99),
-        "processor_microseconds": round((server.seconds() - before) / int(taken) * 1e6, 1),
+        "processor_microseconds": round((server.seconds() - before) / max(int(taken), 1) * 1e6, 1),
     }
 
 

@@ -245,6 +245,10 @@ JSON: dict[str, Callable[[int, str], dict[str, Any]]] = {
             "headers": [{"name": "Host", "value": "x"}, {"name": "user-Agent", "value": agent}],
         },
     },
+    "Akamai": lambda i, agent: {
+        "version": 1, "cp": "1", "reqTimeSec": f"17723592{i:02}.123", "cliIP": f"192.0.2.{i}",
+        "statusCode": "200", "proto": "HTTPS", "reqMethod": "GET", "reqPath": "/", "UA": agent,
+    },
     "a container": lambda i, agent: {
         "log": COMBINED(i, agent) + "\n", "stream": "stdout", "time": f"2026-03-01T10:00:{i:02}Z",
     },
