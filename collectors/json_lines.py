@@ -357,9 +357,7 @@ def _typed(
     )
 
 
-def _read(
-    function: str, logs: Sequence[LogFile], *options: str, ignore_errors: bool = True
-) -> str:
+def _read(function: str, logs: Sequence[LogFile], *options: str, ignore_errors: bool = True) -> str:
     settings = [
         f"[{', '.join(quote_path(log.path) for log in logs)}]",
         "format = 'newline_delimited'",
@@ -392,7 +390,9 @@ def locate(
     with in_memory() as connection:
         return [
             Reject(
-                number, _flaw(connection, line, log.form) or reason, excerpt(line.decode("utf-8", "replace"))
+                number,
+                _flaw(connection, line, log.form) or reason,
+                excerpt(line.decode("utf-8", "replace")),
             )
             for number, line, reason in found
         ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from fpmonitor.account import TIME_OF_RECORDS, is_error_text, is_missing_text
+from fpmonitor.account import TIME_OF_RECORDS, Kind, is_error_text, is_missing_text
 from fpmonitor.value_forms import (
     FEWEST,
     FORMS,
@@ -19,11 +20,6 @@ from fpmonitor.value_forms import (
     words_of,
 )
 from fpmonitor.vocabulary import is_known, meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fpmonitor.account import Kind
 
 Look = Literal["time", "date", "id", "user", "weight", "share", "names"]
 
@@ -63,46 +59,24 @@ _WHOLE = re.compile(r"\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a member has in the whole log.
+    """What a member has in the whole log."""
 
-    Attributes
-    ----------
-    path
-        Its name.
-    records
-        Records that have a value.
-    values
-        Different values.
-    texts
-        Some of the different values, drawn evenly; all of them where they are few.
-    missing
-        Spellings of a missing value, and the records that have each.
-    """
-
-    path: str
-    records: int
-    values: int
+    path: str  # Its name.
+    records: int  # Records that have a value.
+    values: int  # Different values.
+    # Some of the different values, drawn evenly; all of them where they are few.
     texts: Sequence[str]
+    # Spellings of a missing value, and the records that have each.
     missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is known of the log besides.
+    """What is known of the log besides."""
 
-    Attributes
-    ----------
-    users
-        Different users in it.
-    has_user
-        Whether a column names the users.
-    has_time
-        Whether a column tells the time of the records.
-    """
-
-    users: int
-    has_user: bool = True
-    has_time: bool = True
+    users: int  # Different users in it.
+    has_user: bool = True  # Whether a column names the users.
+    has_time: bool = True  # Whether a column tells the time of the records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +99,13 @@ LOOKS: Mapping[Look, str] = {
 }
 
 
-def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
+def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
     """Say what a member is.
 
-    Parameters
-    ----------
-    profile, setting
-        The member, and the log.
-    stays
-        Whether the database has it for an API already: then only the form of values can tell
-        otherwise, since values that come to differ are what is to be watched.
+    Args:
+        profile, setting: The member, and the log.
+        stays: Whether the database has it for an API already: then only the form of values can tell
+            otherwise, since values that come to differ are what is to be watched.
     """
     if not profile.records:
         return Verdict("empty", "no record has a value")

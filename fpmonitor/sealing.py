@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 from fpmonitor.errors import InputError, install
 from fpmonitor.safe_files import beside, whole_file
 from fpmonitor.secret_files import make_secret_file, read_secret_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 
 def make_seal_key(path: Path) -> None:
@@ -23,10 +20,8 @@ def make_seal_key(path: Path) -> None:
 def seal_file(source: Path, target: Path, key_file: Path) -> None:
     """Encrypt a file for the holder of a key (age v1: X25519, ChaCha20-Poly1305 in chunks).
 
-    Raises
-    ------
-    InputError
-        A file cannot be read or written, is a database in use, or is not a key file.
+    Raises:
+        InputError: A file cannot be read or written, is a database in use, or is not a key file.
     """
     left = beside(source, ".wal") + beside(source, ".undo")
     if left:
@@ -42,11 +37,9 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
 def open_file(source: Path, target: Path, key_file: Path) -> None:
     """Decrypt a file that `seal_file` or age encrypted; every byte of it is authenticated.
 
-    Raises
-    ------
-    InputError
-        A file cannot be read or written, is not a key file, or was not sealed for this key, or was
-        changed since; then nothing is written.
+    Raises:
+        InputError: A file cannot be read or written, is not a key file, or was not sealed for this
+            key, or was changed since; then nothing is written.
     """
     age, key = _age(), _read_key(key_file)
     with _new_file(target) as scratch, _readable(source):

@@ -25,13 +25,11 @@ _MOST_FILES = 50  # of a folder
 _SHOWN = 5
 
 
-def text_of(path: Path) -> str:
+def list_text(path: Path) -> str:
     """Return the text of a list; of a folder, its files as the export of them is: name -> text.
 
-    Raises
-    ------
-    InputError
-        No such file or folder, too many or too large, or not text.
+    Raises:
+        InputError: No such file or folder, too many or too large, or not text.
     """
     if not path.is_dir():
         return read_text(path, "list", most=_MOST_BYTES)
@@ -82,10 +80,9 @@ class Deployed:
     ) -> CheckReport:
         """Test what the list leaves readable on the users of now.
 
-        Raises
-        ------
-        InputError
-            No format, no such list, or options for checks of the allow list; `given` are these.
+        Raises:
+            InputError: No format, no such list, or options for checks of the allow list; `given`
+                are these.
         """
         # Formats are loaded only for whoever has a list.
         from fpmonitor.answers.list_check import check_list  # noqa: PLC0415
@@ -103,7 +100,7 @@ class Deployed:
         if self.site is not None and not is_site(self.site):
             raise InputError(f"site {self.site!r} is not a domain name", hint="as in example.com")
         assert self.file is not None  # noqa: S101 -- as the caller found
-        text = text_of(self.file)
+        text = list_text(self.file)
         exporter = load_plugin(EXPORTERS, self.form)
         in_use = read_in_use(self.form, exporter, text, decision, self.site)
         notes = [*in_use.notes]

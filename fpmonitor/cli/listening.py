@@ -6,14 +6,12 @@ import gc
 import logging
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError, install
 from fpmonitor.serve.config import MAX_CONNECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def run_application(
@@ -31,10 +29,8 @@ def run_application(
     `hint` says what to do about an address that cannot be had. `path` is what follows the slash of
     the address that is printed, and that `ready` is told once it can be asked.
 
-    Raises
-    ------
-    InputError
-        The address is in use, or cannot be had; or uvicorn is not installed.
+    Raises:
+        InputError: The address is in use, or cannot be had; or uvicorn is not installed.
     """
     try:
         import uvicorn  # noqa: PLC0415 -- an extra

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
-from fpmonitor.ldp.mechanisms import RandomisedResponse
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse
 from fpmonitor.ldp.tallies import all_tallies, log_arrangements, number_of_tallies
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_PARTITIONS = 60_000
@@ -41,18 +40,14 @@ def exact_information(
 ) -> float | None:
     """`I(Y; P)`, nats, by a finite sum; None where the sum is out of reach.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    matrix
-        Of the mechanism, reports of equal likelihood ratios merged; None where it is too large.
-    users
-        `n`, at least 1.
+    Args:
+        mechanism, prior: On the same values.
+        matrix: Of the mechanism, reports of equal likelihood ratios merged; None where it is too
+            large.
+        users: `n`, at least 1.
 
-    Notes
-    -----
-    "LDP metrics", Propositions D.10 and D.13; Table 10.2 counts their terms.
+    Notes:
+        "LDP metrics", Propositions D.10 and D.13; Table 10.2 counts their terms.
     """
     alike = len(set(prior.alpha)) == 1
     bits = mechanism.independent_bits

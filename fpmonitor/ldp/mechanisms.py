@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, splitmix64
@@ -25,11 +27,6 @@ from fpmonitor.ldp.checks import (
     check_values,
     check_whole_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 MAX_MATRIX_CELLS = 50_000_000
 _SUM_TOLERANCE = 1e-9
@@ -59,18 +56,12 @@ class Mechanism(Protocol):
 class StochasticMatrix:
     """Any mechanism with finitely many reports.
 
-    Attributes
-    ----------
-    probabilities
-        float64, shape (b, a): `Q[y, x]`, in [0, 1]; columns sum to 1. Kept read-only.
-
-    Raises
-    ------
-    PolicyError
-        `matrix`: not two-dimensional, fewer than two values, a negative entry, a column that does
-        not sum to 1.
+    Raises:
+        PolicyError: `matrix`: not two-dimensional, fewer than two values, a negative entry, a
+            column that does not sum to 1.
     """
 
+    # float64, shape (b, a): `Q[y, x]`, in [0, 1]; columns sum to 1. Kept read-only.
     probabilities: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -132,21 +123,12 @@ class StochasticMatrix:
 class RandomisedResponse:
     """Generalised randomised response: report the truth, or any other value equally likely.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    epsilon
-        LDP level, nats, positive.
-
-    Raises
-    ------
-    PolicyError
-        `values` or `epsilon` out of range.
+    Raises:
+        PolicyError: `values` or `epsilon` out of range.
     """
 
-    values: int
-    epsilon: float
+    values: int  # Number of values, `a`, at least 2.
+    epsilon: float  # LDP level, nats, positive.
 
     def __post_init__(self) -> None:
         check_values(self.values)
@@ -220,24 +202,13 @@ class RandomisedResponse:
 class UnaryEncoding:
     """One bit per value, flipped independently: basic RAPPOR, OUE, BLH's parameters.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    true_support
-        Probability that the bit of the user's own value is set, in (0, 1].
-    false_support
-        Probability that any other bit is set, in [0, true_support).
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
+    Raises:
+        PolicyError: An argument out of range.
     """
 
-    values: int
-    true_support: float
-    false_support: float
+    values: int  # Number of values, `a`, at least 2.
+    true_support: float  # Probability that the bit of the user's own value is set, in (0, 1].
+    false_support: float  # Probability that any other bit is set, in [0, true_support).
 
     def __post_init__(self) -> None:
         check_values(self.values)
@@ -303,18 +274,10 @@ class UnaryEncoding:
 
 @dataclass(frozen=True, slots=True)
 class HashedReports:
-    """Reports of local hashing: each names its hash function and the noisy hash.
+    """Reports of local hashing: each names its hash function and the noisy hash."""
 
-    Attributes
-    ----------
-    seeds
-        uint64, shape (users,): the functions.
-    hashes
-        int64, same shape, in `range(hash_range)`.
-    """
-
-    seeds: NDArray[np.uint64]
-    hashes: NDArray[np.int64]
+    seeds: NDArray[np.uint64]  # uint64, shape (users,): the functions.
+    hashes: NDArray[np.int64]  # int64, same shape, in `range(hash_range)`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,24 +288,14 @@ class LocalHash:
     independently, which makes supports independent bits: the distribution of the likelihoods is
     that of unary encoding with the same support probabilities.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    epsilon
-        LDP level, nats, positive.
-    hash_range
-        Number of hashes, `g`, at least 2; 0, the default, stands for that of least variance,
-        `e^epsilon + 1` (Wang, Blocki, Li and Jha 2017, optimised local hashing).
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
+    Raises:
+        PolicyError: An argument out of range.
     """
 
-    values: int
-    epsilon: float
+    values: int  # Number of values, `a`, at least 2.
+    epsilon: float  # LDP level, nats, positive.
+    # Number of hashes, `g`, at least 2; 0, the default, stands for that of least variance,
+    # `e^epsilon + 1` (Wang, Blocki, Li and Jha 2017, optimised local hashing).
     hash_range: int = 0
 
     def __post_init__(self) -> None:
@@ -389,7 +342,7 @@ class LocalHash:
         """Hash functions and noisy hashes for the values `codes`."""
         held = check_codes(codes, self.values)
         seeds = rng.integers(2**64, size=held.shape, dtype=np.uint64)
-        truth = hashed(seeds, held, self.hash_range)
+        truth = hash_codes(seeds, held, self.hash_range)
         noise = RandomisedResponse(self.hash_range, self.epsilon)
         return HashedReports(seeds, noise.sample(truth, rng))
 
@@ -398,7 +351,7 @@ class LocalHash:
         counts = np.zeros(self.values, dtype=np.int64)
         for value in range(self.values):
             code = np.full(reports.seeds.shape, value)
-            matches = hashed(reports.seeds, code, self.hash_range) == reports.hashes
+            matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes
             counts[value] = np.count_nonzero(matches)
         return counts
 
@@ -434,10 +387,8 @@ def binary_local_hash(values: int, epsilon: float) -> UnaryEncoding:
 def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
     """Apply the second mechanism to the report of the first: `R Q`.
 
-    Raises
-    ------
-    PolicyError
-        `second`: takes another number of values than the first has reports.
+    Raises:
+        PolicyError: `second`: takes another number of values than the first has reports.
     """
     inner, outer = first.matrix(), second.matrix()
     if outer.shape[1] != inner.shape[0]:
@@ -451,10 +402,8 @@ def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
     """Apply both mechanisms to one value, independently; LDP levels add up at most.
 
-    Raises
-    ------
-    PolicyError
-        `second`: has another number of values.
+    Raises:
+        PolicyError: `second`: has another number of values.
     """
     one, other = first.matrix(), second.matrix()
     if one.shape[1] != other.shape[1]:
@@ -466,10 +415,9 @@ def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> StochasticMatrix:
     """Apply one of the mechanisms, drawn by weight; the report names it.
 
-    Raises
-    ------
-    PolicyError
-        `weights`: not one positive weight per mechanism; `mechanisms`: not all of the same values.
+    Raises:
+        PolicyError: `weights`: not one positive weight per mechanism; `mechanisms`: not all of the
+            same values.
     """
     shares = np.array(weights, dtype=np.float64)
     if shares.shape != (len(mechanisms),) or not (shares > 0).all():
@@ -505,7 +453,7 @@ def _all_bits(width: int) -> NDArray[np.bool_]:
     return np.asarray((numbers >> np.arange(width)) & 1, dtype=np.bool_)
 
 
-def hashed(
+def hash_codes(
     seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
 ) -> NDArray[np.int64]:
     """Return keyed hashes in `range(hash_range)`: the finaliser of SplitMix64."""

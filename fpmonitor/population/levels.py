@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from operator import le
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml, typed
 from fpmonitor.store.transforms import Transform, is_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 Vector = tuple[int, ...]
 WITHHELD = 0
@@ -46,17 +44,12 @@ _Edge = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
 class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A map that is made from some of the users: one of the first three.
 
-    Attributes
-    ----------
-    buckets
-        Edges of at most so many buckets of a number.
-    sizes
-        At most so many sizes of a group of numbers.
-    frequent
-        At most so many values, the most frequent ones.
-    exposed
-        Share of the users from whom it is made that it may expose by itself, as expected: by
-        default half of the budget.
+    Attributes:
+        buckets: Edges of at most so many buckets of a number.
+        sizes: At most so many sizes of a group of numbers.
+        frequent: At most so many values, the most frequent ones.
+        exposed: Share of the users from whom it is made that it may expose by itself, as expected:
+            by default half of the budget.
     """
 
     buckets: _Number | None = None
@@ -85,25 +78,16 @@ class LevelMap(
     A value that is not what a step needs, such as a text among numbers, shows as `other`, and so
     does one too large to be kept.
 
-    Attributes
-    ----------
-    name
-        What people call the level.
-    raw
-        Shows all; alone.
-    step
-        Rounds a number down to a multiple of this; of a group, one for each API.
-    edges
-        Shows the largest of these that a number reaches; increasing.
-    top
-        Shows these values, and `other` for the rest.
-    regex
-        Shows what this finds first in a value. Classes such as digits are those of ASCII, and a dot
-        is any character.
-    sizes
-        Of several numbers: shows the largest of these, by product, that fits into all.
-    design
-        To be made from users; alone.
+    Attributes:
+        name: What people call the level.
+        raw: Shows all; alone.
+        step: Rounds a number down to a multiple of this; of a group, one for each API.
+        edges: Shows the largest of these that a number reaches; increasing.
+        top: Shows these values, and `other` for the rest.
+        regex: Shows what this finds first in a value. Classes such as digits are those of ASCII,
+            and a dot is any character.
+        sizes: Of several numbers: shows the largest of these, by product, that fits into all.
+        design: To be made from users; alone.
     """
 
     name: str | None = None
@@ -267,29 +251,16 @@ class Component:
 
     Levels are numbered: 0 is withheld, and the last one is the finest.
 
-    Attributes
-    ----------
-    name
-        What it is called.
-    apis
-        Its APIs, shown at one level together.
-    levels
-        Maps from fine to coarse, each of what the one before it shows.
-    utility
-        Of each level from withheld to the finest: not negative, none smaller than the one before.
-    least, most
-        The coarsest and the finest level that may be chosen.
-
-    Raises
-    ------
-    ValueError
-        Some of these do not fit together; the message says which.
+    Raises:
+        ValueError: Some of these do not fit together; the message says which.
     """
 
-    name: str
-    apis: tuple[str, ...]
-    levels: tuple[LevelMap, ...]
+    name: str  # What it is called.
+    apis: tuple[str, ...]  # Its APIs, shown at one level together.
+    levels: tuple[LevelMap, ...]  # Maps from fine to coarse, each of what the one before it shows.
+    # Of each level from withheld to the finest: not negative, none smaller than the one before.
     utility: tuple[float, ...]
+    # least, most: The coarsest and the finest level that may be chosen.
     least: int
     most: int
 
@@ -360,10 +331,8 @@ class LevelsFile(msgspec.Struct, forbid_unknown_fields=True):
 def read_levels(path: Path) -> tuple[Component, ...]:
     """Read the components of a TOML file: docs/levels.md.
 
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, or a component that cannot be; the message names it.
+    Raises:
+        InputError: Not readable, not TOML, or a component that cannot be; the message names it.
     """
     hint = '[[component]] with apis = ["..."] and levels = [{raw = true}, {step = 50}], fine first'
     kind = f"levels: {path}"
@@ -381,10 +350,8 @@ def read_levels(path: Path) -> tuple[Component, ...]:
 def check_components(components: Sequence[Component]) -> None:
     """Refuse components that cannot stand beside each other.
 
-    Raises
-    ------
-    InputError
-        A name or an API that stands twice, or nothing to choose.
+    Raises:
+        InputError: A name or an API that stands twice, or nothing to choose.
     """
     for kind, names in (
         ("component", [component.name for component in components]),
@@ -397,7 +364,7 @@ def check_components(components: Sequence[Component]) -> None:
         raise InputError("levels: there is nothing to choose", hint="least and most are equal")
 
 
-def words_of(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
+def level_words(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
     """Name the levels of a vector that are not withheld, sorted: `screen=2` for each component."""
     levels = zip(components, vector, strict=True)
     return tuple(sorted(f"{component.name}={level}" for component, level in levels if level))

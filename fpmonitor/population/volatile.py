@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.population.snapshot import Returned
+from fpmonitor.population.snapshot import Repeats, Returned, Snapshot
 from fpmonitor.vocabulary import FAMILIES, certain_meaning, randomised_in
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
-    from fpmonitor.population.snapshot import Repeats, Snapshot
     from fpmonitor.population.views import View
 
 MIN_KEPT = 3  # users
@@ -32,17 +31,10 @@ Versions = tuple[str, int, int | None]  # a family, its first and last version; 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volatility:
-    """In which browsers an API is volatile.
+    """In which browsers an API is volatile."""
 
-    Attributes
-    ----------
-    groups
-        bool, one entry a browser group.
-    versions
-        The families with their first and last version, null where it goes on.
-    """
-
-    groups: NDArray[np.bool_]
+    groups: NDArray[np.bool_]  # bool, one entry a browser group.
+    # The families with their first and last version, null where it goes on.
     versions: tuple[Versions, ...]
 
 

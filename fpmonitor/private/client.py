@@ -11,12 +11,26 @@ import msgspec
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.ldp.mechanisms import hashed
+from fpmonitor.ldp.mechanisms import hash_codes
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import seal_message
-from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
+from fpmonitor.private.study import (
+    MATRIX_BITS,
+    CollectionRequest,
+    Randomisation,
+    RedactionRule,
+    Study,
+    check_ask,
+)
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
+from fpmonitor.private.wire import (
+    NONCE_BYTES,
+    HpkeCiphertext,
+    HpkeConfig,
+    SealedReport,
+    Upload,
+    token_limit,
+)
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -24,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import Randomisation, RedactionRule, Study
-    from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
 _MEMORY_BYTES = 64_000_000
@@ -41,16 +53,11 @@ def reports_for(
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Return a user's answers: for each set its number and the tokens, after redaction.
 
-    Parameters
-    ----------
-    study, ask
-        The terms and the request.
-    tokens
-        Token by API; an API that is missing is `absent`.
-    rng
-        Draws cover redactions and randomised reports; simulations pass their own.
-    answered
-        Requests of the study that the user answered before.
+    Args:
+        study, ask: The terms and the request.
+        tokens: Token by API; an API that is missing is `absent`.
+        rng: Draws cover redactions and randomised reports; simulations pass their own.
+        answered: Requests of the study that the user answered before.
     """
     check_ask(study, ask, answered)
     single = token_limit(study.report_bytes, ("",))
@@ -88,7 +95,7 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        truth = hashed(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
+        truth = hash_codes(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
         told = _response(int(truth[0]), plan.hash_range, plan.level, rng)
         return f"={seed:016x}.{told}"
     return plan.values[_response(held, size, plan.level, rng)]
@@ -125,17 +132,12 @@ class AnsweredRequests:
 
     It is what makes a user answer a request once, and the analyst no more than the study allows.
 
-    Parameters
-    ----------
-    requests
-        What was answered before.
-    path
-        File to keep it in, which is read first; only in memory by default.
+    Args:
+        requests: What was answered before.
+        path: File to keep it in, which is read first; only in memory by default.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or is none of this kind.
+    Raises:
+        InputError: The file cannot be read, or is none of this kind.
     """
 
     def __init__(
@@ -153,10 +155,8 @@ class AnsweredRequests:
     def check_new(self, ask: CollectionRequest) -> None:
         """Refuse a request that was answered before.
 
-        Raises
-        ------
-        InputError
-            It was: a second answer would count as another user's.
+        Raises:
+            InputError: It was: a second answer would count as another user's.
         """
         if ask.id in {one.id for one in self._requests}:
             raise InputError(
@@ -189,19 +189,14 @@ def seal_answers(
 ) -> list[Upload]:
     """Answer a request, once, with one sealed message for each set, in random order.
 
-    Parameters
-    ----------
-    study, ask, tokens, rng
-        As for `reports_for`.
-    answered
-        What this user answered before; the request is added.
-    shuffler, recipient
-        Public keys to seal with; the shuffler's layer is the outer one.
+    Args:
+        study, ask, tokens, rng: As for `reports_for`.
+        answered: What this user answered before; the request is added.
+        shuffler, recipient: Public keys to seal with; the shuffler's layer is the outer one.
 
-    Raises
-    ------
-    InputError
-        It was answered before, breaks the terms of the study, or a key is that of another role.
+    Raises:
+        InputError: It was answered before, breaks the terms of the study, or a key is that of
+            another role.
     """
     answered.check_new(ask)
     for config, role in ((shuffler, "shuffler"), (recipient, ask.recipient)):

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -14,8 +14,6 @@ from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from fpmonitor.private.study import Study
 
 ApiSet = tuple[str, ...]
@@ -61,10 +59,8 @@ def counts_digest(apis: Iterable[str], tuples: Tuples) -> str:
 def check_study_counts(study: Study, counts: Counts, randomised: Collection[str] = ()) -> None:
     """Check that counts fit a study and include every single API but the `randomised` ones.
 
-    Raises
-    ------
-    InputError
-        A single API is missing, or a set is unknown or too large for the study.
+    Raises:
+        InputError: A single API is missing, or a set is unknown or too large for the study.
     """
     missing = [api for api in study.apis if (api,) not in counts and api not in randomised]
     if missing:

@@ -14,7 +14,13 @@ from fpmonitor.ldp.metrics import average_privacy
 from fpmonitor.ldp.planner import ApiPlan
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.private.randomised import limits_of_exposure, mechanism_of
-from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, matrix_epsilon
+from fpmonitor.private.study import (
+    MATRIX_TOTAL,
+    Randomisation,
+    Study,
+    check_matrix_size,
+    matrix_epsilon,
+)
 from fpmonitor.private.tokens import fitting
 from fpmonitor.private.wire import token_limit
 
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.ldp.mechanisms import StochasticMatrix
-    from fpmonitor.private.study import Study
 
 
 def matrix_randomisation(
@@ -36,12 +41,9 @@ def matrix_randomisation(
     the columns, the last one for all others; those too long for a report of the study are listed by
     their digests.
 
-    Raises
-    ------
-    PolicyError
-        `mechanism`: not faithful, so that shares cannot be estimated from the reports.
-    InputError
-        Values are missing or repeated, or the matrix is too large for a request.
+    Raises:
+        PolicyError: `mechanism`: not faithful, so that shares cannot be estimated from the reports.
+        InputError: Values are missing or repeated, or the matrix is too large for a request.
     """
     check_matrix_size(*matrix.probabilities.shape)
     if not is_faithful(matrix):

@@ -47,6 +47,11 @@ try:
 except ImportError as error:
     raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
+from contextlib import AbstractAsyncContextManager
+
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.store import Receipt, RoleStore
 from fpmonitor.serve.requests import (
     HEADERS,
     BodyBudget,
@@ -58,16 +63,12 @@ from fpmonitor.serve.requests import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fpmonitor.private.delivery import Delivery
-    from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt, RoleStore
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -90,16 +91,11 @@ def shuffler_app(
 ) -> Starlette:
     """Return the application of the shuffler.
 
-    Parameters
-    ----------
-    password
-        What the curator presents to add or close a request and to see the status.
-    keys
-        File of its keys, which is read again whenever it was replaced.
-    delivery
-        Sends the batches; without it they wait in the store.
-    origins
-        Origins of pages that may send uploads; `*` for any.
+    Args:
+        password: What the curator presents to add or close a request and to see the status.
+        keys: File of its keys, which is read again whenever it was replaced.
+        delivery: Sends the batches; without it they wait in the store.
+        origins: Origins of pages that may send uploads; `*` for any.
     """
     service = _ShufflerService(shuffler, delivery)
     shared = _Shared(shuffler, password)
@@ -379,12 +375,9 @@ class _Intake:
     async def take(self, body: bytes) -> Receipt:
         """Store uploads; returns when they are on disk.
 
-        Raises
-        ------
-        RefusedRequestError
-            The store is full.
-        StoreError
-            They could not be written.
+        Raises:
+            RefusedRequestError: The store is full.
+            StoreError: They could not be written.
         """
         try:
             return await self._queue.put(body)

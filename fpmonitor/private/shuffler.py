@@ -20,15 +20,17 @@ from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.keys import (
     KeyHolder,
     SealError,
+    SecretKeys,
     expected_form,
     frame_form,
     has_length,
     open_message,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Receipt, RoleStore
+from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Outcome, Receipt, RoleStore
 from fpmonitor.private.wire import (
     ID_BYTES,
+    Upload,
     WireError,
     decode_uploads,
     encode_batch,
@@ -38,10 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import SecretKeys
-    from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Study
-    from fpmonitor.private.wire import Upload
 
 # A release is sent in parts; each is a random part of the pool, however small.
 PART_BYTES = 16_000_000
@@ -70,17 +69,12 @@ class _Message:
 class Shuffler(KeyHolder):
     """The shuffler of a study; `StoreError` where its store cannot be read or written.
 
-    Parameters
-    ----------
-    path, study, ring
-        Its store, the terms, and its keys.
-    most_bytes
-        Largest size of its store; unlimited by default.
+    Args:
+        path, study, ring: Its store, the terms, and its keys.
+        most_bytes: Largest size of its store; unlimited by default.
 
-    Raises
-    ------
-    InputError
-        The keys belong to another role, or the store to another study.
+    Raises:
+        InputError: The keys belong to another role, or the store to another study.
     """
 
     def __init__(
@@ -96,10 +90,8 @@ class Shuffler(KeyHolder):
     def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to a request from now on; errors as of `Store.add_ask`.
 
-        Raises
-        ------
-        InputError
-            The store is too small for the minimum batch of the request.
+        Raises:
+            InputError: The store is too small for the minimum batch of the request.
         """
         needed = _POOLED_MINIMA * self._minimum_of(ask) * self._inner_bytes
         if self._most_bytes is not None and needed > self._most_bytes:
@@ -235,12 +227,10 @@ class Shuffler(KeyHolder):
     def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
         """Take no more answers, and pass on the rest; closing again changes nothing.
 
-        Raises
-        ------
-        InputError
-            The request is unknown.
-        BelowMinimumError
-            The rest is below the minimum, or nothing arrived, and `drop` does not give it up.
+        Raises:
+            InputError: The request is unknown.
+            BelowMinimumError: The rest is below the minimum, or nothing arrived, and `drop` does
+                not give it up.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")

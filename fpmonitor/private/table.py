@@ -10,7 +10,7 @@ import polars as pl
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.tokens import ABSENT, REDACTED, token_of
-from fpmonitor.store.snapshot import read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.counts import ApiSet, Tuples
     from fpmonitor.private.study import RedactionRule
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import SnapshotTable
 
 
 def read_tokens(database: Database, snapshot: SnapshotTable, apis: Sequence[str]) -> pl.DataFrame:
@@ -38,10 +37,8 @@ def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[Ap
 
     The table has a row per user and a text column per API.
 
-    Raises
-    ------
-    InputError
-        The table lacks an API.
+    Raises:
+        InputError: The table lacks an API.
     """
     counts: dict[ApiSet, Tuples] = {}
     for apis in sets:
@@ -62,10 +59,8 @@ def redact_table(
 
     The table has a row per user and a text column per API; rules for other APIs are ignored.
 
-    Raises
-    ------
-    InputError
-        A rule has a cover, and there is no generator.
+    Raises:
+        InputError: A rule has a cover, and there is no generator.
     """
     columns = []
     for api in sorted(rules.keys() & set(table.columns)):

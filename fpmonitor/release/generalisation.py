@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import polars as pl
 
-from fpmonitor.population.levels import number_of
+from fpmonitor.population.levels import Component, Value, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
-
-    from fpmonitor.population.levels import Component, Value
 
     Leaves = NDArray[np.int64]
     Losses = NDArray[np.float64]
@@ -74,27 +72,15 @@ class Ladder(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generalised:
-    """Rows of at least k users, and which leaves of each ladder each row allows.
+    """Rows of at least k users, and which leaves of each ladder each row allows."""
 
-    Attributes
-    ----------
-    table
-        A text column for each API, null where nothing is shown, and `users`, int64.
-    ladders
-        How values are told apart.
-    allowed
-        For each ladder: bool, shape (rows, leaves).
-    loss
-        Mean loss of a cell over the users: the normalised certainty penalty of the literature.
-    hidden_cells
-        Cells of users in which nothing is shown.
-    """
-
+    # A text column for each API, null where nothing is shown, and `users`, int64.
     table: pl.DataFrame
-    ladders: tuple[Ladder, ...]
-    allowed: tuple[NDArray[np.bool_], ...]
+    ladders: tuple[Ladder, ...]  # How values are told apart.
+    allowed: tuple[NDArray[np.bool_], ...]  # For each ladder: bool, shape (rows, leaves).
+    # Mean loss of a cell over the users: the normalised certainty penalty of the literature.
     loss: float
-    hidden_cells: int
+    hidden_cells: int  # Cells of users in which nothing is shown.
 
     def rows_of(self, values: pl.DataFrame) -> NDArray[np.int64]:
         """Return the row that stands for each user, -1 for none; int64, shape (users,)."""
@@ -124,16 +110,11 @@ def generalise(
 ) -> Generalised:
     """Show values coarser until every row has at least k users.
 
-    Parameters
-    ----------
-    users
-        At least k, a row each: a text column per API without nulls.
-    apis
-        The columns.
-    k
-        Threshold, users.
-    components
-        Levels of some of the APIs; others are shown as ranges, or as lists of values.
+    Args:
+        users: At least k, a row each: a text column per API without nulls.
+        apis: The columns.
+        k: Threshold, users.
+        components: Levels of some of the APIs; others are shown as ranges, or as lists of values.
     """
     ladders = ladders_of(users, apis, k, components)
     codes, counts, _ = _distinct_codes(ladders, users)
@@ -164,10 +145,10 @@ def ladders_of(
     for component in components:
         for api in component.apis:
             left.remove(api)
-        ladders.append(Steps.of(component, users.select(component.apis).unique().rows()))
+        ladders.append(LevelLadder.of(component, users.select(component.apis).unique().rows()))
     for api in left:
         counted = users.group_by(api).len().rows()
-        ladders.append(Ranges.of(api, counted, k) or Lists.of(api, counted, k))
+        ladders.append(Ranges.of(api, counted, k) or TextLadder.of(api, counted, k))
     return tuple(ladders)
 
 
@@ -375,7 +356,7 @@ def shortest_between(low: Decimal, high: Decimal) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
+class TextLadder:
     """Texts, shown as they are, or as a list of a few; those of fewer than k users are one leaf."""
 
     apis: tuple[str, ...]
@@ -383,7 +364,7 @@ class Lists:
     members: NDArray[np.int64]
 
     @classmethod
-    def of(cls, api: str, counted: Sequence[tuple[str, int]], k: int) -> Lists:
+    def of(cls, api: str, counted: Sequence[tuple[str, int]], k: int) -> TextLadder:
         """Make a leaf of each value that k users share, and one of all others."""
         frequent = sorted(text for text, users in counted if users >= k)
         rare = len(counted) - len(frequent)
@@ -436,7 +417,7 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class LevelLadder:
     """Values of a component, shown at one of its levels (docs/levels.md)."""
 
     apis: tuple[str, ...]
@@ -446,7 +427,7 @@ class Steps:
     nodes: tuple[tuple[tuple[Value, ...], ...], ...]  # what each looks like, by level
 
     @classmethod
-    def of(cls, component: Component, rows: Sequence[tuple[str, ...]]) -> Steps:
+    def of(cls, component: Component, rows: Sequence[tuple[str, ...]]) -> LevelLadder:
         """Make the leaves of the values that users have."""
         levels = range(max(component.least, 1), component.most + 1)
         shown = sorted(

@@ -6,24 +6,21 @@ Charts know numbers and names only. What a figure of an answer shows is said in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from fpmonitor.render.numbers import at_most, between, label, percent
 from fpmonitor.render.svg import (
     Scale,
     axis_end,
-    document,
     line,
     points,
+    svg_document,
     tag,
     text,
     tooltip,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WIDTH = 680
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 14, 48
@@ -41,23 +38,15 @@ MOST_SERIES = 8  # colours of `chart.css`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A named line, within a band if it has limits; points that are not finite are left out.
+    """A named line, within a band if it has limits; points that are not finite are left out."""
 
-    Attributes
-    ----------
-    name
-        For the legend.
-    x, y, lower, upper
-        Places and heights.
-    notes
-        What is shown under the pointer, one for each point, which is then drawn as a dot.
-    """
-
-    name: str
+    name: str  # For the legend.
+    # x, y, lower, upper: Places and heights.
     x: Sequence[float]
     y: Sequence[float]
     lower: Sequence[float] = ()
     upper: Sequence[float] = ()
+    # What is shown under the pointer, one for each point, which is then drawn as a dot.
     notes: Sequence[str] = ()
 
     def line(self) -> list[tuple[float, float]]:
@@ -102,28 +91,17 @@ def line_chart(
 ) -> str:
     """Draw lines on common axes.
 
-    Parameters
-    ----------
-    series
-        At least one of them has a point; at most `MOST_SERIES` have a colour of their own.
-    title
-        Name of the chart for those who cannot see it.
-    heading
-        Lines above the chart, the first one as a title.
-    x_label, y_label
-        Names of the axes.
-    shares
-        Heights are shares, drawn from 0 on; else the axis holds what there is.
-    logarithmic
-        Spread positive `x` by their logarithms.
-    names
-        Places on the horizontal axis with their names, in place of round numbers.
-    budget
-        Height of a dashed line.
-    marks, bars
-        Dashed lines down, and heights below the chart.
-    low
-        Draw a chart of small height.
+    Args:
+        series: At least one of them has a point; at most `MOST_SERIES` have a colour of their own.
+        title: Name of the chart for those who cannot see it.
+        heading: Lines above the chart, the first one as a title.
+        x_label, y_label: Names of the axes.
+        shares: Heights are shares, drawn from 0 on; else the axis holds what there is.
+        logarithmic: Spread positive `x` by their logarithms.
+        names: Places on the horizontal axis with their names, in place of round numbers.
+        budget: Height of a dashed line.
+        marks, bars: Dashed lines down, and heights below the chart.
+        low: Draw a chart of small height.
     """
     drawn = [point for one in series for point in one.line()]
     top = _TOP + _HEADING_ROW * len(heading) + (_HEADING_ROW if marks else 0)
@@ -148,7 +126,7 @@ def line_chart(
     if len(series) > 1:
         parts += _legend(series, end)
         end += _LEGEND_ROW * len(series)
-    return document(title, parts, WIDTH, end)
+    return svg_document(title, parts, WIDTH, end)
 
 
 def _heights(
@@ -278,7 +256,7 @@ def scatter_chart(
         parts.append(tag("g", drawn, class_=class_))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
-    return document(title, parts, WIDTH, base + _BOTTOM)
+    return svg_document(title, parts, WIDTH, base + _BOTTOM)
 
 
 def matrix_chart(
@@ -302,7 +280,7 @@ def matrix_chart(
         parts.append(
             tag("rect", tooltip(hover), class_=class_, x=x, y=y, width=side - 1, height=side - 1)
         )
-    return document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
+    return svg_document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
 
 
 def range_chart(
@@ -343,4 +321,4 @@ def range_chart(
     if budget is not None:
         parts.append(line(across(budget), _TOP - 6, across(budget), base, class_="budget"))
     parts.append(text((left + WIDTH - _RIGHT) / 2, base + 40, x_label, text_anchor="middle"))
-    return document(title, parts, WIDTH, base + _BOTTOM)
+    return svg_document(title, parts, WIDTH, base + _BOTTOM)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows, without_commands
-from fpmonitor.render.tables import Table, html, paragraph, terminal
+from fpmonitor.render.tables import Table, html_of_table, paragraph, terminal
 from fpmonitor.unit import Unit, spoken
 
 Row = Mapping[str, Any]
@@ -22,35 +22,20 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One answer in every form.
+    """One answer in every form."""
 
-    Attributes
-    ----------
-    tables
-        For people.
-    rows
-        For CSV, and for JSON without a document.
-    document
-        For JSON.
-    preface
-        Paragraphs above the tables.
-    no_csv
-        Why rows cannot hold the answer, and what to ask for instead; empty if they can.
-    """
-
-    tables: Sequence[Table]
-    rows: Sequence[Row]
-    document: Any = None
-    preface: Sequence[str] = ()
+    tables: Sequence[Table]  # For people.
+    rows: Sequence[Row]  # For CSV, and for JSON without a document.
+    document: Any = None  # For JSON.
+    preface: Sequence[str] = ()  # Paragraphs above the tables.
+    # Why rows cannot hold the answer, and what to ask for instead; empty if they can.
     no_csv: tuple[str, str] = ("", "")
 
     def text(self, form: Form, *, to_file: bool = False) -> str:
         """Return the answer in one form.
 
-        Raises
-        ------
-        InputError
-            CSV cannot hold the answer.
+        Raises:
+            InputError: CSV cannot hold the answer.
         """
         match form:
             case "json":
@@ -84,7 +69,7 @@ class Output:
 
     def html(self) -> str:
         """Return the tables as HTML, as a notebook shows them."""
-        return "".join(html(table) for table in self.tables)
+        return "".join(html_of_table(table) for table in self.tables)
 
 
 def to_json(content: Any) -> str:

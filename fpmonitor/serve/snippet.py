@@ -7,16 +7,13 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import entry_of, is_known
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SEALED = "collector-sealed.js"
 RANDOMISING = "collector-ldp.js"
@@ -46,18 +43,10 @@ _ATTRIBUTE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A built script.
+    """A built script."""
 
-    Attributes
-    ----------
-    name
-        One of `SCRIPTS`.
-    content
-        UTF-8 bytes.
-    """
-
-    name: str
-    content: bytes
+    name: str  # One of `SCRIPTS`.
+    content: bytes  # UTF-8 bytes.
 
     @property
     def integrity(self) -> str:
@@ -80,10 +69,8 @@ class Script:
 def script_named(name: str) -> Script:
     """Return a script by its name.
 
-    Raises
-    ------
-    InputError
-        There is no such script.
+    Raises:
+        InputError: There is no such script.
     """
     if name not in SCRIPTS:
         raise InputError(f"no script {name!r}", hint=f"scripts: {', '.join(SCRIPTS)}")

@@ -54,7 +54,7 @@ from fpmonitor.store.staging import (
     code_values,
     stage_all,
     stage_users,
-    with_values,
+    stage_values,
 )
 from fpmonitor.unit import VISITOR_RULE, Unit
 
@@ -72,10 +72,8 @@ def ingest_all(
 
     Small ones that are alike are stored together, which shares most of the cost.
 
-    Raises
-    ------
-    InputError
-        A log cannot be read; nothing of it is stored, and all before it were.
+    Raises:
+        InputError: A log cannot be read; nothing of it is stored, and all before it were.
     """
     rest, group = iter(logs), list[tuple[LogFile, Collector]]()
     most = _TOGETHER
@@ -110,10 +108,8 @@ def ingest_files(
 ) -> Generator[list[BatchReport]]:
     """Store files as `ingest_all` does; each is recognised when its turn comes.
 
-    Parameters
-    ----------
-    database, files
-        The open database, and the files in their order.
+    Args:
+        database, files: The open database, and the files in their order.
     """
     with each_log(files) as logs:
         lined = (one_record_a_line(log, column_map) for log in logs)
@@ -159,10 +155,8 @@ def ingest_log(
     A file whose bytes were stored before adds nothing; its records count as duplicates. Where
     nobody `is_asked` what a member is, one that only the user can tell of is set aside.
 
-    Raises
-    ------
-    InputError
-        The log cannot be read; nothing of it is stored.
+    Raises:
+        InputError: The log cannot be read; nothing of it is stored.
     """
     column_map = column_map or ColumnMap()
     started = time.perf_counter()
@@ -307,7 +301,7 @@ def plan_ingest(
 def _judged(
     database: Database, log: LogFile, collector: Collector, scan: Scan, column_map: ColumnMap
 ) -> tuple[Staged, Judged]:
-    staged = replace(with_values(database, [log], scan), unit=unit_of(collector))
+    staged = replace(stage_values(database, [log], scan), unit=unit_of(collector))
     [judged] = account_for(database, staged, column_map)
     return staged, judged
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from fpmonitor.store.database import Database
 
@@ -26,10 +25,8 @@ def add_asked(database: Database, question: Any, answer: Any) -> None:
 def register(database: Database, questions: Iterable[Any]) -> None:
     """Register questions, all or none; one that is registered already adds nothing.
 
-    Raises
-    ------
-    StoreError
-        A question is new, but users have been stored.
+    Raises:
+        StoreError: A question is new, but users have been stored.
     """
     with database.transaction():
         known = {

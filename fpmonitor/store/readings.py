@@ -22,27 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a log, or its first bytes, is known by.
+    """What a log, or its first bytes, is known by."""
 
-    Attributes
-    ----------
-    content
-        Digest of the bytes, unpacked.
-    reading
-        Digest of how they are read.
-    bytes
-        Their number.
-    beginning
-        Digest of the first line, with the one below a header: what a log keeps while it grows.
-    earlier
-        One digest of the reading and the bytes, as earlier versions stored it; empty where no
-        stored log has one.
-    """
-
-    content: str
-    reading: str
-    bytes: int
+    content: str  # Digest of the bytes, unpacked.
+    reading: str  # Digest of how they are read.
+    bytes: int  # Their number.
+    # Digest of the first line, with the one below a header: what a log keeps while it grows.
     beginning: str
+    # One digest of reading and bytes, as earlier versions stored it, where a stored log has one.
     earlier: str = ""
 
     @property
@@ -111,17 +98,12 @@ def marks_of(
 ) -> list[Marks]:
     """Read a log once: marks of its beginnings as long as stored logs, and last of the whole.
 
-    Parameters
-    ----------
-    log, reading
-        The log, and what `reading_of` says of it.
-    most
-        Bytes that count: those that were there at first, as a digest of lines that came too late
-        to be stored would keep them from ever being stored. None for a packed log.
-    stored
-        Those that it may continue.
-    as_earlier
-        Whether the digest of earlier versions is wanted, too, which costs as much again.
+    Args:
+        log, reading: The log, and what `reading_of` says of it.
+        most: Bytes that count: those that were there at first, as a digest of lines that came too
+            late to be stored would keep them from ever being stored. None for a packed log.
+        stored: Those that it may continue.
+        as_earlier: Whether the digest of earlier versions is wanted, too: it costs as much again.
     """
     alone, earlier, place = hashlib.sha256(), hashlib.sha256(reading), 0
     read_so, beginning = hashlib.sha256(reading).hexdigest()[:32], beginning_of(log)
@@ -161,19 +143,14 @@ def stored_beginning(
 ) -> StoredLog | None:
     """Return the longest stored log that is this one or its beginning; null for a new one.
 
-    Parameters
-    ----------
-    log, marks
-        The log, and what `marks_of` found.
-    before
-        Stored logs that it may continue.
-    earlier
-        How earlier versions read such logs, as of `reading_of`; null for no other way.
+    Args:
+        log, marks: The log, and what `marks_of` found.
+        before: Stored logs that it may continue.
+        earlier: How earlier versions read such logs, as of `reading_of`; null for no other way.
 
-    Raises
-    ------
-    InputError
-        That one was read under other options: read so, its records would be stored twice.
+    Raises:
+        InputError: That one was read under other options: read so, its records would be stored
+            twice.
     """
     digests = {mark.content: mark.digests for mark in marks}
     for stored in before:
@@ -194,10 +171,8 @@ def _digests_so(log: LogFile, reading: bytes, stored: StoredLog) -> list[str]:
 def check_names_of_rows(database: Database, log: LogFile) -> None:
     """Check that rows of this log are not stored under names that earlier versions gave them.
 
-    Raises
-    ------
-    InputError
-        They may be.
+    Raises:
+        InputError: They may be.
     """
     if database.rows("ingest/rows_named_before", source=log.label)[0][0]:
         raise _read_otherwise(log, log.label, "by an earlier version, which named rows otherwise")

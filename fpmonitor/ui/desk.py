@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,17 @@ from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
-from fpmonitor.answers.withheld import explain_withheld
+from fpmonitor.answers.withheld import Withheld, explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
-from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.export.exporter import Exporter, ExportOptions, ExportResult, PlainExporter
 from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.population.evidence import lack_in_words
+from fpmonitor.population.evidence import Seen, find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
@@ -45,111 +44,77 @@ if TYPE_CHECKING:
     from fpmonitor.store.batches import BatchReport
     from fpmonitor.unit import Unit
 
-_HELD = 4  # users of as many questions in memory
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What the database holds.
+    """What the database holds."""
 
-    Attributes
-    ----------
-    batches
-        The logs that were stored.
-    unit
-        What is counted.
-    users
-        How many; 0 before the first log.
-    apis
-        Every API alone, the most exposing first.
-    lacks
-        API -> why the users are no evidence of how it divides them.
-    """
-
-    batches: tuple[BatchReport, ...]
-    unit: Unit
-    users: int
-    apis: tuple[ApiOverview, ...]
-    lacks: Mapping[str, str]
+    batches: tuple[BatchReport, ...]  # The logs that were stored.
+    unit: Unit  # What is counted.
+    users: int  # How many; 0 before the first log.
+    apis: tuple[ApiOverview, ...]  # Every API alone, the most exposing first.
+    lacks: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Exposure of the ticked APIs.
+    """Exposure of the ticked APIs."""
 
-    Attributes
-    ----------
-    exposure
-        Estimate and limits, shares.
-    users, values
-        Observed users, and different combinations of values.
-    alone, in_few
-        Combinations of one user each, and of 2 to k - 1 users each.
-    bits, by_entropy
-        Plug-in entropy of the users, and the size of a crowd that it suggests, users.
-    unit
-        What is counted.
-    no_evidence
-        API -> why the users are no evidence of how it divides them.
-    cohorts
-        The same within each group of the users; null where no group was asked for.
-    """
-
-    exposure: IndexedExposure
+    apis: tuple[str, ...]  # What was ticked, as the log calls it, sorted.
+    # Estimate and limits, shares; null where its tests are still to be designed.
+    exposure: IndexedExposure | None
+    observed: float  # Share of the observed users in groups smaller than k.
+    # users, values: Observed users, and different combinations of values.
     users: int
     values: int
+    # alone, in_few: Combinations of one user each, and of 2 to k - 1 users each.
     alone: int
     in_few: int
+    # bits, by_entropy: Plug-in entropy of the users, and the size of a crowd that it suggests,
+    # users.
     bits: float
     by_entropy: float
-    unit: Unit
-    no_evidence: Mapping[str, str]
+    unit: Unit  # What is counted.
+    no_evidence: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
+    # The same within each group of the users; null where no group was asked for.
     cohorts: CohortReport | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """The users of one question, what they are, and which APIs they are no evidence of."""
+    """The users in memory, whatever is asked of them."""
 
     index: ExposureIndex
     unit: Unit
-    lacks: Mapping[str, str]
+    seen: Mapping[str, list[Seen]]
+    designed: set[tuple[Question, bool]] = field(default_factory=set)
+
+    def lacks(self, apis: Sequence[str], k: int) -> dict[str, str]:
+        """Say of which APIs they are no evidence, and why."""
+        means = self.index.means
+        found = {api: find_lack(self.seen[api], k, means.get(api, "")) for api in apis}
+        return {api: lack_in_words(lack, k) for api, lack in found.items() if lack is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One list of a decision.
+    """One list of a decision."""
 
-    Attributes
-    ----------
-    name, about
-        The format, and what it is for.
-    result
-        The list; null where it cannot be written.
-    problem
-        Why it cannot.
-    breaks
-        Ordinary pages that stop beside its controls, as they were tried in the product.
-    """
-
+    # name, about: The format, and what it is for.
     name: str
     about: str
-    result: ExportResult | None
-    problem: str = ""
+    result: ExportResult | None  # The list; null where it cannot be written.
+    problem: str = ""  # Why it cannot.
+    # Ordinary pages that stop beside its controls, as they were tried in the product.
     breaks: tuple[str, ...] = ()
 
 
 class Desk:
     """Logs that are looked at, one database, and the decision beside it.
 
-    Parameters
-    ----------
-    logs
-        Paths, as of `Monitor.ingest`; nothing is stored before `store`.
-    db
-        The database file, which need not be there.
-    key_file, patience
-        As of `Monitor`.
+    Args:
+        logs: Paths, as of `Monitor.ingest`; nothing is stored before `store`.
+        db: The database file, which need not be there.
     """
 
     def __init__(
@@ -166,7 +131,7 @@ class Desk:
         self._lock = threading.RLock()
         self._follower = Follower()
         self._followed: tuple[int, int] | None = None  # state of the file that it has read
-        self._indexes: dict[tuple[object, ...], _Held] = {}
+        self._indexes: dict[tuple[object, ...], _Held] = {}  # one for each way to take rows
         self._stored: tuple[tuple[int, ...], Stored | None] | None = None
 
     def _state(self) -> tuple[int, int]:
@@ -225,20 +190,31 @@ class Desk:
 
     # ---- What does a set expose?
 
-    def explore(self, asked: Asked) -> Explored:
-        """Measure the ticked APIs; errors as of `ExposureIndex.explore`."""
-        held = self._held(asked.question())
-        index = held.index
-        exposure = index.explore(asked.apis)
-        spectrum = index.sample.told(exposure.apis).most
+    def explore(self, asked: Asked, *, at_once: bool = False) -> Explored:
+        """Measure the ticked APIs; errors as of `ExposureIndex.explore`.
+
+        With `at_once` limits are left out where the tests of this question are still to be
+        designed, or groups are asked for, which takes up to a second: what was counted is there in
+        milliseconds.
+        """
+        question = asked.question()
+        held = self._held(question)
+        index = held.index.asking(question)
+        apis, spectrum = index.counted(asked.apis)
+        design = question, index.sample.growing.isdisjoint(apis)
+        waits = at_once and (bool(asked.given) or design not in held.designed)
+        exposure = None if waits else index.explore(apis)
+        if not waits:
+            held.designed.add(design)
         few = spectrum.counts < index.k
         bits = entropy_bits(spectrum)
-        cohorts = self._cohorts(asked, exposure.apis) if asked.given else None
         return Explored(
-            cohorts=cohorts,
+            apis=apis,
+            cohorts=self._cohorts(asked, apis) if asked.given and not waits else None,
             exposure=exposure,
+            observed=empirical_exposure(spectrum, index.k),
             unit=held.unit,
-            no_evidence={api: held.lacks[api] for api in exposure.apis if api in held.lacks},
+            no_evidence=held.lacks(apis, index.k),
             users=index.users,
             values=int(spectrum.values.sum()),
             alone=int(spectrum.values[spectrum.counts == 1].sum()),
@@ -246,6 +222,16 @@ class Desk:
             bits=bits,
             by_entropy=naive_group_size(bits, index.population),
         )
+
+    def alone(self, asked: Asked) -> dict[str, float | None]:
+        """Share of the observed users whom each API exposes alone; null without evidence."""
+        question = asked.question()
+        held = self._held(question)
+        index = held.index.asking(question)
+        index.sample.ask([api] for api in index.apis)
+        lacks = held.lacks(index.apis, index.k)
+        exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
+        return {api: None if api in lacks else share for api, share in exposed.items()}
 
     def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
@@ -255,13 +241,13 @@ class Desk:
             return report.cohorts
 
     def _held(self, question: Question) -> _Held:
-        """Hold the users of a question as long as nobody writes to the file."""
+        """Hold the users whom a question takes as long as nobody writes to the file."""
         if not self.db.exists():
             raise InputError("no log is stored yet", hint="store one on this page first")
-        if (found := self._indexes.get((*self._state(), question))) is not None:
+        if (found := self._indexes.get((*self._state(), question.sample))) is not None:
             return found
         with self._lock:
-            state = (*self._state(), question)
+            state = (*self._state(), question.sample)
             if (found := self._indexes.get(state)) is not None:  # read while this one waited
                 return found
             with self._monitor() as monitor:
@@ -270,10 +256,10 @@ class Desk:
                 held = _Held(
                     index=users.index(question, apis),
                     unit=monitor.unit,
-                    lacks=_lacks(users, apis, question.k),
+                    seen=users.seen(apis),
                 )
             alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
-            self._indexes = dict([*alive.items()][-_HELD + 1 :]) | {state: held}
+            self._indexes = alive | {state: held}
             return held
 
     # ---- Which question, and what follows?
