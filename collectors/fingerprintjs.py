@@ -151,6 +151,7 @@ class FingerprintjsCollector(ResultCollector):
             self._saw_pro_event = True
             raise RecordError("an event of Fingerprint Pro holds no components")
         visit = super().visit(record)
+        self._told.update(visit.values)
         key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
         return replace(visit, source=f"{visit.source}{_via(key)}")
 
@@ -176,7 +177,6 @@ class FingerprintjsCollector(ResultCollector):
             not_taken[f"{place}*.error.stack"] = _STACK
         version = _version(content.get("version") if whole else None, components)
         own = _OWN_MEMBERS if whole else read
-        self._told.update(values)
         return Result(values, f"{_SOURCE} {version}", own, not_taken, paths)
 
     def _within(self, name: str, api: str) -> str:
