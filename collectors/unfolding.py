@@ -105,7 +105,7 @@ def _copy(
     left_out: Callable[[], Mapping[str, NotTaken]] = dict,
     form: str = "",
 ) -> LogFile:
-    """Write lines, which may have been of another form, to a copy of a log, and then ask what they lack."""
+    """Write lines, which were of some `form`, to a copy of a log, and then ask what they lack."""
     folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
     try:
         with (folder / "log").open("wb") as file:
