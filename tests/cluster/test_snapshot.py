@@ -203,6 +203,7 @@ def test_ties_and_late_visits_are_those_of_the_database_file(
     assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
 
 
+@pytest.mark.long
 def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: Path) -> None:
     """Fixture logs of all formats, with undefined values, errors, and no user in two of them."""
     logs, parts = sorted((ROOT / "fixtures" / "logs").iterdir()), tmp_path / "parts"
