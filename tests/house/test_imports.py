@@ -44,7 +44,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"log", "planning", "snapshots"},
+    {"log", "lookout", "planning", "snapshots"},
     {"serve", "watch"},
     {"assistant", "ui"},
     {"cli"},

@@ -28,10 +28,11 @@ from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.store.watching import Notice
-from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from fpmonitor.watch import DeliveryError, Watch, WatchSettings
 from tests.patience import patience
 
 if TYPE_CHECKING:
@@ -730,7 +731,7 @@ def test_an_answer_that_is_no_http_ends_no_watch_and_hides_no_violation(
 def test_a_webhook_that_answers_without_an_end_holds_nobody_up(
     settings: WatchSettings, odd_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpmonitor.watch._TIMEOUT", 0.2)
+    monkeypatch.setattr("fpmonitor.lookout.delivery._TIMEOUT", 0.2)
     told: list[dict[str, Any]] = []
     log(settings.folder, "1.jsonl", range(100), "common")
     watch = Watch(settings, deliver=[collect(told), post_to(odd_server)])
