@@ -6,6 +6,7 @@ import itertools
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.ledger import Ledger
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
@@ -81,6 +83,11 @@ class Look:
     corrected: Collection[str]
     note: Callable[[str], None]
     checked: Callable[[CheckReport], None]
+
+    @cached_property
+    def _days(self) -> Ledger:
+        """The days of the logs; what they are compared with is read once."""
+        return ledger_of(self.monitor, self.settings.checked, "day")
 
     def check(self) -> None:
         """Check each window that nobody looked at, and record what is known now."""
@@ -126,21 +133,25 @@ class Look:
 
     def _faults_of(self, day: Window) -> Mapping[str, str] | None:
         """Find APIs whose values are at fault on a day; null where too few users came."""
-        ledger = ledger_of(self.monitor, self.settings.checked, "day")
-        if not ledger.has_users(day):
+        users = self._days.users_of(day)
+        if users is None:
             return None
-        beside = ledger.beside(ledger.population(day))
+        beside = self._days.beside(users)
         return {} if beside is None else beside.faults()
 
     def _with_faulty_days(self, after: Standing, now: datetime) -> Standing:
-        """Find what is at fault in days that are over, where the window that they are in is not."""
+        """Find days at fault or without logs that are over, where their window is not."""
         if self.settings.by in {None, "day"}:
             return after
         since = window_at(now, "day") - timedelta(days=1)
         if after.day is not None:
             since = datetime.fromisoformat(after.day)
         problems = {(one.kind, one.what): one for one in after.problems}
-        for day in ledger_of(self.monitor, self.settings.checked, "day").over(since)[-_MOST_DAYS:]:
+        missing = self._missing_day(since, now)
+        if missing is not None:
+            gap = problem("no logs", f"{missing:%Y-%m-%d}", by="day")
+            problems.setdefault((gap.kind, gap.what), gap)
+        for day in self._days.over(since)[-_MOST_DAYS:]:
             if day.since is None or day.until is None:
                 continue
             found = self._faults_of(day) or {}
@@ -152,6 +163,16 @@ class Look:
             after = replace(after, day=day.until.isoformat())
         return replace(after, problems=tuple(problems.values()))
 
+    def _missing_day(self, since: datetime, now: datetime) -> datetime | None:
+        """Find a day without visits whose weekday had some a week before; the next one is over."""
+        had = {window.since for window in self._days.over(since - timedelta(days=7))}
+        last = window_at(now, "day") - timedelta(days=2)
+        for number in range(_MOST_DAYS):
+            day = since + timedelta(days=number)
+            if day <= last and day not in had and day - timedelta(days=7) in had:
+                return day
+        return None
+
     def _missed(self, before: Standing | None) -> Iterator[datetime]:
         """Find where the windows end that nobody looked at since the last one, but the newest."""
         by = self.settings.by
@@ -159,7 +180,7 @@ class Look:
             return
         ledger = ledger_of(self.monitor, self.settings.decision, by)
         for window in ledger.over(datetime.fromisoformat(before.until))[:-1]:
-            if window.until is not None and ledger.has_users(window):
+            if window.until is not None and ledger.users_of(window) is not None:
                 yield window.until
 
     def _look(

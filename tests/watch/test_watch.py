@@ -1340,6 +1340,22 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
 
 
+@pytest.mark.parametrize("by", ["week", "month"])
+def test_days_without_logs_are_told_once_however_long_windows_are(
+    by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    """But not a Sunday on which nobody ever comes: the first of the year is a Thursday."""
+    told = {}
+    for day in range(20):
+        if day % 7 != 3 and day not in {12, 13}:
+            good(tmp_path / "in", day)
+        notices = daily(day, by)[1]
+        found = [one for notice in notices for one in notice["problems"] if one["new"]]
+        named = [one["what"] for one in found if one["kind"] == "no logs"]
+        told |= {day: named} if named else {}
+    assert told == {13: ["2026-01-13"]}
+
+
 def test_a_fault_that_lasts_is_told_once_and_never_as_mended(on_population: Path) -> None:
     decision, known, news = read_decision(on_population), None, 0
     for day in range(40):
