@@ -181,7 +181,7 @@ class Mixture:
         return _rounded_down(np.log(self.shares) - prices)
 
 
-@lru_cache(maxsize=4)  # a service that is asked set after set; each may take 50 MB
+@lru_cache(maxsize=4)  # whoever asks set after set; each may take 50 MB
 def _at(menu: Menu, users: int, fakes: Fakes | None) -> Mixture:
     scores = tuple(averaged(base, users=users, fakes=fakes) for base in menu.bases)
     return Mixture.of(scores, menu.shares)
