@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
+    from fpmonitor.population.population import Population
 
 _FALSE_CAUSES = 0.01
 _MOST_DAYS = 31  # that are looked at for faults, the newest
@@ -131,9 +132,15 @@ class Look:
                 known = taken_back(known, report, since, faults=[*faults, *(found or ())])
         return known
 
+    def _came(self, day: Window) -> Population | None:
+        """Return the users of a day; null for fewer than k, and for too few to be judged."""
+        users = self._days.users_of(day)
+        few = users is None or users.users < self.settings.decision.policy.k
+        return None if few else users
+
     def _faults_of(self, day: Window) -> Mapping[str, str] | None:
         """Find APIs whose values are at fault on a day; null where too few users came."""
-        users = self._days.users_of(day)
+        users = self._came(day)
         if users is None:
             return None
         beside = self._days.beside(users)
@@ -154,7 +161,9 @@ class Look:
         for day in self._days.over(since)[-_MOST_DAYS:]:
             if day.since is None or day.until is None:
                 continue
-            found = self._faults_of(day) or {}
+            found = self._faults_of(day)
+            if found is None:  # a few visits are as good as none
+                continue
             if found:
                 after = after.at_fault(day.since)
             for api, words in found.items():
@@ -164,13 +173,19 @@ class Look:
         return replace(after, problems=tuple(problems.values()))
 
     def _missing_day(self, since: datetime, now: datetime) -> datetime | None:
-        """Find a day without visits whose weekday had some a week before; the next one is over."""
-        had = {window.since for window in self._days.over(since - timedelta(days=7))}
+        """Find a day that k users came a week before, and not now; the next one is over."""
+        source, week = self.settings.decision.source, timedelta(days=7)
+
+        def has_users(day: datetime) -> bool:
+            return self._came(Window(day, end_of(day, "day"), source)) is not None
+
         last = window_at(now, "day") - timedelta(days=2)
-        for number in range(_MOST_DAYS):
-            day = since + timedelta(days=number)
-            if day <= last and day not in had and day - timedelta(days=7) in had:
-                return day
+        for _ in range(_MOST_DAYS):
+            if since > last:
+                break
+            if not has_users(since) and has_users(since - week):
+                return since
+            since = end_of(since, "day")
         return None
 
     def _missed(self, before: Standing | None) -> Iterator[datetime]:

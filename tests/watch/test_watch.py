@@ -1344,11 +1344,11 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
 def test_days_without_logs_are_told_once_however_long_windows_are(
     by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
-    """But not a Sunday on which nobody ever comes: the first of the year is a Thursday."""
+    """But not a Sunday on which nobody ever comes; a few users are as good as nobody."""
     told = {}
     for day in range(20):
-        if day % 7 != 3 and day not in {12, 13}:
-            good(tmp_path / "in", day)
+        if day % 7 != 3 and day != 13:
+            good(tmp_path / "in", day, users=3 if day == 12 else 1000)
         notices = daily(day, by)[1]
         found = [one for notice in notices for one in notice["problems"] if one["new"]]
         named = [one["what"] for one in found if one["kind"] == "no logs"]
