@@ -41,19 +41,13 @@ _TURN = 1.0  # seconds for which files are read before others may use the databa
 class Watch:
     """A watch over one folder and one decision.
 
-    Parameters
-    ----------
-    deliver
-        Deliver a notice, in this order; raise `DeliveryError` on failure.
-    note
-        Called with remarks: files read or refused, failed deliveries.
-    checked
-        Called with each check.
+    Args:
+        deliver: Deliver a notice, in this order; raise `DeliveryError` on failure.
+        note: Called with remarks: files read or refused, failed deliveries.
+        checked: Called with each check.
 
-    Raises
-    ------
-    InputError
-        The folder does not exist.
+    Raises:
+        InputError: The folder does not exist.
     """
 
     def __init__(

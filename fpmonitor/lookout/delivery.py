@@ -36,10 +36,8 @@ class DeliveryError(FpmonitorError):
 def run_command(command: str) -> Callable[[Notice], None]:
     """Deliver to a command: the notice is JSON on its standard input; no shell is involved.
 
-    Raises
-    ------
-    InputError
-        The command is empty, or its quotes do not close.
+    Raises:
+        InputError: The command is empty, or its quotes do not close.
     """
     try:
         words = shlex.split(command)
@@ -73,10 +71,8 @@ def post_to(url: str) -> Callable[[Notice], None]:
 
     The address stays out of all messages but for its host: it often holds a secret.
 
-    Raises
-    ------
-    InputError
-        Not an address of http or https.
+    Raises:
+        InputError: Not an address of http or https.
     """
     refusal = InputError("webhook: must be an address that begins with https:// or http://")
     try:
@@ -148,12 +144,9 @@ def _body(notice: Notice) -> bytes:
 class Deliveries:
     """Notices on their way: each is told by every way, in order, and once by each.
 
-    Parameters
-    ----------
-    ways
-        Deliver a notice; raise `DeliveryError` on failure.
-    note
-        Called where a file of details cannot be written.
+    Args:
+        ways: Deliver a notice; raise `DeliveryError` on failure.
+        note: Called where a file of details cannot be written.
     """
 
     def __init__(

@@ -35,17 +35,12 @@ _UNKNOWN_SIZE = -1
 class Incoming:
     """The logs of a folder, and what the database knows of them.
 
-    Parameters
-    ----------
-    note
-        Called with remarks: files read or refused.
-    on_other
-        Called where another database is in the place of the one before.
+    Args:
+        note: Called with remarks: files read or refused.
+        on_other: Called where another database is in the place of the one before.
 
-    Raises
-    ------
-    InputError
-        The folder does not exist.
+    Raises:
+        InputError: The folder does not exist.
     """
 
     def __init__(

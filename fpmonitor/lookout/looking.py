@@ -64,16 +64,12 @@ _MOST_DAYS = 31  # that are looked at for faults, the newest
 class Look:
     """One look of a watch at an open database.
 
-    Attributes
-    ----------
-    settings, watched
-        What is watched, and its name in the database.
-    monitor, now
-        The open database, and the time.
-    refused, corrected
-        Files that could not be read, and logs of k users or more that others have corrected.
-    note, checked
-        As of `Watch`.
+    Attributes:
+        settings, watched: What is watched, and its name in the database.
+        monitor, now: The open database, and the time.
+        refused, corrected: Files that could not be read, and logs of k users or more that others
+            have corrected.
+        note, checked: As of `Watch`.
     """
 
     settings: WatchSettings

@@ -25,28 +25,17 @@ if TYPE_CHECKING:
 class WatchSettings:
     """What is watched, and how.
 
-    Attributes
-    ----------
-    folder
-        Where logs arrive, also in its subfolders.
-    database
-        The database file; created if it does not exist.
-    decision
-        What is checked after every new log.
-    by, new_users
-        As in `Monitor.check`.
-    whole
-        Check every set on the allow list, not the recommended one alone.
-    collector, digest_values
-        As in `Monitor.ingest`.
-    column_map
-        Reads the column map, which may change while the watch runs.
-    settle
-        Seconds for which a file must not have changed before it is read.
-    key_file, patience
-        As of `Database`.
-    metrics
-        File for the numbers of Prometheus, written at each look; null for none.
+    Attributes:
+        folder: Where logs arrive, also in its subfolders.
+        database: The database file; created if it does not exist.
+        decision: What is checked after every new log.
+        by, new_users: As in `Monitor.check`.
+        whole: Check every set on the allow list, not the recommended one alone.
+        collector, digest_values: As in `Monitor.ingest`.
+        column_map: Reads the column map, which may change while the watch runs.
+        settle: Seconds for which a file must not have changed before it is read.
+        key_file, patience: As of `Database`.
+        metrics: File for the numbers of Prometheus, written at each look; null for none.
     """
 
     folder: Path
