@@ -31,8 +31,6 @@ from fpmonitor.unit import spoken
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from fpmonitor.population.memory import MemorySource
-    from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.spectrum import SpectrumSource
 
 Outcome = Literal["holds", "violated", "cannot tell"]
@@ -386,7 +384,7 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < policy.k:
+    if not sets or asked.users < policy.k or policy.visits != "last":
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(
@@ -415,7 +413,7 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
 
 
 def told_by(
-    source: MemorySource | SpectrumQueries, population: Population, k: int
+    source: SpectrumSource, population: Population, k: int
 ) -> tuple[SpectrumSource, SpectrumSource | None]:
     """Return what sets are passed by, and what they are violated by where it differs."""
     if population.audience is Audience.OWNER:
