@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import shlex
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ USERS = 10_000
 
 def written(path: Path) -> Path:
     """Write users of whom those of Linux have many fonts; most come back after 90 days."""
-    rng, start = np.random.default_rng(1), datetime(2026, 1, 5, 12)
+    rng, start = np.random.default_rng(1), datetime(2026, 1, 5, 12, tzinfo=UTC)
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["user", "time", "Navigator.userAgent", "fonts", "depth", "clock"])
@@ -34,14 +34,14 @@ def written(path: Path) -> Path:
             fonts = rng.integers(150) if kind == 2 else rng.integers(4)
             day = start + timedelta(days=int(rng.integers(20)))
             rest = [AGENTS[kind], f"f{fonts}", 8 + user % 3, user % 2]
-            lines.writerow([f"u{user}", day.isoformat() + "Z", *rest])
+            lines.writerow([f"u{user}", day.isoformat(), *rest])
             if rng.random() < 0.8:
                 later = day + timedelta(days=90)
                 if rng.random() < 0.3:
                     rest[1] = f"f{rng.integers(150 if kind == 2 else 4)}"
-                lines.writerow([f"u{user}", later.isoformat() + "Z", *rest])
+                lines.writerow([f"u{user}", later.isoformat(), *rest])
         # the log goes on until all have had the time to come back
-        lines.writerow(["u0", (start + timedelta(days=130)).isoformat() + "Z", *rest])
+        lines.writerow(["u0", (start + timedelta(days=130)).isoformat(), *rest])
     return path
 
 
