@@ -79,10 +79,13 @@ class Found:
         Names of readers that gave a value.
     closed
         Product, names of controls -> readers of `told` that do not differ beside them.
+    seconds
+        How long that took.
     """
 
     told: set[str]
     tried: int
+    seconds: int = 0
     read: set[str] = field(default_factory=set)
     closed: dict[tuple[str, tuple[str, ...]], set[str]] = field(default_factory=dict)
 
@@ -162,7 +165,8 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
         key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])
     }
     found = Found(told=told, tried=max(map(len, first)), read=read)
-    log(f"  {len(told)} of {found.tried} readers tell it ({time.monotonic() - start:.0f} s)")
+    found.seconds = round(time.monotonic() - start)
+    log(f"  {len(told)} of {found.tried} readers tell it ({found.seconds} s)")
     if not told:
         return found
     products = [product for product in PRODUCTS if product.browser == browser]
@@ -193,8 +197,8 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
 
                 reads = [[read] for read in _both(with_policies, pair)]
                 _note(found, product, controls, reads)
-    seconds = f"{time.monotonic() - start:.0f} s"
-    log(f"  {len(found.told)} told again, {len(found.closed)} lists ({seconds})")
+    found.seconds = round(time.monotonic() - start)
+    log(f"  {len(found.told)} told again, {len(found.closed)} lists ({found.seconds} s)")
     return found
 
 

@@ -7,6 +7,22 @@
  */
 "use strict";
 
+/* Beginnings of the names of readers that tell what was laid out or drawn, or which picture was chosen for that: a width, a
+ * computed style, the pixels of a canvas. No script answers in place of a browser there, it would have to lay out itself.
+ * A reader that is not listed reads what an API answers. */
+const laidOut = [
+  "CanvasRenderingContext2D.getImageData", "CanvasRenderingContext2D.measureText", "Element.getBoundingClientRect",
+  "Element.getClientRects", "HTMLCanvasElement.toBlob", "HTMLCanvasElement.toDataURL", "HTMLElement.offsetWidth",
+  "HTMLImageElement.currentSrc", "HTMLImageElement.naturalWidth", "OffscreenCanvas.convertToBlob",
+  "OffscreenCanvasRenderingContext2D.getImageData", "OffscreenCanvasRenderingContext2D.measureText",
+  "PaintWorkletGlobalScope.devicePixelRatio", "Range.getBoundingClientRect", "Range.getClientRects",
+  "SVGTextContentElement.getComputedTextLength", "VideoFrame.copyTo", "VisualViewport.", "WebGL2RenderingContext.readPixels",
+  "WebGLRenderingContext.readPixels", "Window.inner", "a border of ", "a canvas by ", "a canvas, ", "a jpeg of ", "a rule between ",
+  "a triangle of ", "a webp of ", "all styles of ", "an outline of ", "found: ", "pixels that ", "the address of a canvas ",
+  "the fonts of the system", "the height of ", "the image of a set ", "the place of a text ", "the quotes of ", "the size of <",
+  "the size of a formula", "the size of a page", "the size of a pictogram", "the size of an embedded ", "the size of units ", "the width of "
+];
+
 // ---- Objects and their members
 
 const direct = {
@@ -92,7 +108,14 @@ Object.assign(readers, {
   "the local order of letters": () => ["z", "ä", "a", "ö"].sort((one, other) => one.localeCompare(other)),
   "the local text of a list": (at) => new at.Intl.ListFormat().format(["a", "b"]),
   "FontFaceSet.check": (at, how) =>
-    how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", '12px "Nonesuch"'),
+    fontsTried.map((font) => how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", `12px "${font}"`)),
+  "FontFace.load": (at) => Promise.all(fontsTried.map((font) =>
+    new at.FontFace("tried", `local("${font}")`).load().then(() => 1, () => 0))),
+  "how a local font fares": async (at) => {
+    const faces = fontsTried.map((font) => new at.FontFace("tried", `local("${font}")`));
+    await Promise.allSettled(faces.map((face) => (face.load().catch(() => {}), face.loaded)));
+    return faces.map(({ status }) => status);
+  },
   "PressureObserver.observe": (at) => new at.PressureObserver(() => {}).observe("cpu").then(() => "observed"),
   "IdleDetector.start": (at) => at.IdleDetector && new at.IdleDetector().start().then(() => "started"),
   "GPU.requestAdapter": called("GPU", "requestAdapter", [], (found) => found && "adapter"),
@@ -112,7 +135,12 @@ Object.assign(readers, {
   }], (found) => [found.supported, found.smooth, found.powerEfficient]),
   "MediaDevices.enumerateDevices": called("MediaDevices", "enumerateDevices", [], (found) => found.map(({ kind }) => kind)),
   "Navigator.getBattery": called("Navigator", "getBattery", [], (found) => [found.charging, found.level]),
-  "Navigator.getGamepads": called("Navigator", "getGamepads", [], (found) => found.length),
+  "Navigator.getGamepads": async (at, how) => { // those of which a button was pressed since a page first asked
+    const asked = () => how.call(at, at.navigator, at.Navigator ? "Navigator" : "WorkerNavigator", "getGamepads");
+    asked();
+    await pause(800);
+    return [...asked()].map((found) => found && [found.id, found.buttons.length]);
+  },
   "Navigator.requestMIDIAccess": called("Navigator", "requestMIDIAccess", [], () => "access"),
   "Serial.getPorts": called("Serial", "getPorts", [], (found) => found.length),
   // What a page has stored already is counted in, some kilobytes.
@@ -216,6 +244,8 @@ Object.assign(windowReaders, {
   "a connection by its prefixed name": (at) => offer(at.webkitRTCPeerConnection),
   "Navigator.mimeTypes": (at, how) => names(how.get(at, at.navigator, "Navigator", "mimeTypes")),
   "Navigator.plugins": (at, how) => names(how.get(at, at.navigator, "Navigator", "plugins")),
+  "Navigator.plugins#beyond-pdf": (at, how) =>
+    names(how.get(at, at.navigator, "Navigator", "plugins")).filter((name) => !/pdf/i.test(name)),
   "SpeechSynthesis.getVoices": (at, how) => names(how.call(at, at.speechSynthesis, "SpeechSynthesis", "getVoices")),
   "Window.getScreenDetails": (at) => at.getScreenDetails().then(({ screens }) => screens.map(({ width, height }) => [width, height])),
   "Window.queryLocalFonts": (at) => at.queryLocalFonts().then((found) => found.map(({ postscriptName }) => postscriptName)),
@@ -315,9 +345,10 @@ Object.assign(windowReaders, {
     element.remove();
     return found;
   },
-  "which local fonts load": (at) => Promise.all(fontsTried.map((font) =>
-    new at.FontFace("tried", `local("${font}")`).load().then(() => 1, () => 0))),
-  "the fonts that a check knows": (at) => fontsTried.map((font) => at.document.fonts.check(`12px "${font}"`)),
+  "FontFaceSet.load": (at) => Promise.all(fontsTried.map((font, place) => {
+    added(at, "style").textContent = `@font-face { font-family: tried${place}; src: local("${font}"); }`;
+    return at.document.fonts.load(`12px tried${place}`).then((found) => found.length, () => "none");
+  })),
   "the fonts of the system": (at) => ["menu", "caption", "status-bar"].map((font) => computed(at, `font: ${font}`, "fontFamily") + computed(at, `font: ${font}`, "fontSize")),
   "the size of a pictogram": (at) => box(at, "span", "font: 40px serif", "\u{1f603}\u2603"),
   "the size of a formula": (at) => box(at, "math", "", "<mfrac><mi>x</mi><mn>2</mn></mfrac>"),
@@ -508,6 +539,14 @@ const graphics = {
   "getContextAttributes": (gl) => gl.getContextAttributes() && "attributes",
   "getExtension": (gl) => gl.getExtension("WEBGL_lose_context") && "extension",
   "getParameter": (gl) => gl.getParameter(gl.MAX_TEXTURE_SIZE),
+  "getParameter#limits": (gl) => { // all that a context says of itself
+    const found = {};
+    for (const name in gl)
+      if (/^(MAX|ALIASED|SUBPIXEL|SAMPLE|[A-Z]+_BITS$)/.test(name)) found[name] = `${gl.getParameter(gl[name])}`;
+    found.samples = `${gl.getInternalformatParameter?.(gl.RENDERBUFFER, gl.RGBA8, gl.SAMPLES)}`;
+    found.anisotropy = gl.getExtension("EXT_texture_filter_anisotropic") && gl.getParameter(0x84ff);
+    return found;
+  },
   "getParameter#RENDERER": (gl) => gl.getParameter(gl.RENDERER),
   "getParameter#UNMASKED_RENDERER_WEBGL": (gl) => unmasked(gl, 0x9246),
   "getParameter#UNMASKED_VENDOR_WEBGL": (gl) => unmasked(gl, 0x9245),
@@ -520,12 +559,6 @@ const graphics = {
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, found);
     return found;
   },
-};
-const limits = (gl) => { // all that a context says of itself
-  const found = {};
-  for (const name in gl)
-    if (/^(MAX|ALIASED|SUBPIXEL|SAMPLE|[A-Z]+_BITS$)/.test(name)) found[name] = `${gl.getParameter(gl[name])}`;
-  return found;
 };
 const triangle = (gl) => {
   const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
@@ -553,7 +586,6 @@ const canvasReaders = (at, make) => {
       return read(gl);
     };
     for (const [name, read] of Object.entries(graphics)) found[`${type}RenderingContext.${name}`] = inContext(read);
-    found[`all limits of ${type}`] = inContext(limits);
     found[`a triangle of ${type}`] = inContext((gl) => digest(triangle(gl)));
     found[`a triangle of ${type} without its low bits`] = inContext((gl) => digest(triangle(gl).map((part) => part >> 4)));
     found[`which extensions ${type} gives`] = inContext((gl) =>
@@ -621,6 +653,8 @@ for (const [feature, unit] of Object.entries(measured)) {
   styleReaders[`css:${feature}`] = (at) => bisected((size) => byStyle(at, [`(min-${feature}: ${size}${unit})`]));
 }
 mediaReaders["the ratio by its smallest query"] = (at) => bisected((size) => at.matchMedia(`(min-resolution: ${size / 100}dppx)`).matches);
+mediaReaders["the ratio by the other side of a query"] = (at) => bisected((size) => at.matchMedia(`(${size / 100}dppx <= resolution)`).matches);
+mediaReaders["the ratio by a query with an escape"] = (at) => bisected((size) => at.matchMedia(`(min-r\\65 solution: ${size / 100}dppx)`).matches);
 mediaReaders["the ratio in dots of an inch"] = (at) => bisected((size) => at.matchMedia(`not all and (max-resolution: ${size}dpi)`).matches);
 
 // ---- Every getter of what a window or a worker has, and every method that needs nothing

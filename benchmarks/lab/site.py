@@ -46,6 +46,9 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>
 <script src="/readers.js?%d"></script><script>
 (async () => {
   let found = {};
+  const pads = navigator.requestGamepadServiceTest?.(); // of a Firefox that shall have a gamepad
+  pads?.addGamepad("lab", pads.standardMapping, pads.noHand, 4, 2, 0, 0, 0)
+    .then((pad) => setInterval(() => pads.newButtonEvent(pad, 0, true, true), 100));
   try {
     found = await readAll();
   } catch (error) {

@@ -195,6 +195,21 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
+def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
+    """Check a decision by the users that it was made of; return whether these are they.
+
+    Raises
+    ------
+    InputError
+        They do not bear it out.
+    """
+    from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
+
+    listed = list_questions(monitor.database) if monitor.lists_questions else ()
+    return spectra.bear_out(users, decision, listed)
+
+
 def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
     """Return the value transforms of a file; none without one."""
     return {} if what_if is None else read_transforms(what_if)

@@ -90,12 +90,20 @@ def tellers(
     if product.evidence is None:
         return {api: list(names) for api, names in elsewhere(apis, means).items()}
     evidence = product.evidence
-    return {
+    found: dict[str, list[Teller]] = {
         api: [
             *(name for name in names if not evidence.was_asked(meant[api], name)),
             *evidence.others(meant[api], looked_at),
         ]
         for api, names in elsewhere(apis, means).items()
+    }
+    if product.by_layout:
+        return found
+    return {
+        api: [
+            one for one in told if not evidence.is_laid_out(one if isinstance(one, str) else one[2])
+        ]
+        for api, told in found.items()
     }
 
 

@@ -234,7 +234,7 @@ def test_export_json_lists_what_is_allowed_together(
 ) -> None:
     answer = output_of(capsys, "export", decision, "--to", "json")
     assert isinstance(answer, dict)
-    assert sorted(answer["allow"] + answer["block"]) == sorted(CANDIDATES.split(","))
+    assert sorted(answer["exposed"] + answer["withheld"]) == sorted(CANDIDATES.split(","))
 
 
 def test_csv_and_table_are_printed_on_demand(
