@@ -69,13 +69,14 @@ def table(folder: Path) -> str:
 
 
 def _laboratory(browser: str) -> str:
-    """Say what was measured in a browser, and how long that took."""
+    """Say what was measured in a browser, and how long that took where all of it is known."""
     found = json.loads(FILE.read_text(encoding="utf-8"))["browsers"][browser]
     secrets = found["secrets"].values()
-    minutes = round(sum(secret.get("seconds", 0) for secret in secrets) / 60)
+    ways = max(secret["tried"] for secret in secrets)
+    seconds = [secret["seconds"] for secret in secrets if "seconds" in secret]
+    whole = f", {sum(seconds) / 60:.0f} minutes" * (len(seconds) == len(secrets))
     return (
-        f"{browser} {found['version']}: {len(secrets)} secrets, "
-        f"{max(secret['tried'] for secret in secrets):,} ways to read each, {minutes} minutes."
+        f"{browser} {found['version']}: {len(secrets)} secrets, {ways:,} ways to read each{whole}."
     )
 
 

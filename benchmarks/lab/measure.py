@@ -92,14 +92,13 @@ class Found:
 
 def differing(one: Sequence[Reading], other: Sequence[Reading]) -> set[str]:
     """Readers that tell the same in all sessions of each environment, and tell the two apart."""
-    names = set(one[0]).intersection(*one[1:], *other)
     return {
         name
-        for name in names
-        if len({read[name] for read in one} | UNKNOWN) == 1 + len(UNKNOWN)
-        and len({read[name] for read in other} | UNKNOWN) == 1 + len(UNKNOWN)
-        and one[0][name] != other[0][name]
-        and not {one[0][name], other[0][name]} & UNKNOWN
+        for name in set().union(*one, *other)
+        if len(here := {_told(read, name) for read in one}) == 1
+        and len(there := {_told(read, name) for read in other}) == 1
+        and here != there
+        and not (here | there) & UNKNOWN
     }
 
 
@@ -108,13 +107,18 @@ def still_open(names: Iterable[str], one: Sequence[Reading], other: Sequence[Rea
     return {name for name in names if _tells(name, one, other)}
 
 
+def _told(read: Reading, name: str) -> str:
+    """What a reader told; a header that is not sent tells that."""
+    return read.get(name, "none" if name.startswith("http:") else "nothing")
+
+
 def _is_value(text: str) -> bool:
     return text not in {*UNKNOWN, "undefined", "null"} and not text.startswith("!")
 
 
 def _tells(name: str, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
-    here = [read.get(name, "nothing") for read in one]
-    there = [read.get(name, "nothing") for read in other]
+    here = [_told(read, name) for read in one]
+    there = [_told(read, name) for read in other]
     missing = sum(value in UNKNOWN for value in here + there)
     if missing:
         return missing < len(here) + len(there)
@@ -143,12 +147,12 @@ def lists_of(
 ) -> dict[str, tuple[Product, tuple[Control, ...]]]:
     """Host -> the list in force there: all controls of a product, and each alone.
 
-    Scripts act each on its own members, so that these are read together only.
+    Scriptlets act each on its own members, so that these are read together only.
     """
     found: dict[str, tuple[Product, tuple[Control, ...]]] = {}
     for number, product in enumerate(products):
         controls = relevant(product, told)
-        alone = product.how in {"headers", "preferences", "policies"}
+        alone = product.how not in {"scriptlets", "filters"}
         sets = [(control,) for control in controls] if alone else []
         sets += [controls] * (len(controls) > len(sets) or len(controls) > 1)
         for place, chosen in enumerate(sets):

@@ -7,7 +7,7 @@
  */
 "use strict";
 
-/* Beginnings of the names of readers that tell what was laid out or drawn, or which picture was chosen for that: a width, a
+/* Beginnings of the names of readers that tell what was styled, laid out or drawn, or what was loaded for that: a width, a
  * computed style, the pixels of a canvas. No script answers in place of a browser there, it would have to lay out itself.
  * A reader that is not listed reads what an API answers. */
 const laidOut = [
@@ -17,8 +17,9 @@ const laidOut = [
   "OffscreenCanvasRenderingContext2D.getImageData", "OffscreenCanvasRenderingContext2D.measureText",
   "PaintWorkletGlobalScope.devicePixelRatio", "Range.getBoundingClientRect", "Range.getClientRects",
   "SVGTextContentElement.getComputedTextLength", "VideoFrame.copyTo", "VisualViewport.", "WebGL2RenderingContext.readPixels",
-  "WebGLRenderingContext.readPixels", "Window.inner", "a border of ", "a canvas by ", "a canvas, ", "a jpeg of ", "a rule between ",
+  "WebGLRenderingContext.readPixels", "Window.inner", "a border of ", "a canvas by ", "a canvas, ", "a jpeg of ", "a rule between ", "a style sheet with ",
   "a triangle of ", "a webp of ", "all styles of ", "an outline of ", "found: ", "pixels that ", "the address of a canvas ",
+  "the colour of ", "the colours of ", "the scheme of an image ", "the source of a picture ", "the style sheet that ",
   "the fonts of the system", "the height of ", "the image of a set ", "the place of a text ", "the quotes of ", "the size of <",
   "the size of a formula", "the size of a page", "the size of a pictogram", "the size of an embedded ", "the size of units ", "the width of "
 ];
@@ -109,18 +110,15 @@ Object.assign(readers, {
   "the local text of a list": (at) => new at.Intl.ListFormat().format(["a", "b"]),
   "FontFaceSet.check": (at, how) =>
     fontsTried.map((font) => how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", `12px "${font}"`)),
-  "FontFace.load": (at) => Promise.all(fontsTried.map((font) =>
-    new at.FontFace("tried", `local("${font}")`).load().then(() => 1, () => 0))),
-  "how a local font fares": async (at) => {
-    const faces = fontsTried.map((font) => new at.FontFace("tried", `local("${font}")`));
-    await Promise.allSettled(faces.map((face) => (face.load().catch(() => {}), face.loaded)));
-    return faces.map(({ status }) => status);
-  },
+  "FontFace.load": (at) => Promise.all(fontsTried.map(async (font) => {
+    const face = new at.FontFace("tried", `local("${font}")`), found = await face.load().then(() => 1, () => 0);
+    return [found, await face.loaded.then(() => 1, () => 0), face.status];
+  })),
   "PressureObserver.observe": (at) => new at.PressureObserver(() => {}).observe("cpu").then(() => "observed"),
   "IdleDetector.start": (at) => at.IdleDetector && new at.IdleDetector().start().then(() => "started"),
   "GPU.requestAdapter": called("GPU", "requestAdapter", [], (found) => found && "adapter"),
-  "the name of the WebGPU adapter": called("GPU", "requestAdapter", [], ({ info }) => [info.vendor, info.architecture, info.device, info.description]),
-  "the limits of the WebGPU adapter": called("GPU", "requestAdapter", [], ({ limits }) => {
+  "GPUAdapter.info": called("GPU", "requestAdapter", [], ({ info }) => [info.vendor, info.architecture, info.device, info.description]),
+  "GPUAdapter.limits": called("GPU", "requestAdapter", [], ({ limits }) => {
     const found = {};
     for (const name in limits) found[name] = limits[name];
     return found;
@@ -135,12 +133,7 @@ Object.assign(readers, {
   }], (found) => [found.supported, found.smooth, found.powerEfficient]),
   "MediaDevices.enumerateDevices": called("MediaDevices", "enumerateDevices", [], (found) => found.map(({ kind }) => kind)),
   "Navigator.getBattery": called("Navigator", "getBattery", [], (found) => [found.charging, found.level]),
-  "Navigator.getGamepads": async (at, how) => { // those of which a button was pressed since a page first asked
-    const asked = () => how.call(at, at.navigator, at.Navigator ? "Navigator" : "WorkerNavigator", "getGamepads");
-    asked();
-    await pause(800);
-    return [...asked()].map((found) => found && [found.id, found.buttons.length]);
-  },
+  "Navigator.getGamepads": called("Navigator", "getGamepads", [], (found) => found.length),
   "Navigator.requestMIDIAccess": called("Navigator", "requestMIDIAccess", [], () => "access"),
   "Serial.getPorts": called("Serial", "getPorts", [], (found) => found.length),
   // What a page has stored already is counted in, some kilobytes.
@@ -536,9 +529,8 @@ const most = (many) => many[0].map((_, place) => { // the commonest of several, 
 const bytes = async (blob) => digest(new Uint8Array(await blob.arrayBuffer()));
 const unmasked = (gl, parameter) => (gl.getExtension("WEBGL_debug_renderer_info"), gl.getParameter(parameter));
 const graphics = {
-  "getContextAttributes": (gl) => gl.getContextAttributes() && "attributes",
+  "getContextAttributes": (gl) => gl.getContextAttributes().antialias,
   "getExtension": (gl) => gl.getExtension("WEBGL_lose_context") && "extension",
-  "getParameter": (gl) => gl.getParameter(gl.MAX_TEXTURE_SIZE),
   "getParameter#limits": (gl) => { // all that a context says of itself
     const found = {};
     for (const name in gl)
@@ -646,7 +638,8 @@ const bisected = (holds) => {
 const mediaReaders = {}, styleReaders = {};
 for (const [feature, values] of Object.entries(enumerated)) {
   mediaReaders[`css:${feature}`] = (at) => values.find((value) => at.matchMedia(`(${feature}: ${value})`).matches);
-  styleReaders[`css:${feature}`] = (at) => byStyle(at, values.map((value) => `(${feature}: ${value})`)) || undefined;
+  const styled = feature.startsWith("-") ? `a style sheet with ${feature}` : `css:${feature}`; // no API has a prefix
+  styleReaders[styled] = (at) => byStyle(at, values.map((value) => `(${feature}: ${value})`)) || undefined;
 }
 for (const [feature, unit] of Object.entries(measured)) {
   mediaReaders[`css:${feature}`] = (at) => bisected((size) => at.matchMedia(`(min-${feature}: ${size}${unit})`).matches);

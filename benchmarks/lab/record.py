@@ -145,8 +145,8 @@ def _title(product: Product, version: str, date: str, of: str) -> str:
 def _lists(product: Product, found: Found, places: list[str]) -> Sequence[Mapping[str, Any]]:
     """Return the lists of a product, and what each closes.
 
-    Scripts that act each on its own members were in force together: what of an API is closed, the
-    script for this API has closed.
+    Scriptlets that act each on their own members were in force together: what of an API is closed,
+    the scriptlet for this API has closed.
     """
     lists = [
         (controls, recorded(closed, found.told, places))
@@ -155,7 +155,7 @@ def _lists(product: Product, found: Found, places: list[str]) -> Sequence[Mappin
     ]
     credited = []
     by_name = {control.name: control for control in product.controls}
-    if product.how in {"scriptlets", "extension", "filters"}:
+    if product.how in {"scriptlets", "filters"}:
         for controls, closed in lists:
             for name in controls:
                 own = {

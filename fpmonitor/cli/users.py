@@ -196,7 +196,9 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
 
 
 def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
-    """Check a decision by the users that it was made of; return whether these are they.
+    """Check a decision by the users that it was made of; return False where these are others.
+
+    Counts of an engine or a warehouse are left to `audit certificate`.
 
     Raises
     ------
@@ -206,8 +208,9 @@ def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
 
-    listed = list_questions(monitor.database) if monitor.lists_questions else ()
-    return spectra.bear_out(users, decision, listed)
+    if not monitor.lists_questions:
+        return True
+    return spectra.bear_out(users, decision, list_questions(monitor.database))
 
 
 def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:

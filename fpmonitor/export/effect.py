@@ -70,9 +70,9 @@ def elsewhere(apis: Collection[str], means: Callable[[str], str] = str) -> dict[
     As the vocabulary knows them, whatever the product.
     """
     meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_of, meant.values()))
+    looked_at = {*meant.values()}
     return {
-        api: [name for name in same_information(meaning) if base_of(name) not in looked_at]
+        api: [n for n in same_information(meaning) if not looked_at & {n, base_of(n)}]
         for api, meaning in meant.items()
     }
 
@@ -86,7 +86,7 @@ def tellers(
     each way that told the same secret.
     """
     meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_of, meant.values()))
+    looked_at = {*meant.values()}
     if product.evidence is None:
         return {api: list(names) for api, names in elsewhere(apis, means).items()}
     evidence = product.evidence

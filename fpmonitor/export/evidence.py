@@ -19,6 +19,7 @@ from fpmonitor.vocabulary import base_of, is_known, same_information
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
 Way = tuple[int, str, str, str]  # run, secret, reader, place
 _DERIVED = ("every member: ", "found: ", "all styles of ", "the size of <", "a canvas by ")
@@ -80,7 +81,7 @@ class Evidence:
         """Whether other ways to what some ways tell were looked for in some run."""
         return any(self.runs[number].is_whole for number, *_ in ways)
 
-    def others(self, api: str, looked_at: Collection[str]) -> tuple[Way, ...]:
+    def others(self, api: str, looked_at: AbstractSet[str]) -> tuple[Way, ...]:
         """Ways that tell what an API tells, without those of APIs that are looked at, in order.
 
         None for a part of an API that told nothing where the whole did: plugins beside the PDF
@@ -95,7 +96,7 @@ class Evidence:
             for number, secret in {way[:2] for way in ways}
             if self.runs[number].is_whole
             for way in self.runs[number].told[secret]
-            if way[2] not in own and base_of(way[2]) not in looked_at
+            if way[2] not in own and not looked_at & {way[2], base_of(way[2])}
         }
         return tuple(sorted(found, key=_rank))
 

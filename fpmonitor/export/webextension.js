@@ -62,6 +62,10 @@ function install(withheld, base, scope) {
     },
     "OffscreenCanvasRenderingContext2D.getImageData": clear,
     "SpeechSynthesis.getVoices": () => [],
+    "WebGLRenderingContext.getContextAttributes": (self, given, real) => {
+      const told = apply(real, self, given);
+      return told && Object.assign(told, { antialias: true });
+    },
     "WebGLRenderingContext.getExtension": (self, given, real) => (common.test(given[0]) ? apply(real, self, given) : null),
     "WebGLRenderingContext.getSupportedExtensions": (self, given, real) =>
       apply(real, self, given)?.filter((name) => common.test(name)) ?? null,
@@ -90,7 +94,7 @@ function install(withheld, base, scope) {
     MAX_UNIFORM_BUFFER_BINDINGS: 24, MAX_VARYING_COMPONENTS: 60, MAX_VARYING_VECTORS: 15, MAX_VERTEX_ATTRIBS: 16,
     MAX_VERTEX_OUTPUT_COMPONENTS: 64, MAX_VERTEX_TEXTURE_IMAGE_UNITS: 16, MAX_VERTEX_UNIFORM_BLOCKS: 12,
     MAX_VERTEX_UNIFORM_COMPONENTS: 1024, MAX_VERTEX_UNIFORM_VECTORS: 256, MAX_VIEWPORT_DIMS: 4096,
-    MIN_PROGRAM_TEXEL_OFFSET: -8, SAMPLES: 4, SUBPIXEL_BITS: 4, UNIFORM_BUFFER_OFFSET_ALIGNMENT: 256,
+    MIN_PROGRAM_TEXEL_OFFSET: -8, SAMPLES: 4, SAMPLE_BUFFERS: 1, SUBPIXEL_BITS: 4, UNIFORM_BUFFER_OFFSET_ALIGNMENT: 256,
   };
 
   const owner = (name) => (name == "Window" ? scope : scope[name]?.prototype);

@@ -177,7 +177,13 @@ def test_gate_answers_from_the_decision_file(
     assert (answer["verdict"], answer["because"]) == ("block", blocked)
     assert answer["reason"].startswith(f"{', '.join(blocked)}: exposes more than 5 % of the users")
     # A search that was stopped leaves sets that nothing settles.
-    content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
+    content |= {
+        "block": [],
+        "undecided": [allowed[:1]],
+        "allow": [],
+        "recommended": [],
+        "utility": 0.0,
+    }
     open_file = Path(decision).with_name("open.json")
     for complete, verdict, reason in (
         (True, "undecided", "no listed set settles it"),
