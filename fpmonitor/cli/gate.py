@@ -54,7 +54,7 @@ def gate(
     UNIT.set(decided.unit)
     if db is None:
         answer = decided.answer(asked)
-        shown.show(decisions.gate(answer))
+        shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
@@ -64,5 +64,5 @@ def gate(
         users = monitor.population_as(decided)
         bear_out(monitor, users, decided)
         answer = answer_gate(users, decided, asked)
-    shown.show(decisions.gate(answer))
+    shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -150,7 +150,7 @@ class TransformedUsers(ViewedUsers):
     @property
     def view(self) -> View:
         """How values are preprocessed."""
-        return replace(super().view, transforms=transforms_of(self.what_if))
+        return replace(super().view, transforms=declared_transforms(self.what_if))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
     return spectra.bear_out(users, decision, list_questions(monitor.database))
 
 
-def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
+def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:
     """Return the value transforms of a file; none without one."""
     return {} if what_if is None else read_transforms(what_if)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED, HIDING, effect_of
-from fpmonitor.vocabulary import base_of, same_information
+from fpmonitor.vocabulary import base_api, same_information
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -72,7 +72,7 @@ def elsewhere(apis: Collection[str], means: Callable[[str], str] = str) -> dict[
     meant = {api: means(api) for api in apis}
     looked_at = {*meant.values()}
     return {
-        api: [n for n in same_information(meaning) if not looked_at & {n, base_of(n)}]
+        api: [n for n in same_information(meaning) if not looked_at & {n, base_api(n)}]
         for api, meaning in meant.items()
     }
 
