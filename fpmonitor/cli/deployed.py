@@ -111,6 +111,6 @@ class Deployed:
         if len(notes) > _SHOWN:
             note(f"... and {len(notes) - _SHOWN:,} notes more", quiet=quiet)
         with users.open() as monitor:
-            bear_out(monitor, monitor.population_as(decision), decision)
+            bear_out(monitor, monitor.population_as(decision), decision, with_names=False)
             users.note_beside(monitor, decision, quiet=quiet)
             return check_list(monitor.population_as(decision), decision, in_use)

@@ -195,7 +195,9 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
+def bear_out(
+    monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
+) -> bool:
     """Check a decision by the users that it was made of; return False where these are others.
 
     Counts of an engine or a warehouse are left to `audit certificate`.
@@ -210,7 +212,8 @@ def bear_out(monitor: Monitor, users: Population, decision: Decision) -> bool:
 
     if not monitor.lists_questions:
         return True
-    return spectra.bear_out(users, decision, list_questions(monitor.database))
+    listed = list_questions(monitor.database)
+    return spectra.bear_out(users, decision, listed, with_names=with_names)
 
 
 def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:

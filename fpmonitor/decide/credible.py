@@ -45,7 +45,8 @@ def read_credible_decision(
         As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
-    for claim, reason, is_certain in departures_within(decision, most_steps=_FEW_STEPS):
+    proof = Departure("proof", _other_question(decision))
+    for claim, reason, is_certain in (proof, *departures_within(decision, most_steps=_FEW_STEPS)):
         if reason and is_certain:
             raise not_credible(f"{path}: `{claim}`, {reason}")
     return decision
@@ -61,7 +62,6 @@ def not_credible(what: str) -> InputError:
 
 def departures_within(decision: Decision, *, most_steps: int | None = None) -> Iterator[Departure]:
     """Judge what a decision says by its other members; `most_steps` limits comparisons of lists."""
-    yield Departure("proof", _other_question(decision))
     try:
         found = _uncovered(decision, most_steps)
     except TooManyStepsError:

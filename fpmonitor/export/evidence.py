@@ -121,8 +121,13 @@ class Evidence:
         return bool(concerned) and all(name in self.runs[number].read for number in concerned)
 
     def told_nothing(self, api: str) -> bool:
-        """Whether an API was read wherever others told the same information, and told nothing."""
+        """Whether an API was read wherever others told the same information, and told nothing.
+
+        Never a header, as runs of before noted only those that were sent.
+        """
         others = [name for name in same_information(api) if self.ways_of(name)]
+        if api.startswith("http:"):
+            return False
         return bool(others) and all(self.was_asked(name, api) for name in others)
 
     def titles(self, api: str) -> tuple[str, ...]:
