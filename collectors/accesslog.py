@@ -18,7 +18,7 @@ from fpmonitor.collectors.text_logs import (
     forms_of,
     head_sample,
     locate_lines,
-    read_text,
+    read_text_log,
 )
 from fpmonitor.collectors.visitors import visitor_name, visitor_parts
 from fpmonitor.collectors.wrapped_logs import unwrapped
@@ -317,7 +317,7 @@ def _read(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 
 def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
-    table = read_text(log, column_map.log_format)
+    table = read_text_log(log, column_map.log_format)
     columns = [Column(name) for name in table.names]
     cells = {column: quote_name(column.name) for column in columns}
     return _Requests(

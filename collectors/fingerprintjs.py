@@ -15,7 +15,7 @@ from fpmonitor.collectors.records import (
     RecordError,
     Visit,
     error_text,
-    strict_json,
+    record_json,
     text_of,
     value_text,
 )
@@ -74,7 +74,7 @@ def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Deco
 
 def _scalar(raw: msgspec.Raw) -> Any:
     text = bytes(raw)
-    return msgspec.json.decode(text) if text[:1] == b'"' else strict_json(text)
+    return msgspec.json.decode(text) if text[:1] == b'"' else record_json(text)
 
 
 def _via(key: Any) -> str:
@@ -190,7 +190,7 @@ class FingerprintjsCollector(ResultCollector):
                 return None
             members = {name: getattr(record, f"beside_{i}") for i, name in enumerate(self._beside)}
             members |= {name: getattr(record, name) for name in _HASHES}
-            rest = {name: strict_json(bytes(value)) for name, value in members.items()}
+            rest = {name: record_json(bytes(value)) for name, value in members.items()}
             values: dict[str, str] = {}
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
@@ -215,7 +215,7 @@ class FingerprintjsCollector(ResultCollector):
         if values is None:
             parts = {"value": value, "error": error}
             values = self._values(
-                name, {key: strict_json(raw) for key, raw in parts.items() if raw}
+                name, {key: record_json(raw) for key, raw in parts.items() if raw}
             )
             self._remember((name, value, error), values)
         return values

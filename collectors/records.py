@@ -215,7 +215,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
     if len(raw) > MAX_RECORD_BYTES:
         return None, LONG_LINE
     try:
-        return strict_json(raw), None
+        return record_json(raw), None
     except UnicodeDecodeError:
         return None, NOT_UTF_8
     except RecursionError:
@@ -224,7 +224,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
         return None, "not JSON"
 
 
-def strict_json(raw: bytes) -> Any:
+def record_json(raw: bytes) -> Any:
     """Parse JSON as `safe_files.strict_json` does.
 
     Raises
@@ -303,7 +303,7 @@ def opened(value: object) -> object:
     """Return what a text says that is a JSON object or array; any other value as it is."""
     if isinstance(value, str) and value[:1] in {"{", "["} and value[-1:] in {"}", "]"}:
         try:
-            return strict_json(value.encode())
+            return record_json(value.encode())
         except (ValueError, RecursionError):
             return value
     return value

@@ -142,7 +142,7 @@ def _with_captured(form: LineForm, sample: pl.Series) -> LineForm:
     return replace(form, captured=tuple(names))
 
 
-def read_text(log: LogFile, given: str = "") -> TextTable:
+def read_text_log(log: LogFile, given: str = "") -> TextTable:
     """Read a text log into a table; errors as of `forms_of`."""
     table = TextTable()
     for first, lines, forms, day in _pieces(log, forms_of(log, given)):

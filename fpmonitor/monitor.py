@@ -31,7 +31,7 @@ from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
-from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
@@ -313,7 +313,7 @@ class Monitor(Closing):
         **details: Any,
     ) -> Answers[ExposureReport]:
         """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
-        question, wanted = Question(k, population, delta, missing, sample), check_sets(sets)
+        question, wanted = Question(k, population, delta, missing, sample), check_named_sets(sets)
         return Answers(report_exposures(self.population(), question, wanted, **details))
 
     def index(

@@ -18,7 +18,7 @@ from fpmonitor.answers.decide import (
     source_of,
     users_decided_on,
 )
-from fpmonitor.decide.credible import Departure, not_credible
+from fpmonitor.decide.credible import Discrepancy, not_credible
 from fpmonitor.decide.deciding import forecast_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
@@ -173,7 +173,7 @@ def _as_asked(policy: Policy) -> Policy:
     return replace(policy, sample=replace(policy.sample, strata=asked))
 
 
-def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
+def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
     for name in ("names", "coverage", "masked", "unit"):
         told, found = getattr(decision, name), getattr(facts, name)
@@ -182,56 +182,56 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
         differing = told != found
         if name == "coverage":
             differing = told.keys() != found.keys() or not all(map(_alike, *_pairs(told, found)))
-        yield Departure(name, _OTHERWISE * differing)
+        yield Discrepancy(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
-        yield Departure("evidence", "" if said == facts.lacks else _OTHERWISE)
+        yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)
     if decision.level is None:
         return
     listed_so = decision.registered == facts.registered
-    yield Departure("registered", "" if listed_so else "the database does not list it so")
+    yield Discrepancy("registered", "" if listed_so else "the database does not list it so")
     reason = ""
     for name in ("level", "view_weight"):
         told, most = getattr(decision, name), getattr(facts, name)
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
-    yield Departure("level", reason)
+    yield Discrepancy("level", reason)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
-        yield Departure("asked before", reason)
+        yield Discrepancy("asked before", reason)
 
 
-def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:
+def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
         (first, last), known = decision.days, facts.days
         if known is not None and known[0] <= first <= last <= known[1]:
             reason = "by now they are more" if decision.days != known else ""
-            yield Departure("days", reason, is_certain=False)
+            yield Discrepancy("days", reason, is_certain=False)
         else:
-            yield Departure("days", _OTHERWISE)
+            yield Discrepancy("days", _OTHERWISE)
     if decision.account and facts.account:
         known_kinds = facts.account
         more = any(number > known_kinds.get(of, 0) for of, number in decision.account.items())
         reason = _OTHERWISE if more else "by now it is more" * (decision.account != known_kinds)
-        yield Departure("account", reason, is_certain=more)
+        yield Discrepancy("account", reason, is_certain=more)
     if decision.made is not None and facts.asked_on is not None:
         first, last = facts.asked_on
         between = first - _DAY <= decision.made <= last + _DAY
-        yield Departure("made", "" if between else "the question was asked on another day")
+        yield Discrepancy("made", "" if between else "the question was asked on another day")
     if decision.engine is not None and facts.counters is not None:
         known_engine = decision.engine in facts.counters
         reason = "" if known_engine else f"counted is by {' or '.join(facts.counters)}"
-        yield Departure("engine", reason)
+        yield Discrepancy("engine", reason)
     for name in ("users_needed", "users_range"):
         if getattr(decision, name) is not None and facts.users_needed is not None:
             alike = getattr(decision, name) == getattr(facts, name)
-            yield Departure(name, "" if alike else "the users foretell another number")
+            yield Discrepancy(name, "" if alike else "the users foretell another number")
 
 
 def _pairs(

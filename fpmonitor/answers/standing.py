@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.answers.panel import Finding
+    from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
 
@@ -341,7 +341,7 @@ def changes(
     ]
 
 
-def probable_causes(alarms: Iterable[Finding]) -> list[dict[str, Any]]:
+def probable_causes(alarms: Iterable[PanelFinding]) -> list[dict[str, Any]]:
     """Return the APIs whose values are others than in the window before, the surest first.
 
     `moved` is a share of the users, `new_values` a number of values that at least k users have now

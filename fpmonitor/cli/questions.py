@@ -75,7 +75,7 @@ _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
 
-def exposure(
+def exposure_command(
     *,
     names: NAMES = None,
     apis: Annotated[
@@ -361,7 +361,7 @@ class Deciding:
         return said
 
 
-def decide(
+def decide_command(
     *,
     context: typer.Context,
     budget: BUDGET_OR_NONE = None,

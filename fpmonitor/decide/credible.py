@@ -26,7 +26,7 @@ _SIGNS = {"allow": -1, "block": 1}
 _FEW_STEPS = 3_000  # a tenth of a second
 
 
-class Departure(NamedTuple):
+class Discrepancy(NamedTuple):
     """A claim of a decision, and why it is wrong, or may be; empty if it is not."""
 
     claim: str
@@ -45,7 +45,7 @@ def read_credible_decision(
         As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
-    proof = Departure("proof", _other_question(decision))
+    proof = Discrepancy("proof", _other_question(decision))
     for claim, reason, is_certain in (proof, *departures_within(decision, most_steps=_FEW_STEPS)):
         if reason and is_certain:
             raise not_credible(f"{path}: `{claim}`, {reason}")
@@ -60,18 +60,20 @@ def not_credible(what: str) -> InputError:
     )
 
 
-def departures_within(decision: Decision, *, most_steps: int | None = None) -> Iterator[Departure]:
+def departures_within(
+    decision: Decision, *, most_steps: int | None = None
+) -> Iterator[Discrepancy]:
     """Judge what a decision says by its other members; `most_steps` limits comparisons of lists."""
     try:
         found = _uncovered(decision, most_steps)
     except TooManyStepsError:
-        yield Departure("lists", "too long to compare", is_certain=False)
+        yield Discrepancy("lists", "too long to compare", is_certain=False)
     else:
         unsettled = "" if found is None or not decision.complete else f"none settles {found}"
-        yield Departure("lists", unsettled)
+        yield Discrepancy("lists", unsettled)
         if found is None and not decision.complete and getattr(decision, "cut", None) is None:
             reason = "the lists settle every set, and may be all"
-            yield Departure("complete", reason, is_certain=False)
+            yield Discrepancy("complete", reason, is_certain=False)
     if not isinstance(decision, LevelDecision) and decision.utility is not None:
         yield _utility(decision)
 
@@ -108,7 +110,7 @@ def _other_question(decision: Decision) -> str:
     return ""
 
 
-def _utility(decision: Decision) -> Departure:
+def _utility(decision: Decision) -> Discrepancy:
     """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
     utility, bound = decision.utility or 0.0, decision.utility_bound
 
@@ -121,18 +123,18 @@ def _utility(decision: Decision) -> Departure:
     must, never = {*decision.must}, {*decision.never}
     best = max((weight({*apis} - never) for apis in decision.allow if must <= {*apis}), default=0.0)
     if not alike(utility, weight(decision.recommended)):
-        return Departure("utility", "it is not the weight of `recommended`")
+        return Discrepancy("utility", "it is not the weight of `recommended`")
     if not (alike(utility, best) or decision.cut):
-        return Departure("utility", "a set of `allow` has more than `recommended`")
+        return Discrepancy("utility", "a set of `allow` has more than `recommended`")
     if decision.complete and bound is not None:
-        return Departure("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
+        return Discrepancy("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
     if bound is None:
-        return Departure("utility", "")
+        return Discrepancy("utility", "")
     refused = [*decision.block, *decision.undecided]
     free = [api for api in decision.evident if api not in decision.never]
     most = weight_bound(free, refused, weights=decision.weights, must=decision.must)
     short = bound < most * (1 - _ROUNDING)
-    return Departure("utility", "the lists give a higher bound" * short, is_certain=False)
+    return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
 
 
 def _uncovered(decision: Decision, most_steps: int | None) -> str | None:

@@ -20,7 +20,7 @@ _MEMBERS = ("guarantee", "policy", "exposed", "withheld", "allowed_sets", "block
 _OLD_WORDS = {"allow": "exposed", "block": "withheld"}
 
 
-def write(decision: Decision) -> str:
+def _write(decision: Decision) -> str:
     """Write the list as JSON: what one site may read together, and every certified combination."""
     actions = api_actions(decision)
     content = {
@@ -36,7 +36,7 @@ def write(decision: Decision) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def check(text: str) -> list[str]:
+def _check(text: str) -> list[str]:
     """Problems of a list."""
     try:
         content = json.loads(text)
@@ -56,7 +56,7 @@ class _Members(msgspec.Struct):
     allowed_sets: list[list[str]] = []
 
 
-def read(text: str) -> PlainList:
+def _read(text: str) -> PlainList:
     """Read a list, also one of before: programs may carry out what is exposed, or an allowed set.
 
     Raises
@@ -85,7 +85,7 @@ def read(text: str) -> PlainList:
 JSON = PlainExporter(
     name="json",
     summary="one outcome per API and all combinations, for programs",
-    write=write,
-    check=check,
-    read=read,
+    write=_write,
+    check=_check,
+    read=_read,
 )
