@@ -26,7 +26,11 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": untyped(decision.policy),
+        "policy": {
+            name: value
+            for name, value in untyped(decision.policy).items()
+            if (name, value) not in {("cohorts", None), ("visits", "last")}
+        },
         "exposed": [entry.api for entry in actions if not entry.is_withheld],
         "withheld": [entry.api for entry in actions if entry.is_withheld],
         "no_evidence": dict(decision.no_evidence),
