@@ -10,7 +10,7 @@ import typer
 from fpmonitor.answers.questions import list_questions
 from fpmonitor.answers.spectra import count_spectra, departures, read_spectra
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
+from fpmonitor.cli.options import DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.credible import departures_within
 from fpmonitor.decide.deciding import tolerance_proofs
@@ -49,7 +49,6 @@ def certificate(
     ] = None,
     since: SINCE = None,
     until: UNTIL = None,
-    snapshot: SNAPSHOT = None,
     spectra: Annotated[
         Path | None,
         typer.Option(
@@ -93,11 +92,9 @@ def certificate(
     answered = [spectra] if spectra is not None and is_answer else []
     if spectra is not None and not answered:
         counted = read_spectra(spectra, decided)
-    elif db is not None or snapshot is not None or answered:
+    elif db is not None or answered:
         window = Window(since, until)
-        with open_monitor(
-            db or DEFAULT_DB, window=window, snapshot=snapshot, spectra=answered
-        ) as monitor:
+        with open_monitor(db or DEFAULT_DB, window=window, spectra=answered) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
             asked = list_questions(monitor.database) if monitor.lists_questions else []
