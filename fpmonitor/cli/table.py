@@ -145,10 +145,9 @@ GROUPS: tuple[Entry, ...] = (
         "scale",
         about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
         below=(
-            Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
-            Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
-            Entry("sample", "fpmonitor.cli.snapshots:sample_snapshot"),
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
+            Entry("fetch", "fpmonitor.cli.warehouse:fetch"),
+            Entry("convert", "fpmonitor.cli.warehouse:convert_logs"),
             Entry(
                 "sketch",
                 "fpmonitor.cli.sketch:app",
@@ -171,9 +170,9 @@ GROUPS: tuple[Entry, ...] = (
         "Collect so that no party holds a whole record.",
     ),
 )
-# Where the commands of version 0.1 are; named in the error for one release.
+# Where the commands of version 0.1 are: for one release, a note names that, and the command runs.
 MOVED: Mapping[str, str] = {
-    "apis": "exposure, or db apis",
+    "apis": "db apis",
     "automation": "db automation",
     "compare": "check --compare",
     "convert": "scale convert",
@@ -188,13 +187,13 @@ MOVED: Mapping[str, str] = {
     "questions": "db questions",
     "rank": "exposure --rank",
     "report": "export --report",
-    "sample": "scale sample",
+    "sample": "scale fetch --part",
     "schema": "lists schema",
     "scripts": "lists scripts",
     "serve": "collect serve",
     "shares": "collect shares",
     "sketch": "scale sketch",
-    "snapshot": "scale snapshot",
+    "snapshot": "scale fetch",
     "snippet": "collect snippet",
     "targets": "lists targets",
     "trend": "exposure --by week",
