@@ -45,7 +45,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"log", "lookout", "planning", "snapshots"},
+    {"log", "lookout", "planning", "warehouse"},
     {"serve", "watch"},
     {"assistant", "ui"},
     {"cli"},
