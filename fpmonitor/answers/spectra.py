@@ -23,9 +23,10 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
 from fpmonitor.errors import InputError
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import CohortSpectrum, spectra_of
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -45,10 +46,12 @@ _OTHERWISE = "not as in the data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroups:
-    """The groups of one set: so many users (last) are in groups of so few to so many."""
+    """The groups of one set, and of each cohort: so many users (last) are in groups of a range."""
 
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
+    cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    path: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +305,16 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        return SetGroups(apis=tuple(words), groups=tuple(found))
+        within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
+        path = spectrum.path.groups() if isinstance(spectrum, VisitSpectrum) else ()
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, path=tuple(path))
 
+    by_visits = decision.policy.visits != "last"
+    if (by_visits or decision.policy.cohorts is not None) and not exact:
+        raise InputError(
+            "spectra: no test of cohorts or visits can read pooled groups of fewer than k users",
+            hint="--unsafe-counts, if they stay with you",
+        )
     facts = replace(facts_of(population, decision, listed), counters=counters)
     candidates, tested = decision.policy.candidates, decision.confirmation
     others: list[SetGroups] = []

@@ -25,7 +25,11 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": untyped(decision.policy),
+        "policy": {
+            name: value
+            for name, value in untyped(decision.policy).items()
+            if (name, value) not in {("cohorts", None), ("visits", "last")}
+        },
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
         "no_evidence": dict(decision.no_evidence),
