@@ -159,6 +159,7 @@ class AccesslogCollector:
             tuple(headers),
             values_are_json=False,
             fields=_fields(requests.members),
+            paths={api: held[0].name for api, held in requests.members.apis.items()},
             spare={column.name: why for column, why in spare.items()},
         )
 
@@ -290,7 +291,7 @@ def _is_header(value: object) -> bool:
 def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
     """Columns of headers that are elements of a list, below the column of the list."""
     known = {column.name for column in columns}
-    lists = [column for column in columns if "[]" in sample[column.name]]
+    lists = [column for column in columns if "[]" in sample.get(column.name, ())]
     return [
         column.within(name.removeprefix(f"{column.name}."))
         for column in lists

@@ -171,9 +171,9 @@ GROUPS: tuple[Entry, ...] = (
         "Collect so that no party holds a whole record.",
     ),
 )
-# Where the commands of version 0.1 are; named in the error for one release.
+# Where the commands of version 0.1 are: for one release, a note names that, and the command runs.
 MOVED: Mapping[str, str] = {
-    "apis": "exposure, or db apis",
+    "apis": "db apis",
     "automation": "db automation",
     "compare": "check --compare",
     "convert": "scale convert",
