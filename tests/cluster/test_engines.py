@@ -259,7 +259,7 @@ def test_a_table_without_times_is_read_whole_and_changes_count(
 ) -> None:
     frame = visits(80, 60).unique("visitor", keep="last", maintain_order=True).drop("seen")
     path, map_ = tmp_path / "fetched.duckdb", ColumnMap(columns={"user": "visitor"})
-    changed = frame.with_columns(large=pl.lit(1))
+    changed = frame.with_columns(large=pl.lit(1, pl.Int64))
     for table in (frame, frame, changed):
         name = duck.put(table)
         with open_engine(duck.address) as engine, Monitor(path, create=True) as monitor:
