@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[2] / "docs"
 STATEMENTS = {
     page: re.findall(r"```sql\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
-    for page in ("spark.md", "scale.md")
+    for page in ("spark.md", "warehouse.md")
 }
 # Users with a value that only an early visit has, equal times, no time, and none at all.
 VISITS = pl.DataFrame(
@@ -46,7 +46,7 @@ def rows_of(engine: SparkEngine, text: str) -> list[tuple[str | None, ...]]:
 def test_pages_print_the_statements_that_are_tried() -> None:
     assert {page: len(found) for page, found in STATEMENTS.items()} == {
         "spark.md": 2,
-        "scale.md": 1,
+        "warehouse.md": 1,
     }
 
 
@@ -87,5 +87,5 @@ def test_the_test_for_dbt_tells_of_exposed_users_above_a_share(
 ) -> None:
     people = pl.DataFrame({"width": ["1"] * 40 + ["2"] * limit, "language": ["de"] * (40 + limit)})
     engine.define_rows("latest_visits", people)
-    text = STATEMENTS["scale.md"][0].replace("{{ ref('latest_visits') }}", "latest_visits")
+    text = STATEMENTS["warehouse.md"][0].replace("{{ ref('latest_visits') }}", "latest_visits")
     assert engine.frame(text).rows() == ([(limit,)] if limit / (40 + limit) > 0.05 else [])
