@@ -31,7 +31,7 @@ from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
-from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
@@ -151,11 +151,6 @@ class Monitor(Closing):
     def lists_questions(self) -> bool:
         """Whether the questions that are decided are listed."""
         return self._listing is not None
-
-    @property
-    def lost(self) -> bool:
-        """Whether what answers was lost meanwhile; a decision made then holds what is proven."""
-        return False
 
     # ---- What is stored
 
@@ -313,7 +308,7 @@ class Monitor(Closing):
         **details: Any,
     ) -> Answers[ExposureReport]:
         """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
-        question, wanted = Question(k, population, delta, missing, sample), check_sets(sets)
+        question, wanted = Question(k, population, delta, missing, sample), check_named_sets(sets)
         return Answers(report_exposures(self.population(), question, wanted, **details))
 
     def index(
@@ -550,7 +545,7 @@ def windows_that_decide(
 ) -> str | None:
     """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
     policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+    if policy.delta is None or policy.realised or decision.rests_on_file:
         return None
     for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.

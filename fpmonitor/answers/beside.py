@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.exposure import report_exposure
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.export.headline import between
+from fpmonitor.export.headline import between_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 class Beside:
     """What the recommended sets of two decisions let a site read together.
 
-    Attributes
-    ----------
-    day
-        On which the other question was last answered (UTC).
-    other
-        What it recommends beyond the decision's own set.
-    verdict
-        On all of both.
-    limits
-        Of the exposure of all of both, in [0, 1], without a share of the decision's delta; null
-        where it was not measured.
-    budget
-        Of the decision.
+    Attributes:
+        day: On which the other question was last answered (UTC).
+        other: What it recommends beyond the decision's own set.
+        verdict: On all of both.
+        limits: Of the exposure of all of both, in [0, 1], without a share of the decision's delta;
+            null where it was not measured.
+        budget: Of the decision.
     """
 
     day: date
@@ -53,7 +47,7 @@ class Beside:
             said = {"allow": "is within", "block": "is above"}.get(self.verdict)
             end = f"reading both {said} {budget}" if said else "reading both was not tested"
         else:
-            exposes = f"both together expose {between(self.limits)} % of the users"
+            exposes = f"both together expose {between_shares(self.limits)} % of the users"
             said = {"allow": "within", "block": "above"}.get(self.verdict, "not certified within")
             end = f"{exposes}, {said} {budget}"
         wrong = "" if self.verdict == "allow" else "; decide on all of them at once"
@@ -68,14 +62,10 @@ def decisions_beside(
     Of each choice of candidates the last answer counts. Others that recommend nothing more, and
     those whose candidates are the decision's own, which replace it, are left out.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        The decision.
-    listed
-        What their database lists, in the order of asking.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: The decision.
+        listed: What their database lists, in the order of asking.
     """
     decision = called_as(decision, population)
     own = frozenset(decision.recommended)

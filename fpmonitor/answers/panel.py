@@ -37,18 +37,13 @@ _LISTED_VALUES = 10
 class MovedValue:
     """A value whose share changed.
 
-    Attributes
-    ----------
-    value
-        Its text, `(absent)` for users without the API; null where fewer than k users of the later
-        window have it.
-    before, after
-        Share of the users of each window; null where fewer than k users have it.
-    grew
-        Whether it is more frequent than before.
-    p_value
-        Adjusted for all values and tests of the trend; others are not told it where a share is
-        null, which would follow from it.
+    Attributes:
+        value: Its text, `(absent)` for users without the API; null where fewer than k users of the
+            later window have it.
+        before, after: Share of the users of each window; null where fewer than k users have it.
+        grew: Whether it is more frequent than before.
+        p_value: Adjusted for all values and tests of the trend; others are not told it where a
+            share is null, which would follow from it.
     """
 
     value: str | None
@@ -66,7 +61,7 @@ class MovedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class PanelFinding:
     """A test of one table between two windows, and the values that count most."""
 
     apis: tuple[str, ...]
@@ -79,13 +74,10 @@ class Finding:
 class _Counted(NamedTuple):
     """The users of a window by their values.
 
-    Attributes
-    ----------
-    table
-        A row a tuple of codes, in their order, with its users as weight.
-    hidden
-        At most so many users with the most frequent tuple have in truth others, that are not among
-        these.
+    Attributes:
+        table: A row a tuple of codes, in their order, with its users as weight.
+        hidden: At most so many users with the most frequent tuple have in truth others, that are
+            not among these.
     """
 
     table: CodeTable
@@ -96,18 +88,12 @@ class _Counted(NamedTuple):
 class WindowUsers:
     """Users of a window.
 
-    Attributes
-    ----------
-    people
-        int64, their numbers, the same in every window; null where nobody is known again.
-    columns
-        API -> code of each.
-    texts
-        Reads what the codes of an API stand for.
-    masked
-        APIs whose volatile values the view masks.
-    contradicted
-        As of `Windows.contradicted`; null where that makes no difference.
+    Attributes:
+        people: int64, their numbers, the same in every window; null where nobody is known again.
+        columns: API -> code of each.
+        texts: Reads what the codes of an API stand for.
+        masked: APIs whose volatile values the view masks.
+        contradicted: As of `Windows.contradicted`; null where that makes no difference.
     """
 
     people: NDArray[np.int64] | None
@@ -130,7 +116,7 @@ def compare(
     rarity_of: Collection[tuple[str, ...]],
     k: int,
     audience: Audience,
-) -> Iterator[Finding]:
+) -> Iterator[PanelFinding]:
     """Test some sets of APIs, the rarity of some of them, and the changes of every single API.
 
     `moved` is a share of all users, and of those in both windows for changes.
@@ -144,9 +130,9 @@ def compare(
                 (before, after), alone, names, k=k, audience=audience, rarity=names in rarity_of
             )
         else:
-            yield Finding(apis=names, compared="values")
+            yield PanelFinding(apis=names, compared="values")
             if names in rarity_of:
-                yield Finding(apis=names, compared="rarity")
+                yield PanelFinding(apis=names, compared="rarity")
         if len(names) == 1:
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
@@ -185,7 +171,7 @@ def _compare_others(
     k: int,
     audience: Audience,
     rarity: bool,
-) -> Iterator[Finding]:
+) -> Iterator[PanelFinding]:
     """Test whether those who came in the later window alone are others than in the earlier.
 
     A season may also halve how often everybody comes, so that those who come often are missing on
@@ -205,7 +191,7 @@ def _compare_others(
         values = tuple(_moved_values(codes, found.counts, found.law, k=k, text=text))
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
         if tests:
-            yield Finding(
+            yield PanelFinding(
                 apis=names,
                 compared=compared,
                 p_value=max(test.p_value for test in tests),
@@ -255,18 +241,18 @@ def _compare_both(
     *,
     k: int,
     audience: Audience,
-) -> Finding:
+) -> PanelFinding:
     """Test whether those who came in both windows changed their values of an API."""
     [api] = names
     pair = [window.columns[api][rows] for window, rows in zip(windows, both, strict=True)]
     least = k if audience is Audience.OTHERS else 1
     if len(pair[0]) < least:
-        return Finding(apis=names, compared="changed")
+        return PanelFinding(apis=names, compared="changed")
     test = compare_changes(*pair, least=least)
     codes, ranks = np.unique(np.concatenate(pair), return_inverse=True)
     counts = np.stack([np.bincount(half, minlength=codes.size) for half in np.split(ranks, 2)])
     text = functools.partial(_text, texts=windows[1].texts, name=api)
-    return Finding(
+    return PanelFinding(
         apis=names,
         compared="changed",
         p_value=test.p_value,

@@ -11,7 +11,7 @@ import typer
 from fpmonitor.answers.questions import list_questions
 from fpmonitor.answers.spectra import count_spectra, departures, read_spectra
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
+from fpmonitor.cli.options import DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.coherence import TooManyStepsError, uncovered
 from fpmonitor.decide.deciding import tolerance_proofs
@@ -52,7 +52,6 @@ def certificate(
     ] = None,
     since: SINCE = None,
     until: UNTIL = None,
-    snapshot: SNAPSHOT = None,
     spectra: Annotated[
         Path | None,
         typer.Option(
@@ -82,7 +81,7 @@ def certificate(
     --spectra, which the verdicts need.
     """
     try:
-        from fpmonitor import proof_check  # noqa: PLC0415 -- an extra
+        from fpmonitor import proof_check, proof_cohorts  # noqa: PLC0415 -- an extra
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
@@ -96,11 +95,9 @@ def certificate(
     answered = [spectra] if spectra is not None and is_answer else []
     if spectra is not None and not answered:
         counted = read_spectra(spectra, decided)
-    elif db is not None or snapshot is not None or answered:
+    elif db is not None or answered:
         window = Window(since, until)
-        with open_monitor(
-            db or DEFAULT_DB, window=window, snapshot=snapshot, spectra=answered
-        ) as monitor:
+        with open_monitor(db or DEFAULT_DB, window=window, spectra=answered) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
             asked = list_questions(monitor.database) if monitor.lists_questions else []
@@ -112,7 +109,8 @@ def certificate(
                 counters=("memory", monitor.counter),
             )
     content = read_json(decision, "decision")
-    findings = [*proof_check.check_proofs(content), *_of_file(decided, content)]
+    findings = [*proof_check.check_proofs(content), *proof_cohorts.check_cohorts(content)]
+    findings += _of_file(decided, content)
     groups = None
     if counted is None:
         if write_spectra is not None:
@@ -122,7 +120,14 @@ def certificate(
         groups = {one.apis: one.groups for one in counted.spectra}
         others = {one.apis: one.groups for one in counted.others}
         findings += _of_users(decided, counted.facts)
-        findings += proof_check.check_sets(content, groups, others)
+        spectra_of = {one.apis: one for one in counted.spectra}
+        tests = proof_cohorts.Conditions(content)
+
+        def keeps(apis: tuple[str, ...], size: int) -> Any:
+            one = spectra_of[apis]
+            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, path=one.path)
+
+        findings += proof_check.check_sets(content, groups, others, keeps=keeps)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
     if not isinstance(decided, LevelDecision):

@@ -31,7 +31,7 @@ from fpmonitor.cli.options import (
     share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, on_screen, progress_line
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
     AnsweredUsers,
@@ -53,6 +53,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
+from fpmonitor.policy import Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.levels import level_decision
@@ -70,12 +71,11 @@ if TYPE_CHECKING:
     from fpmonitor.render.output import Output
 
 _SEVERAL_VISITS = 1.2  # on average, from which on units differ
-EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
 
-def exposure(
+def exposure_command(
     *,
     names: NAMES = None,
     apis: Annotated[
@@ -158,7 +158,7 @@ def exposure(
         ),
     ] = None,
     users: AnsweredUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
@@ -257,6 +257,42 @@ class Deciding:
             metavar="NAME",
         ),
     ] = None
+    given: Annotated[
+        str,
+        typer.Option(
+            "--given",
+            help="APIs that sites see with every set: each cohort of their values must keep a "
+            "budget. `family` and `system` are those that the user agent tells.",
+        ),
+    ] = ""
+    budget_each: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-each",
+            help="With --given: largest tolerated exposure of each cohort.",
+            show_default="four times the budget",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+    least_share: Annotated[
+        float | None,
+        typer.Option(
+            "--least-share",
+            help="With --given: share of the users from which on a cohort must keep its budget.",
+            show_default="5 %",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+    visits: Annotated[
+        Visits,
+        typer.Option(
+            "--unit",
+            help="What counts where users have several visits: their last values, one whole visit, "
+            "all visits in their order, or that each of the latter two keeps the budget.",
+        ),
+    ] = "last"
     weights: Annotated[
         str | None,
         typer.Option(
@@ -343,14 +379,14 @@ class Deciding:
         ),
     ] = None
 
-    def given(self, context: typer.Context, **others: Any) -> dict[str, Any]:
+    def members(self, context: typer.Context, **others: Any) -> dict[str, Any]:
         """Return the options that were given, without those of the settings that do not apply.
 
         Files are read, and lists of names divided.
         """
         said = {each.name: getattr(self, each.name) for each in fields(self)} | others
         said = check_options(said, [name for name in said if is_only_set(context, name)])
-        for name in ("candidates", "must", "never"):
+        for name in ("candidates", "must", "never", "given"):
             if said.get(name) is not None:
                 said[name] = split_names(said[name])
         levels, resume = said.get("components"), said.get("known")
@@ -361,7 +397,7 @@ class Deciding:
         return said
 
 
-def decide(
+def decide_command(
     *,
     context: typer.Context,
     budget: BUDGET_OR_NONE = None,
@@ -370,16 +406,16 @@ def decide(
     users: CountedUsers,
     shown: Shown,
     quiet: QUIET = False,
-) -> int:
+) -> None:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
-    given = deciding.given(context, engine="auto" if "://" in users.engine else users.engine)
+    given = deciding.members(context, engine="auto" if "://" in users.engine else users.engine)
     if paths := given.pop("register", None):
         _register(users, paths)
     if budget is None:
         if not paths:
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
-        return 0
+        return
     with ending_as_interrupted(), ExitStack() as kept:
         with users.open() as monitor, progress_line(quiet) as progress:
             progress("preparing")
@@ -414,10 +450,6 @@ def decide(
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
-    if not monitor.lost:
-        return 0
-    note("the engine was lost: the decision holds what was proven; continue with --resume")
-    return EXIT_LOST
 
 
 def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) -> None:
@@ -462,8 +494,8 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
     """Register questions in a database, which is made when it is not there."""
-    if users.snapshot is not None or users.spectra is not None:
-        raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
+    if users.spectra is not None:
+        raise InputError("--register: a warehouse keeps no questions", hint="omit --spectra")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:
         register_questions(monitor.database, read)
@@ -476,7 +508,7 @@ def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
             raise InputError(
                 "questions: the list is for the owner of the database", hint="omit --for-others"
             )
-        shown.show(decisions.questions(list_questions(monitor.database)))
+        shown.show(decisions.questions_output(list_questions(monitor.database)))
 
 
 def _note_level(decision: Decision, *, quiet: bool) -> None:

@@ -39,7 +39,7 @@ def quickstart(
         with open_monitor(database, create=True) as monitor:
             with progress_line(quiet) as progress:
                 reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
-            emit(on_screen(store.batches(reports), more="db batches"), None)
+            emit(on_screen(store.batches_output(reports), more="db batches"), None)
             candidates = [line.api for line in monitor.apis(k=_K)][:_CANDIDATES]
             console.print("2. Decide which sets of its most exposing APIs a site may read:")
             console.print(

@@ -59,7 +59,7 @@ FIRST: tuple[Entry, ...] = (
     Entry("ingest", "fpmonitor.cli.data:ingest", "Store logs. The same file twice is stored once."),
     Entry(
         "exposure",
-        "fpmonitor.cli.questions:exposure",
+        "fpmonitor.cli.questions:exposure_command",
         "Show what each API, or a set of APIs, exposes.",
         modes=(
             Entry("--plot", "fpmonitor.cli.report:plot", takes="exposure|curve|entropy|trust"),
@@ -69,7 +69,9 @@ FIRST: tuple[Entry, ...] = (
         ),
     ),
     Entry(
-        "decide", "fpmonitor.cli.questions:decide", "Decide which APIs a site may read together."
+        "decide",
+        "fpmonitor.cli.questions:decide_command",
+        "Decide which APIs a site may read together.",
     ),
     Entry("gate", "fpmonitor.cli.gate:gate", "Ask a decision whether a site may read more."),
     Entry(
@@ -85,7 +87,7 @@ FIRST: tuple[Entry, ...] = (
         "check",
         "fpmonitor.cli.monitoring:check",
         "Test a decision or list on current data. `watch` repeats it.",
-        modes=(Entry("--compare", "fpmonitor.cli.report:compare"),),
+        modes=(Entry("--compare", "fpmonitor.cli.report:compare_command"),),
     ),
     Entry("watch", "fpmonitor.cli.monitoring:watch", hidden=True),
     Entry("look", "fpmonitor.cli.look:look", hidden=True),
@@ -115,7 +117,7 @@ GROUPS: tuple[Entry, ...] = (
                 "Manage the write keys and read tokens of the service.",
             ),
             Entry("snippet", "fpmonitor.private.commands.page:snippet"),
-            Entry("log-line", "fpmonitor.cli.log_line:log_line"),
+            Entry("log-line", "fpmonitor.cli.log_line:print_log_line"),
             Entry("shares", "fpmonitor.cli.shares:shares"),
         ),
     ),
@@ -143,10 +145,9 @@ GROUPS: tuple[Entry, ...] = (
         "scale",
         about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
         below=(
-            Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
-            Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
-            Entry("sample", "fpmonitor.cli.snapshots:sample"),
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
+            Entry("fetch", "fpmonitor.cli.warehouse:fetch"),
+            Entry("convert", "fpmonitor.cli.warehouse:convert_logs"),
             Entry(
                 "sketch",
                 "fpmonitor.cli.sketch:app",
@@ -169,9 +170,9 @@ GROUPS: tuple[Entry, ...] = (
         "Collect so that no party holds a whole record.",
     ),
 )
-# Where the commands of version 0.1 are; named in the error for one release.
+# Where the commands of version 0.1 are: for one release, a note names that, and the command runs.
 MOVED: Mapping[str, str] = {
-    "apis": "exposure, or db apis",
+    "apis": "db apis",
     "automation": "db automation",
     "compare": "check --compare",
     "convert": "scale convert",
@@ -186,22 +187,22 @@ MOVED: Mapping[str, str] = {
     "questions": "db questions",
     "rank": "exposure --rank",
     "report": "export --report",
-    "sample": "scale sample",
+    "sample": "scale fetch --part",
     "schema": "lists schema",
     "scripts": "lists scripts",
     "serve": "collect serve",
     "shares": "collect shares",
     "sketch": "scale sketch",
-    "snapshot": "scale snapshot",
+    "snapshot": "scale fetch",
     "snippet": "collect snippet",
     "targets": "lists targets",
     "trend": "exposure --by week",
 }
 
 
-def entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
+def all_entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
     """Every entry with those below it and its modes."""
     for entry in among:
         yield entry
-        yield from entries(entry.below)
-        yield from entries(entry.modes)
+        yield from all_entries(entry.below)
+        yield from all_entries(entry.modes)

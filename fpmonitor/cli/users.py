@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, SPECTRA, UNTIL
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count
@@ -94,24 +94,10 @@ class StoredUsers:
 
 @dataclass(frozen=True, kw_only=True)
 class Users(StoredUsers):
-    """Options for the users of a database file or of a snapshot."""
-
-    snapshot: SNAPSHOT = None
-    engine: ENGINE = None
-
-    def open(self, *, audience: Audience | None = None) -> Monitor:
-        """Open the database, or the snapshot, for questions."""
-        return open_monitor(
-            self.db,
-            window=self.window,
-            view=self.view,
-            audience=audience,
-            snapshot=self.snapshot,
-            engine=self.engine,
-        )
+    """Options for the users of a database file, whom decisions are about."""
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
-        """Note on stderr what other decisions on the same users add; a snapshot lists none."""
+        """Note on stderr what other decisions on the same users add; a warehouse lists none."""
         if monitor.lists_questions:
             note_beside(monitor, decision, quiet=quiet)
 
@@ -150,7 +136,7 @@ class TransformedUsers(ViewedUsers):
     @property
     def view(self) -> View:
         """How values are preprocessed."""
-        return replace(super().view, transforms=transforms_of(self.what_if))
+        return replace(super().view, transforms=declared_transforms(self.what_if))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,25 +144,24 @@ class AnsweredUsers(TransformedUsers):
     """Options for users of whom also a warehouse may have told count spectra."""
 
     spectra: SPECTRA = None
+    engine: ENGINE = None
 
     def open(self, *, audience: Audience | None = None) -> Monitor:
-        """Open the database, the snapshot, or the spectra, for questions."""
-        if self.spectra is None:
-            return super().open(audience=audience)
+        """Open the database, or the spectra, for questions."""
         return open_monitor(
             self.db,
             window=self.window,
             view=self.view,
             audience=audience,
             engine=self.engine,
-            spectra=self.spectra,
+            spectra=self.spectra or (),
         )
 
     def settled(
         self, monitor: Monitor, work: Callable[[], _Answer], is_whole: Callable[[_Answer], bool]
     ) -> _Answer:
         """Do some work until all that it needs was answered; else once."""
-        from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415 -- not for --help
+        from fpmonitor.warehouse import SpectraMonitor  # noqa: PLC0415 -- not for --help
 
         if isinstance(monitor, SpectraMonitor):
             return monitor.settled(work, is_whole=is_whole)
@@ -195,7 +180,7 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
+def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:
     """Return the value transforms of a file; none without one."""
     return {} if what_if is None else read_transforms(what_if)
 

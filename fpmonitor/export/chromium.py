@@ -6,22 +6,17 @@ No policy reaches canvas, audio, hardware concurrency, screen or time zone.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, may_match, site_matches
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "chromium"
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write a file of managed policies."""
     site = order.options.site
     policies = {
@@ -33,7 +28,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(policies, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read a file of managed policies; those that are not about APIs are passed over."""
     try:
         policies = dict(json.loads(text))
@@ -71,6 +66,6 @@ CHROMIUM = ControlExporter(
     name="chromium-policies",
     summary="managed policies for Chromium and Chrome",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
 )

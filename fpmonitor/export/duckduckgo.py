@@ -7,23 +7,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, may_match, site_matches
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "duckduckgo"
 _MANIPULATION = "apiManipulation"
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the features that are on."""
     features: dict[str, Any] = {
         control.name: _feature({}) for control in order.controls if control.value is None
@@ -36,7 +31,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(features, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read features; those that are not about fingerprinting are passed over."""
     try:
         features = json.loads(text)
@@ -115,7 +110,7 @@ DUCKDUCKGO = ControlExporter(
     name=FAMILY,
     summary="features of DuckDuckGo's privacy configuration",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     notes=("Released apps take it from DuckDuckGo only.",),
 )

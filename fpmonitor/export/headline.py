@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED
 from fpmonitor.export.effect import left_readable, left_unchanged
-from fpmonitor.vocabulary import base_of, known_apis
+from fpmonitor.vocabulary import base_api, known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Product
 
 
-def between(limits: tuple[float, float]) -> str:
+def between_shares(limits: tuple[float, float]) -> str:
     """Write limits of a share in per cent, to two digits."""
     low, high = (f"{float(f'{100 * limit:.2g}'):g}" for limit in limits)
     return high if low == high else f"{low} to {high}"
@@ -85,7 +85,7 @@ class Headline:
     def _exposure(self) -> str:
         budget = f"{100 * self.budget:.6g} % of the users"
         if self.limits is not None:
-            return f"expose {between(self.limits)} % of the users"
+            return f"expose {between_shares(self.limits)} % of the users"
         if self.verdict == "allow":
             return f"expose at most {budget}"
         if self.verdict == "block":
@@ -117,7 +117,7 @@ def _counts(decision: Decision, product: Product) -> tuple[int, int]:
     """Count the APIs that a list is about, and those that the product lets pages read."""
     has = {api for api in known_apis() if not product.lacks(api)}
     meant = {decision.means(api) for api in decision.policy.candidates}
-    return len({api if api in has else base_of(api) for api in meant} & has), len(has)
+    return len({api if api in has else base_api(api) for api in meant} & has), len(has)
 
 
 def headline_of(

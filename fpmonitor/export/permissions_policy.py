@@ -11,20 +11,15 @@ was asked until they are asked for something else. Three hints are sent unasked.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
+from typing import cast
 
 from http_sf import Token, parse
 
 from fpmonitor.errors import InputError
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "permissions-policy"
 _SENT_ANYWAY = "Sec-CH-UA-Mobile"  # a list that asks for nothing; some servers drop an empty one
@@ -41,7 +36,7 @@ _HEADERS = re.compile(
 _KEYWORDS = {"*", "self", "src"}
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the headers as such, for a web server, or as a policy that only reports."""
     policy = ", ".join(f"{control.name}=()" for control in order.controls)
     variant = order.options.variant or "headers"
@@ -70,7 +65,7 @@ def write(order: ListSpec) -> str:
             return "".join(f"{n}: {v}\n" for n, v in lines)
 
 
-def read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
+def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
@@ -154,8 +149,8 @@ PERMISSIONS_POLICY = ControlExporter(
     name=FAMILY,
     summary="response headers of a site, for Chromium and its kin",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     variants=("headers", "nginx", "apache", "caddy", "report-only"),
     sites=False,
     notes=(

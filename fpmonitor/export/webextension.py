@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "webextension"
 _PLACE = "/* what is withheld */ null"
@@ -44,7 +39,7 @@ _RESOURCES = (
 )
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the files of the extension as one JSON document: name -> text."""
     apis = [api for control in order.controls for api in control.effects]
     site = order.options.site
@@ -67,7 +62,7 @@ def unpack(text: str) -> dict[str, str]:
     return files
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read the files of an extension: the controls whose APIs it withholds on a site."""
     try:
         files = unpack(text)
@@ -176,8 +171,8 @@ WEBEXTENSION = ControlExporter(
     name=FAMILY,
     summary="extension for Chromium and Firefox",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     supports=_fits,
     unpack=unpack,
     beyond=_BEYOND,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fpmonitor.account import Account
-    from fpmonitor.cluster.snapshot import Taken
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.batches import BatchReport
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.upkeep import Verification
 
 
-def batches(reports: Sequence[BatchReport]) -> Output:
+def batches_output(reports: Sequence[BatchReport]) -> Output:
     """Return what became of logs."""
     table = Table.of(
         reports,
@@ -77,26 +76,7 @@ def _counted(report: BatchReport) -> str:
     return f"{report.users:,} {report.unit or 'user'}s"
 
 
-def snapshot(taken: Taken) -> Output:
-    """Return a snapshot on an engine."""
-    manifest = taken.manifest
-    row = {
-        "snapshot": taken.folder,
-        "written": taken.is_new,
-        "users": manifest.users,
-        "visits": manifest.visits,
-        "apis": len(manifest.seen),
-        "digest": manifest.digest,
-    }
-    table = Table(
-        title="Snapshot" if taken.is_new else "The snapshot already exists",
-        columns=[*columns("text", "folder"), *columns("count", "users", "visits", "APIs")],
-        rows=[(taken.folder, manifest.users, manifest.visits, len(manifest.seen))],
-    )
-    return Output(tables=[table], rows=[row], document=row)
-
-
-def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
+def rejects_output(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return the records that could not be stored."""
     table = Table.of(
         rows,
@@ -112,7 +92,7 @@ def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
     return Output(tables=[table], rows=rows)
 
 
-def meanings(rows: Sequence[Mapping[str, Any]]) -> Output:
+def meanings_output(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return what a name of an API means to each source."""
     table = Table(
         title="What it means",
@@ -240,7 +220,7 @@ def _listed(value: Any) -> Cell:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def metrics(found: Mapping[str, float | None]) -> Output:
+def metrics_output(found: Mapping[str, float | None]) -> Output:
     """Return the privacy and the utility of a mechanism."""
     table = Table(
         title="Metrics, nats and shares",
@@ -269,7 +249,7 @@ def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -
     return Output(tables=[table], rows=[answer], document=answer)
 
 
-def points(rows: Sequence[Mapping[str, float]]) -> Output:
+def points_output(rows: Sequence[Mapping[str, float]]) -> Output:
     """Return points of a curve, one line each."""
     table = Table(
         columns=columns("text", *rows[0]),

@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.serve.asked import Asked, respond
+from fpmonitor.serve.asked import ForwardedRequest, respond
 from fpmonitor.serve.asking import MOST_BYTES, framed, next_frame
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import Dashboard
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _NICENESS = 5  # of the process that answers: who sends comes first
 
@@ -45,7 +43,7 @@ async def _serve_above(source: int, target: int) -> None:
     questions = Questions(config, key_file=key_file and Path(key_file))
     app = asked_app(questions)
     methods: dict[str, Callable[[Any], Awaitable[Any]]] = {
-        "respond": lambda asked: respond(app, msgspec.convert(asked, Asked)),
+        "respond": lambda asked: respond(app, msgspec.convert(asked, ForwardedRequest)),
         "move": lambda segment: questions.move(Path(segment)),
         "look": lambda _: questions.look(),
         "names": lambda _: questions.names(),
@@ -77,7 +75,7 @@ def _write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def main() -> None:
+def serve_below() -> None:
     """Run the process below; it ends with the one above, whatever it does."""
     for one in (signal.SIGINT, signal.SIGTERM):  # the process above says when
         signal.signal(one, signal.SIG_IGN)
@@ -96,4 +94,4 @@ async def _until_end(source: int, target: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_below()

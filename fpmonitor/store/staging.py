@@ -6,6 +6,8 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import (
     MAX_APIS,
@@ -28,13 +30,22 @@ if TYPE_CHECKING:
 LARGE_VALUE_BYTES = 256
 
 
-def stage_all(database: Database, scan: Scan) -> None:
-    """Stage the records of a log in a transaction of their own; those of forgotten users go."""
+def stage_all(database: Database, scan: Scan) -> Scan:
+    """Stage the records of a log in a transaction of their own; those of forgotten users go.
+
+    Returns how they were read, in the end.
+    """
     _forget_refused(database)
-    with database.transaction():
-        _stage(database, scan)
-        if database.rows("ingest/any_forgotten")[0][0]:
-            database.run("ingest/mark_forgotten")
+    try:
+        with database.transaction():
+            _stage(database, scan)
+            if database.rows("ingest/any_forgotten")[0][0]:
+                database.run("ingest/mark_forgotten")
+    except duckdb.InvalidInputException:
+        if scan.otherwise is None:
+            raise
+        return stage_all(database, scan.otherwise())
+    return scan
 
 
 def _forget_refused(database: Database) -> None:
@@ -86,7 +97,7 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
+def stage_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
     """Stage the different values of logs whose records are staged."""
     known = frozenset(name for _, name in database.rows("snapshot/apis"))
     apis = _number_apis(database, logs[0], scan)

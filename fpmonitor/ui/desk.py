@@ -12,22 +12,22 @@ from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
-from fpmonitor.answers.withheld import explain_withheld
+from fpmonitor.answers.withheld import Withheld, explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.export.exporter import Exporter, ExportOptions, ExportResult, PlainExporter
 from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.population.evidence import find_lack, lack_in_words
+from fpmonitor.population.evidence import Seen, find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
-from fpmonitor.ui.asked import DEFAULT_K, Asked
+from fpmonitor.ui.asked import DEFAULT_K, PageQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.population.evidence import Seen
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
     from fpmonitor.question import Question
@@ -50,66 +47,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What the database holds.
+    """What the database holds."""
 
-    Attributes
-    ----------
-    batches
-        The logs that were stored.
-    unit
-        What is counted.
-    users
-        How many; 0 before the first log.
-    apis
-        Every API alone, the most exposing first.
-    lacks
-        API -> why the users are no evidence of how it divides them.
-    """
-
-    batches: tuple[BatchReport, ...]
-    unit: Unit
-    users: int
-    apis: tuple[ApiOverview, ...]
-    lacks: Mapping[str, str]
+    batches: tuple[BatchReport, ...]  # The logs that were stored.
+    unit: Unit  # What is counted.
+    users: int  # How many; 0 before the first log.
+    apis: tuple[ApiOverview, ...]  # Every API alone, the most exposing first.
+    lacks: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Exposure of the ticked APIs.
+    """Exposure of the ticked APIs."""
 
-    Attributes
-    ----------
-    apis
-        What was ticked, as the log calls it, sorted.
-    exposure
-        Estimate and limits, shares; null where its tests are still to be designed.
-    observed
-        Share of the observed users in groups smaller than k.
-    users, values
-        Observed users, and different combinations of values.
-    alone, in_few
-        Combinations of one user each, and of 2 to k - 1 users each.
-    bits, by_entropy
-        Plug-in entropy of the users, and the size of a crowd that it suggests, users.
-    unit
-        What is counted.
-    no_evidence
-        API -> why the users are no evidence of how it divides them.
-    cohorts
-        The same within each group of the users; null where no group was asked for.
-    """
-
-    apis: tuple[str, ...]
+    apis: tuple[str, ...]  # What was ticked, as the log calls it, sorted.
+    # Estimate and limits, shares; null where its tests are still to be designed.
     exposure: IndexedExposure | None
-    observed: float
+    observed: float  # Share of the observed users in groups smaller than k.
+    # users, values: Observed users, and different combinations of values.
     users: int
     values: int
+    # alone, in_few: Combinations of one user each, and of 2 to k - 1 users each.
     alone: int
     in_few: int
+    # bits, by_entropy: Plug-in entropy of the users, and the size of a crowd that it suggests,
+    # users.
     bits: float
     by_entropy: float
-    unit: Unit
-    no_evidence: Mapping[str, str]
+    unit: Unit  # What is counted.
+    no_evidence: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
+    # The same within each group of the users; null where no group was asked for.
     cohorts: CohortReport | None = None
 
 
@@ -131,38 +98,23 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One list of a decision.
+    """One list of a decision."""
 
-    Attributes
-    ----------
-    name, about
-        The format, and what it is for.
-    result
-        The list; null where it cannot be written.
-    problem
-        Why it cannot.
-    breaks
-        Ordinary pages that stop beside its controls, as they were tried in the product.
-    """
-
+    # name, about: The format, and what it is for.
     name: str
     about: str
-    result: ExportResult | None
-    problem: str = ""
+    result: ExportResult | None  # The list; null where it cannot be written.
+    problem: str = ""  # Why it cannot.
+    # Ordinary pages that stop beside its controls, as they were tried in the product.
     breaks: tuple[str, ...] = ()
 
 
 class Desk:
     """Logs that are looked at, one database, and the decision beside it.
 
-    Parameters
-    ----------
-    logs
-        Paths, as of `Monitor.ingest`; nothing is stored before `store`.
-    db
-        The database file, which need not be there.
-    key_file, patience
-        As of `Monitor`.
+    Args:
+        logs: Paths, as of `Monitor.ingest`; nothing is stored before `store`.
+        db: The database file, which need not be there.
     """
 
     def __init__(
@@ -208,7 +160,7 @@ class Desk:
         with suppress(FpmonitorError, OSError):
             stored = self.stored(DEFAULT_K)
             if stored is not None and stored.apis:
-                self.explore(Asked(apis=(stored.apis[0].api,)))
+                self.explore(PageQuestion(apis=(stored.apis[0].api,)))
 
     # ---- Is this column the API, and is a row a user?
 
@@ -238,7 +190,7 @@ class Desk:
 
     # ---- What does a set expose?
 
-    def explore(self, asked: Asked, *, at_once: bool = False) -> Explored:
+    def explore(self, asked: PageQuestion, *, at_once: bool = False) -> Explored:
         """Measure the ticked APIs; errors as of `ExposureIndex.explore`.
 
         With `at_once` limits are left out where the tests of this question are still to be
@@ -271,7 +223,7 @@ class Desk:
             by_entropy=naive_group_size(bits, index.population),
         )
 
-    def alone(self, asked: Asked) -> dict[str, float | None]:
+    def alone(self, asked: PageQuestion) -> dict[str, float | None]:
         """Share of the observed users whom each API exposes alone; null without evidence."""
         question = asked.question()
         held = self._held(question)
@@ -281,7 +233,7 @@ class Desk:
         exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
         return {api: None if api in lacks else share for api, share in exposed.items()}
 
-    def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
+    def _cohorts(self, asked: PageQuestion, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
             [report] = report_exposures(
                 monitor.population(), asked.question(), [apis], given=[asked.given]
@@ -312,7 +264,7 @@ class Desk:
 
     # ---- Which question, and what follows?
 
-    def decide(self, asked: Asked) -> Decision:
+    def decide(self, asked: PageQuestion) -> Decision:
         """Decide the ticked APIs, list the question, and write the decision beside the database.
 
         Errors are those of `Monitor.decide`.

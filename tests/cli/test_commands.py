@@ -12,7 +12,7 @@ import pytest
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.commands import LazyCommand
-from fpmonitor.cli.table import entries
+from fpmonitor.cli.table import all_entries
 from tests.decided import decided
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_the_help_of_a_line_is_that_of_its_command() -> None:
 
 
 def test_every_module_of_commands_is_in_the_table_once() -> None:
-    homes = [entry.home for entry in entries() if entry.home]
+    homes = [entry.home for entry in all_entries() if entry.home]
     assert len(set(homes)) == len(homes)
 
 
@@ -146,7 +146,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unsafe-counts = true", "db apis", "unsafe-counts: a folder that may come from anybody"),
         ("[ldp]\nmetrics = 5", "ldp metrics", "[ldp.metrics] must be a table"),
         ("query-limit = '1'\nquery_limit = '2'", "db apis", "both spellings"),
-        ("strata = 'x.toml'", "scale sample --population 100", "scale sample cannot reckon with"),
+        ("strata = 'x.toml'", "lists plan --population 100", "lists plan cannot reckon with"),
         ("bias = 1.2", "exposure --curve --apis a", "and exposure curve cannot"),
         ("fake-share = 0.1", "ldp plan", "in the tables of the commands that have it"),
     ],

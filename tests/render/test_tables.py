@@ -17,7 +17,7 @@ from fpmonitor.render.answers import bar
 from fpmonitor.render.output import Output, to_csv
 from fpmonitor.render.screen import one_screen
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
+from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html_of_table, terminal
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -147,13 +147,13 @@ def test_text_is_text_in_every_form() -> None:
     text = terminal(shown)
     assert "\x1b" not in text
     assert text.count("[red]a[/]") == 4
-    root = ET.fromstring(html(shown).replace("\x1b", ""))
+    root = ET.fromstring(html_of_table(shown).replace("\x1b", ""))
     assert root.findtext("caption") == HOSTILE.replace("\x1b", "")
     assert root.findtext("tbody/tr/th") == HOSTILE.replace("\x1b", "")
 
 
 def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
-    root = ET.fromstring(html(table()))
+    root = ET.fromstring(html_of_table(table()))
     assert [cell.text for cell in root.findall("thead/tr/th")][:2] == ["API", "users of the API"]
     assert [cell.attrib.get("class") for cell in root.findall("tbody/tr/td[8]")] == [
         "exposed",
@@ -162,7 +162,7 @@ def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
     ]
     assert root.find("tbody/tr[2]/th/br") is not None
     headless = Table(columns=columns("text", "", ""), rows=[("a", "b")], headed=False)
-    assert ET.fromstring(html(headless)).find("thead") is None
+    assert ET.fromstring(html_of_table(headless)).find("thead") is None
 
 
 def test_one_answer_has_three_forms() -> None:
@@ -177,7 +177,7 @@ def test_one_answer_has_three_forms() -> None:
     assert answer.text("csv").split() == ["a,b.c", '1,"1,2"']
     assert json.loads(answer.text("json")) == {"all": "\u200b"}
     assert "\u200b" not in answer.text("json")
-    assert answer.html() == html(table())
+    assert answer.html() == html_of_table(table())
     refused = Output(tables=[], rows=[], no_csv=("no rows", "ask for JSON"))
     with pytest.raises(InputError, match="no rows"):
         refused.text("csv")
@@ -202,7 +202,7 @@ def test_rows_become_tables_by_their_members() -> None:
 def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Table(columns=columns("text", "", "limit"), rows=[("a", Marked("5 % rule", "block"))])
     assert "\x1b[31m5 % rule" in drawn(monkeypatch, shown, 80)
-    assert '<td class="block">5 % rule</td>' in html(shown)
+    assert '<td class="block">5 % rule</td>' in html_of_table(shown)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
