@@ -180,6 +180,27 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
+def bear_out(
+    monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
+) -> bool:
+    """Check a decision by the users that it was made of; return False where these are others.
+
+    Counts of an engine or a warehouse are left to `audit certificate`.
+
+    Raises
+    ------
+    InputError
+        They do not bear it out.
+    """
+    from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
+
+    if not monitor.lists_questions:
+        return True
+    listed = list_questions(monitor.database)
+    return spectra.bear_out(users, decision, listed, with_names=with_names)
+
+
 def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:
     """Return the value transforms of a file; none without one."""
     return {} if what_if is None else read_transforms(what_if)

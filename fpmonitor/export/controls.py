@@ -76,10 +76,13 @@ class Product:
         APIs that it does not have.
     evidence
         What was found when it was run; null where its controls are to be believed.
+    by_layout
+        Whether what else tells an API counts where it is laid out or drawn.
     """
 
     absent: frozenset[str] = frozenset()
     evidence: Evidence | None = field(default=None, compare=False)
+    by_layout: bool = True
 
     def lacks(self, api: str) -> bool:
         """Whether it does not have the API, nor what hands it out."""
@@ -120,11 +123,12 @@ def effect_of(api: str, controls: Iterable[Control], product: Product = BELIEVED
         return claimed
     ways = product.evidence.ways_of(api) or product.evidence.ways_of(_way_to(api))
     if not ways:
-        return "untried" if claimed in HIDING else claimed
+        believed = claimed not in HIDING or product.evidence.told_nothing(api)
+        return claimed if believed else "untried"
     still = ways - product.evidence.closed(control.name for control in controls)
     if still:
         return "evaded" if claimed in HIDING else claimed
-    if not product.evidence.is_whole(api):
+    if not product.evidence.is_whole(ways):
         return "untried" if claimed in HIDING else claimed
     # Two environments may fall into the same of a few values.
     return claimed if claimed in HIDING or claimed == "coarsened" else "constant"

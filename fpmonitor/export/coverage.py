@@ -66,10 +66,10 @@ def coverage(decision: Decision, exporters: Mapping[str, Exporter]) -> Coverage:
         for name, exporter in exporters.items()
     }
     hidden = {
-        name: frozenset(v.api for v in entries if v.action == "block" and v.enforced)
+        name: frozenset(v.api for v in entries if v.is_withheld and v.enforced)
         for name, entries in verdicts.items()
     }
-    every = [v for entries in verdicts.values() for v in entries if v.action == "block"]
+    every = [v for entries in verdicts.values() for v in entries if v.is_withheld]
     blocked, unknown = {v.api for v in every}, {v.api for v in every if v.verdict == "unknown"}
     reachable = frozenset().union(*hidden.values())
     return Coverage(

@@ -1,4 +1,4 @@
-"""Allow/block list as CSV, for spreadsheets and scripts."""
+"""List as CSV, for spreadsheets and scripts: what is exposed, what withheld."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _read(text: str) -> PlainList:
 
 CSV = PlainExporter(
     name="csv",
-    summary="one action per API, for spreadsheets and scripts",
+    summary="one outcome per API, for spreadsheets and scripts",
     write=_write,
     check=_check,
     read=_read,

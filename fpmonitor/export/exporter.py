@@ -94,7 +94,7 @@ class ApiVerdict:
 
     Attributes
     ----------
-    api, action, outcome
+    api, outcome
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
@@ -115,12 +115,11 @@ class ApiVerdict:
     means
         API of the vocabulary, where it is called otherwise.
     within_reach
-        Whether it is hidden wherever the product can reach, if not everywhere; null where the
-        product reaches all.
+        Whether what APIs answer hides it wherever the product can reach, if not everywhere; null
+        where the product reaches all.
     """
 
     api: str
-    action: Literal["allow", "block"]
     outcome: Outcome
     verdict: Enforcement
     effect: Effect | None = None
@@ -130,6 +129,11 @@ class ApiVerdict:
     note: str = ""
     means: str = ""
     within_reach: bool | None = None
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether sites shall not read it; where there is no evidence, too."""
+        return self.outcome != "exposed"
 
     @property
     def enforced(self) -> bool:
@@ -231,7 +235,6 @@ class PlainExporter:
             verdicts=tuple(
                 ApiVerdict(
                     api=entry.api,
-                    action=entry.action,
                     outcome=entry.outcome,
                     verdict="exact",
                     note=entry.reason,

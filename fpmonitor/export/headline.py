@@ -42,8 +42,10 @@ class Headline:
     about, readable
         APIs of the vocabulary that the list is about, of those that the product lets pages read.
     near
-        The same for what the product can reach, such as the scripts of pages and their frames;
-        null where it reaches all.
+        The same for what the product can reach: answers to the scripts of pages, frames and
+        workers; null where it reaches all.
+    laid_out
+        Of what `near` calls hidden, the APIs that layout or drawing tell, sorted.
     """
 
     hidden: int
@@ -55,6 +57,7 @@ class Headline:
     about: int
     readable: int
     near: Headline | None = None
+    laid_out: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -79,7 +82,13 @@ class Headline:
         """Say it, and beside it what holds within reach of the product."""
         if self.near is None:
             return (self.text,)
-        return (self.text, f"In the page's own scripts, frames and workers, {self.near.text}")
+        near = (
+            f"From what APIs answer to the page's own scripts, frames and workers, {self.near.text}"
+        )
+        if not self.laid_out:
+            return (self.text, near)
+        told = f"Layout and drawing still tell {len(self.laid_out):,} of them: "
+        return (self.text, near, f"{told}{', '.join(self.laid_out)}.")
 
     @property
     def _exposure(self) -> str:

@@ -22,7 +22,7 @@ from fpmonitor.export.lists import api_actions
 
 
 def write(decision):
-    return "".join(f"{entry.api}\\n" for entry in api_actions(decision) if entry.action == "allow")
+    return "".join(f"{entry.api}\\n" for entry in api_actions(decision) if not entry.is_withheld)
 
 
 def check(text):
