@@ -69,6 +69,7 @@ from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
+from fpmonitor.store.looks import note_look
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
@@ -106,6 +107,9 @@ class Monitor(Closing):
         Holds the key of an encrypted database.
     patience
         How long to wait for a database that another process has open.
+    kept
+        Whether the file is there for the next question; else nobody can count the looks at its
+        users.
 
     Attributes
     ----------
@@ -131,12 +135,14 @@ class Monitor(Closing):
         audience: Audience = Audience.OWNER,
         key_file: Path | None = None,
         patience: Patience = NO_PATIENCE,
+        kept: bool = True,
     ) -> None:
         self.database = Database(Path(path), create=create, key_file=key_file, patience=patience)
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
         self.follower: Follower | None = None
+        self.kept = kept
 
     def close(self) -> None:
         """Close the database."""
@@ -274,6 +280,7 @@ class Monitor(Closing):
             window=window,
             view=view or self.view,
             audience=audience or self.audience,
+            look=note_look(self.database) if self.kept else None,
         )
 
     def population_as(

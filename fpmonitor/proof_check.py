@@ -48,6 +48,7 @@ DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
 FREE_FROM = 1.7  # times the mean: of fewer, blocking weights always fall with the group
 KEPT = 0.9  # of the number expected, that its design keeps
+LOOKS = 2
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -262,6 +263,9 @@ class _Proof:
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""
         fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
+        if sample.get("look") is not None:  # half of delta for the first look, half for all others
+            _require(holds=sample["look"] in {"first", "later"}, what="form")
+            fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         drawn: int = (sample.get("strata") or {}).get("expected") or 0
         if "fakes" in self.content:
             fewest = DESIGN_SIZES

@@ -463,9 +463,12 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
 def asked_question(
     population: Population, policy: Policy, *, setting: Setting, missing: Missing
 ) -> AskedQuestion:
-    """Return all that is asked of a population, with APIs called as in its log."""
+    """Return all that is asked of a population, with APIs called as in its log.
+
+    It is the same question at every look.
+    """
     asked = AskedQuestion(
-        policy=policy,
+        policy=replace(policy, sample=replace(policy.sample, look=None)),
         setting=setting,
         missing=missing,
         view=population.view,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.decide.questions import ListedQuestion
-    from fpmonitor.policy import Policy
+    from fpmonitor.policy import Look, Policy
     from fpmonitor.population.levels import Vector
     from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
@@ -70,6 +70,8 @@ class Facts:
         First and last day (UTC) on which the question was answered; null as before.
     unit, days, account
         As in `Decision`, by the owner's view of all that is stored now.
+    look
+        As of `SampleModel`; null where nothing keeps count, and in files of before.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
     users_needed, users_range
@@ -88,6 +90,7 @@ class Facts:
     unit: Unit | None = None
     days: tuple[date, date] | None = None
     account: Mapping[Kind, int] = field(default_factory=dict)
+    look: Look | None = None
     counters: tuple[str, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
@@ -147,6 +150,7 @@ def facts_of(
         unit=population.unit,
         days=population.snapshot.days(k),
         account=population.members(k),
+        look=asked.model(decision.policy.sample).look,
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -210,10 +214,21 @@ def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[Dep
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
     yield Departure("level", reason)
+    if decision.policy.sample.look == "first":
+        yield from _first_look(facts)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
         yield Departure("asked before", reason)
+
+
+def _first_look(facts: Facts) -> Iterator[Departure]:
+    """Tell whether the database noted no look before that of a decision on the same users."""
+    if facts.look is None:
+        yield Departure("first look", "nothing here noted the looks", is_certain=False)
+    else:
+        later = "the database was looked at before" * (facts.look == "later")
+        yield Departure("first look", later)
 
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:

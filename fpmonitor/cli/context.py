@@ -66,10 +66,11 @@ def open_monitor(
     audience: Audience | None = None,
     snapshot: str | None = None,
     engine: str | None = None,
+    kept: bool = True,
 ) -> Monitor:
     """Open a database, or a snapshot, for questions.
 
-    The audience is that of the options unless one is named.
+    The audience is that of the options unless one is named; `kept` as of `Monitor`.
     """
     from fpmonitor.monitor import Monitor  # noqa: PLC0415 -- not for --help
 
@@ -90,6 +91,7 @@ def open_monitor(
         audience=audience or invocation.audience,
         key_file=invocation.key_file,
         patience=invocation.patience,
+        kept=kept,
     )
     if not create:  # then no log is to be read
         monitor.database.bar_other_files()

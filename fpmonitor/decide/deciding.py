@@ -453,6 +453,7 @@ def forecast_of(
         delta=level,
         universe=universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
+        look=policy.sample.look and "later",
     )
 
 
@@ -616,6 +617,7 @@ def _tests(
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
         expected=users if once else policy.sample.expected(users),
+        look=policy.sample.look,
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:

@@ -290,6 +290,13 @@ class Decision(Result):
         """Whether its tests are for the users that were decided on, and for no look at others."""
         return self.policy.sample.looked_at_once or self.confirmation is not None
 
+    def at_later_look(self) -> Self:
+        """Return the same decision, whose question is asked of users who came since."""
+        sample = self.policy.sample
+        if sample.look is None:
+            return self
+        return replace(self, policy=replace(self.policy, sample=replace(sample, look="later")))
+
     @property
     def unlisted(self) -> str:
         """Say why the lists may not hold all sets; the empty string where they do."""

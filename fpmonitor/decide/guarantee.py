@@ -141,6 +141,8 @@ def _choice(decision: Decision | LevelDecision) -> str:
     if sample.looked_at_once or decision.design or decision.confirmation:
         drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
         looks = f"decided once{drawn}, provided that"
+    elif sample.look == "first":
+        looks += " the number of users at this first look did not follow from their values and that"
     if decision.registered:
         return f"as registered before the first user was stored, and {looks}"
     if decision.universe is None:
@@ -325,5 +327,7 @@ def _chosen_before(decision: Decision | LevelDecision) -> str:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:
         return f"The whole question was chosen before looking. {looks}"
+    if sample.look == "first":
+        looks = "Their number at this first look must not follow from their values. " + looks
     free = "Filters" if decision.missing == "drop" else "APIs and filters"
     return f"{free} may be chosen after looking; k, population and budget before. {looks}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.mixture import Mixture
-    from fpmonitor.policy import Departure
+    from fpmonitor.policy import Departure, Look
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
@@ -255,6 +255,7 @@ def exposure_limits(
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
     value_share: float = 1.0,
+    look: Look | None = None,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -269,7 +270,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    departure, expected, value_share
+    departure, expected, value_share, look
         As of `decision_criteria`.
 
     Raises
@@ -285,7 +286,7 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
     function = ExposureFunction(k, population, departure.factors)
     menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(

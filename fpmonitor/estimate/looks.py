@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.mixture import Menu, Mixture
-    from fpmonitor.policy import Departure
+    from fpmonitor.policy import Departure, Look
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
+LOOKS = 2  # halves of delta: for the first look, and for all later ones
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
 _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
@@ -44,6 +45,7 @@ _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _LARGEST_OF_ONE_LOOK = 0.95
+_LARGEST_OF_FIRST_LOOK = 0.97
 _LARGEST_OF_VALUES = 0.98  # what the choice of values leaves uncertain, users do not make worse
 _KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, more below
 _FEWEST_BESIDE_FAKES = 20
@@ -137,6 +139,7 @@ def decision_criteria(
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
     value_share: float = 1.0,
+    look: Look | None = None,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -165,7 +168,7 @@ def decision_criteria(
         nothing is allowed.
     departure
         How the population may differ from the law of the observed users.
-    expected, value_share
+    expected, value_share, look
         As of `serving_of`.
 
     Raises
@@ -195,7 +198,7 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
     terms = tuple(
         math.log(BASES if serving is None else serving.bases)
         + (level_terms(share, universe) if chains is None else vector_terms(share, chains))[side]
@@ -345,7 +348,7 @@ class Serving(NamedTuple):
 
     `mean` users of a thinning at most, the next base has `ratio` times as many, and one of `bases`
     equal shares of delta is its own. Of the rows at most the share `fakes` is no users; of the
-    values the share `values` is looked at.
+    values the share `values` is looked at. Of the users it keeps the share `most` at first.
     """
 
     mean: float
@@ -353,10 +356,15 @@ class Serving(NamedTuple):
     bases: float
     fakes: float = 0.0
     values: float = 1.0
+    most: float = _LARGEST_SHARE
 
 
 def serving_of(
-    users: int, share: float, expected: int | None = None, value_share: float = 1.0
+    users: int,
+    share: float,
+    expected: int | None = None,
+    value_share: float = 1.0,
+    look: Look | None = None,
 ) -> tuple[Serving | None, int, Fakes | None]:
     """Return what serves observed users: base, number that it is designed for, and the fakes.
 
@@ -372,6 +380,10 @@ def serving_of(
     value_share
         Share of the values that are looked at, in (0, 1], chosen by a secret hash; of those the
         users are all counted. Below 1 it is one look, at a number of users that is known.
+    look
+        Half of delta is for the first look at the users of a database, by a base of its own, and
+        half for all later ones; null: all of it for every look. Only where neither they are looked
+        at once, nor some may be no users.
 
     Raises
     ------
@@ -384,16 +396,38 @@ def serving_of(
             raise PolicyError("fake_share", "has no limits where only some values are looked at")
         mean = _LARGEST_OF_VALUES * users
         few = mean < _FIRST_MEAN
-        return None if few else Serving(mean, 1.0, 1.0, values=value_share), users, None
+        one = Serving(mean, 1.0, 1.0, values=value_share, most=_LARGEST_OF_VALUES)
+        return None if few else one, users, None
     if not share:
-        return base_of(users) if expected is None else _of_one_look(users, expected), users, None
+        at = _of_looks(users, look) if expected is None else _of_one_look(users, expected)
+        return at, users, None
     fakes, size = Fakes.of(users, share), design_size(users, share)
     few = users - fakes.most < _FEWEST_BESIDE_FAKES
     return (
-        None if few else Serving(_KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share),
+        None
+        if few
+        else Serving(
+            _KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share, most=_KEPT_BESIDE_FAKES
+        ),
         size,
         fakes,
     )
+
+
+def _of_looks(users: int, look: Look | None) -> Serving | None:
+    """Return the base of the first look, of a later one, or of every look.
+
+    The number of users at the first look does not follow from what they returned, so one test of
+    it is enough, and it keeps nearly all users (theorem F of docs/certificate.md).
+    """
+    if look == "first":
+        mean = _LARGEST_OF_FIRST_LOOK * users
+        few = mean < _FIRST_MEAN
+        return None if few else Serving(mean, 1.0, LOOKS, most=_LARGEST_OF_FIRST_LOOK)
+    base = base_of(users)
+    if base is None or look is None:
+        return base
+    return base._replace(bases=LOOKS * base.bases)
 
 
 def _of_one_look(users: int, expected: int) -> Serving | None:
@@ -424,10 +458,7 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
     The share is that in the middle of its use. Both follow from the question alone.
     """
     cells = design_cells(serving.mean, function, budget, serving.values)
-    most = _KEPT_BESIDE_FAKES if serving.fakes else _LARGEST_SHARE
-    if serving.values != 1:
-        most = _LARGEST_OF_VALUES
-    middle = most / math.sqrt(serving.ratio)
+    middle = serving.most / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.policy import Drawn, SampleModel
+    from fpmonitor.policy import Drawn, Look, SampleModel
     from fpmonitor.population.snapshot import (
         Days,
         Snapshot,
@@ -75,11 +75,13 @@ class People:
         window: Window | None = None,
         view: View | None = None,
         audience: Audience = Audience.OWNER,
+        look: Look | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
+        self.look = look
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False

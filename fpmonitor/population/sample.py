@@ -121,6 +121,7 @@ class CertifiedSample:
             growing=not self.growing.isdisjoint(apis),
             departure=self.question.sample.departure,
             expected=self.question.sample.expected(self.users),
+            look=self.question.sample.look,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

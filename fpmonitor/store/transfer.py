@@ -367,6 +367,8 @@ def _merge(database: Database) -> tuple[int, int]:
     fresh, known = database.rows("transfer/count_batches")[0]
     for statement in (*_MERGE_BATCHES, *_MERGE_OBSERVATIONS) if fresh else ():
         database.run(statement)
+    if fresh:
+        database.run("transfer/add_look")
     for statement in _MERGE_REST:
         database.run(statement)
     return fresh, known
