@@ -139,6 +139,7 @@ def decide_sets(
     else:
         source, rest = asked.searched_and_rest(search_users, policy.candidates)
         level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
+        policy = replace(policy, sample=replace(policy.sample, look=None))  # it is one look
     in_memory = isinstance(source, MemorySource) if rest is None else rest.in_memory
     no_evidence, assumed = _lacks_of(population, policy, assume, needed={"must": must})
     utilities = _weights_of(population, weights or {})

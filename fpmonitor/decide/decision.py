@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 

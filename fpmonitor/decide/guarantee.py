@@ -323,11 +323,11 @@ def _chosen_before(decision: Decision | LevelDecision) -> str:
     sample = decision.policy.sample
     once = sample.looked_at_once or decision.design or decision.confirmation
     looks = "It holds for one look." if once else "Rerun it as users arrive."
+    if sample.look == "first" and not once:
+        looks = f"How many there are at this first look must not follow from their values. {looks}"
     if decision.registered:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:
         return f"The whole question was chosen before looking. {looks}"
-    if sample.look == "first":
-        looks = "Their number at this first look must not follow from their values. " + looks
     free = "Filters" if decision.missing == "drop" else "APIs and filters"
     return f"{free} may be chosen after looking; k, population and budget before. {looks}"
