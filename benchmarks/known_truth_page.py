@@ -77,23 +77,29 @@ def methods_of(scores: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def verdicts(scores: list[dict[str, Any]]) -> str:
-    """How often each method allowed wrongly and rightly."""
+    """How often each method allowed wrongly and rightly, in numbers of the sets in the head."""
+    ours = added(scores, OURS)["budgets"]
+    names = [(BUDGETS[budget], each) for budget, each in ours.items()]
     head = ["", "limits missed", "far below the truth"]
-    head += [f"wrong allows at {budget}" for budget in BUDGETS.values()]
-    head += [f"right allows at {budget}" for budget in BUDGETS.values()]
+    head += [f"wrong at {name}, of {each['unsafe']:,}" for name, each in names]
+    head += [f"right at {name}, of {each['safe']:,}" for name, each in names]
     return table(head, _verdict_rows(scores))
 
 
 def _verdict_rows(scores: list[dict[str, Any]]) -> Iterator[list[object]]:
     for method in methods_of(scores):
         total = added(scores, method)
-        missed = total["misses_above"] + total["misses_below"]
-        promises = f"{missed:,} of {total['asked']:,}" if total["promises"] else "promises none"
-        far = "–" if method == OURS else f"{total['below_by_a_fifth']:,} of {total['answered']:,}"
+        missed = f"{total['misses_above'] + total['misses_below']:,}"
+        far = (
+            "–"
+            if method == OURS
+            else f"{100 * total['below_by_a_fifth'] / total['answered']:.0f} %"
+        )
         by_budget = [total["budgets"][budget] for budget in BUDGETS]
-        wrong = [f"{each['wrong_allows']:,} of {each['unsafe']:,}" for each in by_budget]
-        right = [f"{each['right_allows']:,} of {each['safe']:,}" for each in by_budget]
-        yield [f"**{method}**" if method == OURS else method, promises, far, *wrong, *right]
+        wrong = [f"{each['wrong_allows']:,}" for each in by_budget]
+        right = [f"{each['right_allows']:,}" for each in by_budget]
+        shown = f"**{method}**" if method == OURS else method
+        yield [shown, missed if total["promises"] else "–", far, *wrong, *right]
 
 
 def blocks(scores: list[dict[str, Any]]) -> str:

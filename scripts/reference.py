@@ -1,4 +1,4 @@
-"""Write the reference of the command line, the library and the service from their own texts.
+"""Write the reference of commands, library, service, files and papers from their own texts.
 
 `python scripts/reference.py` writes `docs/reference/*.md` and the man page; with `--check` it only
 names the files that are not up to date, and ends with 1 if there are any.
@@ -7,10 +7,14 @@ names the files that are not up to date, and ends with 1 if there are any.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import importlib
 import inspect
 import json
+import pkgutil
 import re
 import sys
+import tomllib
 import types
 from importlib import resources
 from itertools import chain
@@ -18,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fpmonitor
+import fpmonitor.answers
 from fpmonitor.cli import command_tree
 from fpmonitor.cli.table import FIRST, GROUPS
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
+PAPERS = ROOT / "scripts" / "papers.toml"
 MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 
@@ -207,6 +213,20 @@ def library() -> str:
     return "\n".join(lines)
 
 
+def answers() -> str:
+    """What each answer holds as Markdown, from the docstrings of their dataclasses."""
+    lines = [MADE, "", "# Answers", ""]
+    lines += ["What questions return, in Python and, under the same names, in JSON."]
+    lines += ["[Formats](../formats.md) says where JSON differs.", ""]
+    for module in pkgutil.iter_modules(fpmonitor.answers.__path__, "fpmonitor.answers."):
+        kinds = vars(importlib.import_module(module.name)).values()
+        for kind in filter(inspect.isclass, kinds):
+            own = kind.__module__ == module.name and dataclasses.is_dataclass(kind)
+            if own and "Attributes" in (kind.__doc__ or "") and not kind.__name__.startswith("_"):
+                lines += [f"## {kind.__name__}", "", *described(kind)]
+    return "\n".join(lines)
+
+
 # ---- The service --------------------------------------------------------------------------------
 
 
@@ -258,10 +278,74 @@ def service() -> str:
     return "\n".join(lines)
 
 
+# ---- The decision file --------------------------------------------------------------------------
+
+
+def rows_of(schema: dict[str, Any], kinds: dict[str, Any], above: str = "") -> Iterator[str]:
+    """A row for each member that a schema describes, and for those below it."""
+    for name, entry in schema.get("properties", {}).items():
+        of = kinds.get(entry.get("$ref", "").rpartition("/")[2], {}) | entry
+        yield f"| `{above}{name}` | {cell(of.get('description', ''))} |"
+        yield from rows_of(of, kinds, f"{above}{name}.")
+
+
+def decision_file() -> str:
+    """The members of a decision file as Markdown, from its JSON Schema."""
+    text = (resources.files("fpmonitor.export") / "decision.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+    kinds = schema["$defs"]
+    lines = [MADE, "", "# Decision files", "", schema["description"], ""]
+    lines += ["`fpmonitor lists schema` prints the JSON Schema that this page is made from.", ""]
+    lines += ["| member | what it is |", "|---|---|", *rows_of(schema, kinds)]
+    lines += ["", "## One side of a proof", "", "| member | what it is |", "|---|---|"]
+    lines += rows_of(kinds["proof"], kinds)
+    lines += ["", "## One design of a proof", "", "| member | what it is |", "|---|---|"]
+    return "\n".join([*lines, *rows_of(kinds["design"], kinds)])
+
+
+# ---- The papers ---------------------------------------------------------------------------------
+
+
+def read_papers() -> list[dict[str, Any]]:
+    """The papers and their statements, of scripts/papers.toml."""
+    found: list[dict[str, Any]] = tomllib.loads(PAPERS.read_text(encoding="utf-8"))["paper"]
+    return found
+
+
+def notes_of(name: str) -> str:
+    """What the docstring of a function says of its source, and of what is wrong in print."""
+    module, _, attribute = name.rpartition(".")
+    thing = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
+    _, *sections = _SECTION.split(inspect.getdoc(thing) or "")
+    return dict(zip(sections[::2], sections[1::2], strict=True)).get("Notes", "").strip()
+
+
+def papers() -> str:
+    """Every statement of the source papers as Markdown, with what answers it."""
+    lines = [MADE, "", "# The papers, item by item", ""]
+    lines += ["The function (below `fpmonitor.`) and the command that answer each statement."]
+    lines += ["What is wrong in the published version is beside it, and in the notes.", ""]
+    lines += ["Reference numbers are in `fixtures/reference/`. `papers.json` is computed from the"]
+    lines += ["definitions alone by `fixtures/make_reference.py`.", ""]
+    for paper in read_papers():
+        lines += [f"## {paper['name']}", "", f"{paper['source']}.", ""]
+        lines += ["| item | function | command | holds if | in print |", "|---|---|---|---|---|"]
+        for one in paper["items"]:
+            called = f"`{one['command']}`" if one["command"] else "–"
+            cells = [one["item"], f"`{one['function']}`", called, one["holds"] or "–"]
+            lines.append(f"| {' | '.join([*cells, one['print'] or '–'])} |")
+        told = [(one["function"], notes_of(one["function"])) for one in paper["items"]]
+        notes = [f"**`{name}`** {note}" for name, note in dict(told).items() if note]
+        corrections = [f"* {text}" for text in paper.get("corrections", ())]
+        lines += ["", "### Notes", "", "\n\n".join(notes), "", *corrections, ""]
+    return "\n".join(lines)
+
+
 def documents() -> dict[Path, str]:
     """Every generated file, with what it should hold."""
     folder = ROOT / "docs" / "reference"
     pages = {"cli": command_line(), "python": library(), "http": service()}
+    pages |= {"decision": decision_file(), "papers": papers(), "answers": answers()}
     made = {folder / f"{name}.md": text for name, text in pages.items()}
     made = {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
     return made | {ROOT / "docs" / "fpmonitor.1": manual_page()}

@@ -97,6 +97,10 @@ class ExposureReport(Result):
         the number of users.
     lower, upper
         Limits of the certificate, each wrong with probability at most delta.
+    linked
+        Limits of the share of n users whose visits can be linked by these APIs alone, each wrong
+        with probability at most delta: at most by any method; at least, as long as values stay, by
+        who names one of the visits of the same value.
     realised
         Limits of the share of one population of n users, where asked for; each is wrong with
         probability at most delta.
@@ -149,6 +153,7 @@ class ExposureReport(Result):
     misleading_factor: float
     misleading_factor_worst_5: float
     misleading_factor_worst_1: float
+    linked: Interval
     realised: Interval | None = None
     bounds: BoundsReport | None = None
     entropies: tuple[EntropyLine, ...] = ()
@@ -183,6 +188,8 @@ class ExposureReport(Result):
             "unbiased": self.unbiased,
             "lower": self.lower,
             "upper": self.upper,
+            "linked_lower": self.linked.lower,
+            "linked_upper": self.linked.upper,
             "paper": {
                 "theorem5": [self.theorem5.lower, self.theorem5.upper],
                 "theorem8": [self.theorem8.lower, self.theorem8.upper],
@@ -347,13 +354,14 @@ def report_exposure(
     together = sorted({*apis, *given})
     question, told = sample.question, sample.told(together)
     lower, upper = limits_of(sample, together, support)
+    least, most = sample.linked(together)
     k, population = question.k, question.users
     bits = entropy_bits(told.most)
     theorems = [
         told_interval(theorem, told, question, support=support) for theorem in (theorem5, theorem8)
     ]
-    least = smallest_told_group(k, sample.audience)
-    median, worst_5, worst_1 = misleading_factors(told.most, least=least)
+    smallest = smallest_told_group(k, sample.audience)
+    median, worst_5, worst_1 = misleading_factors(told.most, least=smallest)
     return ExposureReport(
         apis=tuple(apis),
         given=tuple(given),
@@ -375,6 +383,7 @@ def report_exposure(
         misleading_factor=median,
         misleading_factor_worst_5=worst_5,
         misleading_factor_worst_1=worst_1,
+        linked=Interval(lower=least, upper=most),
         masked=tuple(api for api in together if api in sample.masked),
         sample=question.sample,
         drawn=sample.drawn,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fpmonitor.cli.options import DELTA, QUIET, Exposure
+from fpmonitor.cli.options import DELTA, QUIET, Exposure, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
@@ -22,6 +22,7 @@ from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
     compare,
+    fewest_users,
     most_telling,
     needs_no_answers,
     participations_of,
@@ -33,6 +34,7 @@ from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import metrics_of, metrics_of_points
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
+from fpmonitor.render.numbers import percent
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -329,6 +331,9 @@ def _compared(
     return rows
 
 
+_OF_USERS = ("api", "values", "mechanism", "epsilon", "hash_range", "users")
+
+
 @app.command("plan")
 def plan(
     *,
@@ -341,6 +346,15 @@ def plan(
     epsilon: Annotated[
         float | None,
         typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            help="With --epsilon: show how many users prove the API within this exposure.",
+            parser=share,
+            metavar="SHARE",
+        ),
     ] = None,
     users: Annotated[
         int | None,
@@ -359,6 +373,8 @@ def plan(
     """Choose the mechanism of each API, for a wanted accuracy of its exposure or an LDP level."""
     if (accuracy is None) == (epsilon is None):
         raise PolicyError("accuracy", "give one of --accuracy and --epsilon")
+    if budget is not None and epsilon is None:
+        raise PolicyError("budget", "needs --epsilon")
     with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
         names = (
@@ -372,7 +388,17 @@ def plan(
         for api in names:
             progress(api)
             spectrum = observed.spectrum([api])
-            if accuracy is None:
+            if epsilon is not None and budget is not None:
+                found = fewest_users(
+                    api,
+                    spectrum,
+                    epsilon=epsilon,
+                    k=asked.k,
+                    population=population,
+                    budget=budget,
+                    delta=asked.delta,
+                )
+            elif accuracy is None:
                 found = most_telling(api, spectrum.support, epsilon or 0.0)
             else:
                 found = plan_api(
@@ -388,9 +414,15 @@ def plan(
                     found.values, k=asked.k, population=population, accuracy=accuracy
                 ):
                     trivial.append(api)
-            rows.append(asdict(found) | asdict(participations_of(found)))
+            row = asdict(found)
+            if budget is None:
+                rows.append(row | asdict(participations_of(found)))
+            else:
+                rows.append({name: row[name] for name in _OF_USERS})
     if trivial:
         named = ", ".join(trivial)
         note(f"any epsilon will do, as so few values expose next to nobody: {named}", quiet=quiet)
     title = "Mechanisms for the wanted accuracy" if epsilon is None else "Mechanisms that tell most"
+    if budget is not None:
+        title = f"Users whose answers prove an exposure of at most {percent(budget, 2)}"
     shown.show(store.listing(rows, title=title, digits=5))

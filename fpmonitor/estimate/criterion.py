@@ -136,7 +136,7 @@ class Criterion:
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
         tested = self.largest is None or size <= self.largest
-        return not tested or self.score(spectrum) <= self.limits[size]
+        return not tested or bool(self.score(spectrum) <= self.limits[size])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

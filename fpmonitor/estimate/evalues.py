@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import Score
 from fpmonitor.estimate.looks import design_cells
-from fpmonitor.estimate.mixture import design_menu
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.mixture import Menu
     from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
@@ -54,8 +54,8 @@ class WindowTest:
         Scores against "above the budget" and against "within the budget"; None for users too few.
     """
 
-    within: Score | None
-    above: Score | None
+    within: AveragedScore | None
+    above: AveragedScore | None
 
     def log_within(self, spectrum: CountSpectrum) -> float:
         """Evidence that a set is within the budget, nats; its exponential is an e-value."""
@@ -96,10 +96,9 @@ def window_test(
     position = math.floor(math.log(_LARGEST_SHARE * users / _FIRST_MEAN) / math.log(_RATIO))
     function = ExposureFunction(k, population, factors)
     within, above = (
-        Score.of(
-            _menu(position, function, budget, sign=sign, log_term=term, monotone=monotone).averaged(
-                users=users
-            )
+        averaged(
+            _design(position, function, budget, sign=sign, log_term=term, monotone=monotone),
+            users=users,
         )
         for sign, term in zip((-1, 1), log_terms, strict=True)
     )
@@ -107,7 +106,7 @@ def window_test(
 
 
 @lru_cache(maxsize=64)
-def _menu(
+def _design(
     position: int,
     function: ExposureFunction,
     budget: float,
@@ -115,11 +114,11 @@ def _menu(
     sign: Sign,
     log_term: float,
     monotone: bool,
-) -> Menu:
+) -> Base:
     full = _FIRST_MEAN * _RATIO**position
     cells = design_cells(full, function, budget)
     mean = cells.laws.mean
-    return design_menu(
+    return design_base(
         cells,
         sign=sign,
         budget=budget,
@@ -129,12 +128,13 @@ def _menu(
     )
 
 
-def _log_e(test: Score | None, spectrum: CountSpectrum) -> float:
+def _log_e(test: AveragedScore | None, spectrum: CountSpectrum) -> float:
     """Logarithm of an e-value, from the spectrum of all users of the window."""
-    if test is None:
+    if test is None or math.isinf(test.charge):
         return _NO_EVIDENCE
-    evidence = test.evidence(spectrum)
-    return max(evidence - _ROUNDING * (1 + abs(evidence)), _NO_EVIDENCE)
+    nats = test.base.sign * test.scale * Score(test.weights)(spectrum)
+    lost = test.charge - test.clock.log_factor + _ROUNDING * (1 + abs(nats))
+    return max(nats - lost - test.base.bound, _NO_EVIDENCE)
 
 
 def go_on(run: Sequence[float], evidence: Sequence[float]) -> list[float]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
+from fpmonitor.estimate.linking import LinkedFunction
 from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
 from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
@@ -44,7 +45,7 @@ _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Limits:
-    """Confidence limits of the statistical exposure `Q(n, k)`, for one number of observed users.
+    """Confidence limits of `Q(n, k)`, or of the share linked, for one number of observed users.
 
     Lower and upper limits each have an error probability of their own.
 
@@ -247,7 +248,7 @@ def _above_between(score: AveragedScore) -> NDArray[np.float64]:
 def exposure_limits(
     *,
     users: int,
-    k: int,
+    k: int | None,
     population: int,
     delta: float,
     universe: int | None = None,
@@ -264,7 +265,8 @@ def exposure_limits(
     users
         `m`, observed users, at least 2.
     k, population
-        Anonymity threshold and `n`, users.
+        Anonymity threshold and `n`, users. Without a threshold the limits are of the share of users
+        whose visits can be linked at all: see `linking`.
     delta, universe
         Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
     growing
@@ -284,10 +286,14 @@ def exposure_limits(
     `1 / (s (s + 1) C(D, s))`, and these add up to less than 1.
     """
     check_sample(users)
-    check_threshold(k, population)
+    check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
-    function = ExposureFunction(k, population, departure.factors)
+    function = (
+        LinkedFunction(population=population, factors=departure.factors)
+        if k is None
+        else ExposureFunction(k, population, departure.factors)
+    )
     menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
@@ -295,7 +301,7 @@ def exposure_limits(
         universe=universe,
         bases=BASES if serving is None else serving.bases,
         sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
-        margins=(hidden_exposure(departure, k, population, size), departure.unobserved),
+        margins=(hidden_exposure(departure, function, size), departure.unobserved),
         value_share=value_share,
     )
 

@@ -20,7 +20,6 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import Fakes
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
-from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.mixture import design_menu
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
@@ -211,7 +210,7 @@ def decision_criteria(
     # Who is not observed may all be exposed, or be whom others hide among.
     function = ExposureFunction(k, population, departure.factors)
     within -= departure.unobserved
-    beyond = budget + hidden_exposure(departure, k, population, size)
+    beyond = budget + hidden_exposure(departure, function, size)
     least = _LEAST_SHARPNESS * budget
     above = _menu(serving, function, max(within, least), sign=-1, log_term=nats[0])
     below = _menu(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
@@ -333,14 +332,14 @@ def design_size(rows: int, share: float) -> int:
     return math.ceil(math.exp(step * math.ceil(math.log(rows) / step)))
 
 
-def hidden_exposure(departure: Departure, k: int, population: int, size: int) -> float:
+def hidden_exposure(departure: Departure, function: ExposureFunction, size: int) -> float:
     """How far the exposure may be below that of the users that a score is designed for, a share.
 
     Who is not observed may be whom others hide among, and so may users that rows stand in for.
     """
     factors, unobserved, share = departure
     missing = 1 - (1 - share) ** 2 * (1 - 2 / size) if share else 0.0
-    return steepest_fall(k, population) * (unobserved + factors[1] * missing)
+    return function.steepest_fall * (unobserved + factors[1] * missing)
 
 
 class Serving(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fpmonitor.estimate.poisson import log_moments
-from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
+from fpmonitor.estimate.saddle_point import log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,7 +166,8 @@ def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
     means, exposure, most = laws.means[1:], laws.exposure[sign][1:], laws.function.factors[1]
     p = np.minimum(means / laws.mean, 1.0)
     slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
-    bends = [_bend(factor * p, laws, sign) for factor in {*laws.function.factors}]
+    shares = [factor * p for factor in {*laws.function.factors}]
+    bends = [laws.function.bend(at[:-1], at[1:], sign) for at in shares]
     slack = np.minimum(slack, laws.mean * np.maximum.reduce(bends))
     margin = np.zeros(means.size)
     margin[:-1] = slack / means[:-1]
@@ -174,21 +175,3 @@ def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
     corrected = exposure - sign * (margin + most * ACCURACY)
     first = most * (1 + ACCURACY) if sign < 0 else corrected[0]  # of all smaller means
     return np.append(first, corrected)
-
-
-def _bend(p: NDArray[np.float64], laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
-    """How far `p F` may be beyond its chord between neighbouring shares; infinite: not known.
-
-    `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in `n - 1`.
-    """
-    n, k, low, high = laws.function.population, laws.function.k, p[:-1], p[1:]
-    # p F is concave below k/n, where it may be above a chord, and convex beyond.
-    pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
-    smooth = (pull > 0) & (high < 1)
-    low, high = low[smooth], high[smooth]
-    at = np.clip((k - 1) / (n - 1), low, high)
-    edge = np.maximum(1 / (low * (1 - low)), 1 / (high * (1 - high)))
-    second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
-    bend = np.where(pull > 0, np.inf, 0.0)
-    bend[smooth] = (high - low) ** 2 / 8 * second * (1 + 1e-6)
-    return bend

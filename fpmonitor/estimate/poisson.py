@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.exposure import biased_exposure
-from fpmonitor.estimate.saddle_point import log_poisson
+from fpmonitor.estimate.exposure import biased_exposure, steepest_fall
+from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
 from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
@@ -74,6 +74,31 @@ class ExposureFunction:
     def quantile(self, exposure: float) -> float:
         """Share in the population of a value whose users are exposed with this probability."""
         return float(scipy.special.betainccinv(self.k - 1, self.population - self.k + 1, exposure))
+
+    def bend(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], sign: Sign
+    ) -> NDArray[np.float64]:
+        """How far `p F` may be beyond its chord between neighbouring shares; infinite: not known.
+
+        `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in
+        `n - 1`.
+        """
+        n, k = self.population, self.k
+        # p F is concave below k/n, where it may be above a chord, and convex beyond.
+        pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
+        smooth = (pull > 0) & (high < 1)
+        low, high = low[smooth], high[smooth]
+        at = np.clip((k - 1) / (n - 1), low, high)
+        edge = np.maximum(1 / (low * (1 - low)), 1 / (high * (1 - high)))
+        second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
+        bend = np.where(pull > 0, np.inf, 0.0)
+        bend[smooth] = (high - low) ** 2 / 8 * second * (1 + 1e-6)
+        return bend
+
+    @property
+    def steepest_fall(self) -> float:
+        """Most that the exposed users `p F(p)` fall by one more user with the value."""
+        return steepest_fall(self.k, self.population)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -15,6 +15,7 @@ from fpmonitor.ldp.frequency import (
     estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
+    least_share_inside,
     limits_from_reports,
 )
 from fpmonitor.ldp.mechanisms import StochasticMatrix
@@ -63,6 +64,12 @@ class ApiReports:
             counts = self._report_counts(self.mechanism)
             return limits_from_reports(self.mechanism, counts, delta=delta)
         return frequency_limits(self.mechanism, self.support_counts, self.users, delta=delta)
+
+    def least_inside(self, places: NDArray[np.intp], delta: float) -> float:
+        """Return a lower limit of the share of users with one of these values, by position."""
+        return least_share_inside(
+            self.mechanism, self.support_counts, self.users, places, delta=delta
+        )
 
     def _report_counts(self, matrix: StochasticMatrix) -> NDArray[np.int64]:
         counts = check_report_counts(self.support_counts, len(matrix.probabilities))

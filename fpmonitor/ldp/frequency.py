@@ -12,7 +12,7 @@ import scipy
 from fpmonitor.errors import PolicyError
 from fpmonitor.ldp.checks import check_counts, check_whole_number
 from fpmonitor.ldp.fisher import is_faithful
-from fpmonitor.ldp.mechanisms import RandomisedResponse
+from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix
 from fpmonitor.policy import check_share
 
 if TYPE_CHECKING:
@@ -158,6 +158,61 @@ def _moments(
     """Moments `E exp(tilt score)` of the reports on a value, and the largest on another one."""
     moments = np.exp(np.outer(tilts, scores)) @ matrix
     return moments[:, value], np.delete(moments, value, axis=1).max(axis=1)
+
+
+def least_share_inside(
+    mechanism: PureMechanism | StochasticMatrix,
+    counts: ArrayLike,
+    users: int,
+    places: NDArray[np.intp],
+    *,
+    delta: float,
+) -> float:
+    """Return a lower limit of the share of users whose value is one of several.
+
+    Far sharper than the sum of limits of the single values: their errors add up, those of the
+    reports on all of them together mostly cancel.
+
+    Parameters
+    ----------
+    mechanism
+        Faithful if it is a matrix.
+    counts
+        Whole numbers: reports that support each value, shape (a,); for a matrix, the reports of
+        each number, shape (b,).
+    users
+        Reports, at least 1.
+    places
+        Positions of the values; not all of them.
+    delta
+        Tolerated probability that the limit fails, in (0, 1).
+
+    Notes
+    -----
+    Chernoff's bound as in `limits_from_reports`, on how many of the values a report supports. Given
+    the user's value, supports are independent bits, or (randomised response) exclude each other.
+    """
+    check_share("delta", delta)
+    level = math.log(delta) / users
+    if isinstance(mechanism, StochasticMatrix):
+        scores = decoding_matrix(mechanism)[places].sum(axis=0)
+        centred = scores - scores @ check_report_counts(counts, scores.size) / users
+        tilts = _tilts(float(np.abs(centred).max()), level)
+        moments = np.exp(np.outer(tilts, centred)) @ mechanism.matrix()
+        inside = moments[:, places].max(axis=1)
+        outside = np.delete(moments, places, axis=1).max(axis=1)
+    else:
+        mean = int(_checked(counts, mechanism.values, users)[places].sum()) / users
+        tilts = _tilts(float(places.size), level)
+        own, other = mechanism.true_support, mechanism.false_support
+        others, growth = places.size - 1, np.expm1(tilts)
+        if isinstance(mechanism, RandomisedResponse):
+            inside, outside = 1 + (own + others * other) * growth, 1 + places.size * other * growth
+        else:
+            alone = (1 + other * growth) ** others
+            inside, outside = alone * (1 + own * growth), alone * (1 + other * growth)
+        inside, outside = inside * np.exp(-tilts * mean), outside * np.exp(-tilts * mean)
+    return max(_least_share(inside, outside, math.exp(level)) - _ROUNDING, 0.0)
 
 
 def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], level: float) -> float:

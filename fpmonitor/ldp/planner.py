@@ -249,6 +249,9 @@ class ApiPlan:
     accuracy
         Half the expected distance of the limits of the exposure, a share of the users; None at a
         given epsilon.
+    users
+        Number of users whose answers are expected to prove the exposure within a given budget, 0
+        where so few values cannot expose more; None without a budget.
     """
 
     api: str
@@ -258,6 +261,7 @@ class ApiPlan:
     hash_range: int | None
     average_privacy: float | None
     accuracy: float | None
+    users: int | None = None
 
 
 def plan_api(
@@ -319,6 +323,74 @@ def plan_api(
             )
             plans.append(plan)
     return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=_nothing(api, values))
+
+
+def fewest_users(
+    api: str,
+    spectrum: CountSpectrum,
+    *,
+    epsilon: float,
+    k: int,
+    population: int,
+    budget: float,
+    delta: float,
+) -> ApiPlan:
+    """Return the mechanism of an LDP level by which the fewest users prove an API within a budget.
+
+    The distribution is taken to be that of the spectrum; the upper limit is foreseen at the
+    expected reports. None is found where more than 10^10 users would be needed.
+
+    Parameters
+    ----------
+    api, spectrum, k, population, delta
+        As for `plan_api`.
+    epsilon
+        LDP level, nats, above 0.
+    budget
+        Largest tolerated exposure, a share of the users, in (0, 1).
+    """
+    check_threshold(k, population)
+    check_share("budget", budget)
+    check_share("delta", delta)
+    check_epsilon(epsilon)
+    values = spectrum.support
+    if needs_no_answers(values, k=k, population=population, accuracy=budget / 2):
+        return replace(_nothing(api, values), epsilon=epsilon, users=0)
+    plans = []
+    for name in _ALL if values > 1 else ():
+        mechanism = _ALL[name](values, epsilon)
+
+        def upper(users: int, made: PureMechanism = mechanism) -> float:
+            seen = _Foresight([made], spectrum, None, users, k, population, delta)
+            return seen.limits(0)[1]
+
+        users = _first_within(upper, budget)
+        if users is not None:
+            prior = DirichletPrior.jeffreys(values)
+            plan = ApiPlan(
+                api=api,
+                values=values,
+                mechanism=name,
+                epsilon=epsilon,
+                hash_range=_hash_range(mechanism),
+                average_privacy=average_privacy(mechanism, prior),
+                accuracy=None,
+                users=users,
+            )
+            plans.append(plan)
+    return min(plans, key=lambda plan: plan.users or 0, default=_nothing(api, values))
+
+
+def _first_within(upper: Callable[[int], float], budget: float) -> int | None:
+    """Return the least number of users, to a percent, from which on a falling limit is within."""
+    most = next((10**size for size in range(11) if upper(10**size) <= budget), None)
+    if most is None or most == 1:
+        return most
+    least = most // 10
+    while most > 1.01 * least + 1:
+        middle = round(math.sqrt(least * most))
+        least, most = (least, middle) if upper(middle) <= budget else (middle, most)
+    return most
 
 
 def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -> bool:
@@ -448,6 +520,11 @@ class _Foresight:
 
     def at(self, position: int) -> float:
         """Return half the width of the limits at the expected support counts of a mechanism."""
+        lower, upper = self.limits(position)
+        return (upper - lower) / 2
+
+    def limits(self, position: int) -> tuple[float, float]:
+        """Return the limits of the exposure at the expected support counts of a mechanism."""
         mechanism = self.mechanisms[position]
         held, values = self.spectrum.counts, self.spectrum.values
         if self.rest is not None:
@@ -461,7 +538,7 @@ class _Foresight:
             low, high, k=self.k, population=self.population, multiplicities=values
         )
         exposed_rest = 0.0 if self.rest is None else float(high[-1])
-        return (min(1.0, upper + exposed_rest) - lower) / 2
+        return lower, min(1.0, upper + exposed_rest)
 
 
 def trade_off_curves(

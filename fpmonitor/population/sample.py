@@ -110,11 +110,19 @@ class CertifiedSample:
         told = self.told(apis)
         return self.certificate(apis, delta).of(told.least, len(set(apis)), hidden=told.hidden)
 
-    def certificate(self, apis: Sequence[str], delta: float | None = None) -> Limits:
+    def linked(self, apis: Sequence[str]) -> tuple[float, float]:
+        """Lower and upper limit of the share of n users whose visits a set can link: `linking`."""
+        told = self.told(apis)
+        limits = self.certificate(apis, linked=True)
+        return limits.of(told.least, len(set(apis)), hidden=told.hidden)
+
+    def certificate(
+        self, apis: Sequence[str], delta: float | None = None, *, linked: bool = False
+    ) -> Limits:
         """Limits for these users and the question, of a set, or of a cohort with a set."""
         return exposure_limits(
             users=self.users,
-            k=self.question.k,
+            k=None if linked else self.question.k,
             population=self.question.users,
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,

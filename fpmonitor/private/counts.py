@@ -14,7 +14,7 @@ from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from fpmonitor.private.study import Study
 
@@ -58,15 +58,15 @@ def counts_digest(apis: Iterable[str], tuples: Tuples) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-def check_study_counts(study: Study, counts: Counts) -> None:
-    """Check that counts fit a study and include every single API.
+def check_study_counts(study: Study, counts: Counts, randomised: Collection[str] = ()) -> None:
+    """Check that counts fit a study and include every single API but the `randomised` ones.
 
     Raises
     ------
     InputError
         A single API is missing, or a set is unknown or too large for the study.
     """
-    missing = [api for api in study.apis if (api,) not in counts]
+    missing = [api for api in study.apis if (api,) not in counts and api not in randomised]
     if missing:
         raise InputError(
             f"counts: nothing for {', '.join(missing[:3])}",

@@ -109,10 +109,12 @@ def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
     """List the sets of a size that are not known to be above the budget.
 
     A set with a known part above the budget is above it, too: exposure grows with the set. Sets
-    of one API are requested first, so that all of them are known.
+    of one API are requested first, so that all of them are known. An API that users randomise is in
+    no larger set: it would be sent plainly there.
     """
     if size == 1:
-        return [(api,) for api in knowledge.study.apis if knowledge.is_promised((api,))]
+        counted = [api for api in knowledge.study.apis if api not in knowledge.estimates]
+        return [(api,) for api in counted if knowledge.is_promised((api,))]
     smaller = set(open_sets(knowledge, size - 1))
     grown = [
         (*apis, api)

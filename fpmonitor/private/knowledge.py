@@ -1,9 +1,10 @@
 """What a curator knows from some marginals, and the limits that follow for any API set.
 
-A requested set is known by its counts. Any other is composed of disjoint requested sets: users
-outside the kept values of a part count as exposed, and fewer than `k` users can be exposed on each
-remaining joint value. All limits are upper limits, for every joint distribution with these
-marginals. Statements and proofs: docs/private-selection.md.
+A requested set is known by its counts, a randomised API by the limits of its values' shares. Any
+other set is composed of disjoint known ones: users outside the kept values of a part count as
+exposed, and fewer than `k` users can be exposed on each remaining joint value. All limits are upper
+limits, for every joint distribution with these marginals. Statements and proofs:
+docs/private-selection.md.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ from fpmonitor.private.counts import (
     with_projections,
 )
 from fpmonitor.private.joining import chain_of_parts, count_joined
+from fpmonitor.private.randomised import estimate, ranked_values
 from fpmonitor.private.tokens import REDACTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.composition import CompositionBound
-    from fpmonitor.private.counts import ApiSet, Counts
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.randomised import RandomisedAnswers, RandomisedApi
     from fpmonitor.private.study import Study
     from fpmonitor.spectrum import CountSpectrum
 
@@ -66,6 +69,7 @@ class Promise:
         Share of the users; 1 says nothing.
     rule
         `count`: the set was requested; `certificate`: it was, and the limit is for a population;
+        `randomised`: of an API with randomised answers, 1 for the observed users themselves;
         `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`:
         of disjoint requested sets; `join`: of overlapping ones, joint values counted;
         `join size`: of overlapping ones, the number of joint values bounded.
@@ -142,6 +146,9 @@ class Knowledge:
     counts
         Number of reports by tuple of tokens, for each API set, with every single API. A report
         with a redacted token counts as exposed.
+    randomised
+        Randomised answers on APIs that have no counts. They say nothing of the observed users
+        themselves, and are part of no larger request.
     setting
         `fixed`: the observed users themselves, without error. `statistical`: a population of
         `study.population` users, of which the observed ones are independent draws; all limits
@@ -151,17 +158,34 @@ class Knowledge:
     Raises
     ------
     InputError
-        A single API is missing, or a set is unknown or too large for the study.
+        A single API is missing, or a set is unknown or too large for the study; or a token is no
+        report of its randomisation.
     UndecidableError
-        There are fewer than 2 reports.
+        There are fewer than 2 reports, or fewer than `k` on a randomised API.
     """
 
-    def __init__(self, study: Study, counts: Counts, setting: Setting) -> None:
-        check_study_counts(study, counts)
+    def __init__(
+        self,
+        study: Study,
+        counts: Counts,
+        setting: Setting,
+        randomised: Mapping[str, RandomisedAnswers] | None = None,
+    ) -> None:
         self.study = study
         self.setting: Setting = setting
         self.counts = with_projections(counts)
-        self.users = max(sum(tuples.values()) for tuples in self.counts.values())
+        check_study_counts(study, counts, randomised or ())
+        self._randomised = {
+            api: answers for api, answers in (randomised or {}).items() if (api,) not in self.counts
+        }
+        self.estimates: dict[str, RandomisedApi] = {
+            api: estimate(study, answers.ask, api, answers.counts, delta=self._delta(1) / 2)
+            for api, answers in self._randomised.items()
+        }
+        self._known = {*self.counts, *((api,) for api in self.estimates)}
+        # Who answered a plain request is missing from no randomised one: it has users of its own.
+        numbers = [sum(tuples.values()) for tuples in self.counts.values()]
+        self.users = max(numbers or [found.users for found in self.estimates.values()])
         if self.users < 2:
             raise UndecidableError("at least 2 reports are needed")
         population = self.users if setting == "fixed" else study.population
@@ -174,12 +198,12 @@ class Knowledge:
     @property
     def level(self) -> str:
         """What is known of the joint distribution: `marginals`, `pairs`, `triples`, `sets of 4`."""
-        return knowledge_name(max(map(len, self.counts)))
+        return knowledge_name(self.largest)
 
     @property
     def asked(self) -> Collection[ApiSet]:
-        """Sets whose counts are known, including those that follow from larger ones."""
-        return self.counts.keys()
+        """Sets with counts, including those that follow from larger ones, and randomised APIs."""
+        return self._known
 
     def spectrum(self, apis: ApiSet) -> CountSpectrum:
         """Return the spectrum of a known set; a redacted or missing report is its own value."""
@@ -194,10 +218,31 @@ class Knowledge:
     def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
         """Return the tuples of a known set, most frequent first, none redacted; and their tails."""
         if apis not in self._rankings:
-            named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
-            rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
-            self._rankings[apis] = rank(apis, named)
+            if apis in self.counts:
+                named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
+                rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
+                self._rankings[apis] = rank(apis, named)
+            else:
+                self._rankings[apis] = self._estimated_ranking(apis[0])
         return self._rankings[apis]
+
+    def _estimated_ranking(self, api: str) -> tuple[list[tuple[str, ...]], SizedTails]:
+        if self.setting == "fixed":
+            return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
+        answers = self._randomised[api]
+        ranked, tails = ranked_values(
+            self.study,
+            api,
+            answers,
+            delta=self._delta(1) / 2,
+            rng=self._coins((api,), answers.counts),
+        )
+        return [(token,) for token in ranked], tails
+
+    def _coins(self, apis: ApiSet, tuples: Tuples) -> np.random.Generator:
+        """Return what splits the answers on a set: equal for equal answers."""
+        seed = seed_of("tails", self.study.id.hex(), counts_digest(apis, tuples))
+        return np.random.default_rng(seed)
 
     def _fixed_ranking(
         self, apis: ApiSet, named: list[tuple[str, ...]]
@@ -209,12 +254,11 @@ class Knowledge:
         self, apis: ApiSet, named: list[tuple[str, ...]]
     ) -> tuple[list[tuple[str, ...]], SizedTails]:
         counts = np.array([self.counts[apis][tokens] for tokens in named], dtype=np.int64)
-        seed = seed_of("tails", self.study.id.hex(), counts_digest(apis, self.counts[apis]))
         alone = np.ones(self.users - counts.sum(), dtype=np.int64)
         order, tails = ranked_tails(
             np.concatenate([counts, alone]),
             delta=self._delta(len(apis)) / 2,
-            rng=np.random.default_rng(seed),
+            rng=self._coins(apis, self.counts[apis]),
             # Later rounds may withhold what fewer than k users had in earlier ones.
             least=1 if len(apis) == 1 else self.study.k,
         )
@@ -234,6 +278,9 @@ class Knowledge:
         return self._limits[apis]
 
     def _find_limit(self, apis: ApiSet) -> Promise:
+        if apis not in self.counts:
+            upper = 1.0 if self.setting == "fixed" else self.estimates[apis[0]].upper
+            return Promise(upper=upper, rule="randomised")
         spectrum = self.spectrum(apis)
         if self.setting == "fixed":
             return Promise(upper=spectrum.users_below(self.study.k) / self.users, rule="count")
@@ -272,17 +319,17 @@ class Knowledge:
             (apis[0], *others)
             for size in range(min(len(apis), self.largest))
             for others in itertools.combinations(apis[1:], size)
-            if (apis[0], *others) in self.counts
+            if (apis[0], *others) in self._known
         ]
 
     @property
     def largest(self) -> int:
         """Number of APIs in the largest known set."""
-        return max(map(len, self.counts))
+        return max(map(len, self._known))
 
     def is_promised(self, apis: ApiSet) -> bool:
         """Whether the set is within the budget by its own counts, or composed of disjoint sets."""
-        if apis in self.counts and self.limit(apis).upper <= self.study.budget:
+        if apis in self._known and self.limit(apis).upper <= self.study.budget:
             return True
         return bool(self.front(apis).sizes.size)
 
@@ -311,11 +358,11 @@ class Knowledge:
             return [Promise(upper=0.0, rule="count")]
         if self.users < self.study.k and self.setting == "fixed":
             return [Promise(upper=1.0, rule="count")]
-        found = [self.limit(apis)] if apis in self.counts else []
+        found = [self.limit(apis)] if apis in self._known else []
         if found and self.setting == "fixed" and not beaten:
             return found  # nothing is sharper than the count
         found += self._composed(apis)
-        if self.setting == "fixed":
+        if self.setting == "fixed" and self.estimates.keys().isdisjoint(apis):
             names = [sharpened_composition]
             names += [theorem2_composition, theorem3_composition] if beaten else []
             distributions = [self._distribution((api,)) for api in apis]
@@ -329,7 +376,7 @@ class Knowledge:
         place = {api: position for position, api in enumerate(apis)}
         known: dict[tuple[int, ...], SizedTails] = {
             tuple(place[api] for api in one): self.tails(one)
-            for one in self.counts
+            for one in self._known
             if set(one) <= set(apis)
         }
         overlaps = len(known) > len(apis)
@@ -348,7 +395,7 @@ class Knowledge:
 
         Each part leaves out the same share; several shares are tried.
         """
-        parts = [one for one in self.counts if set(one) <= set(apis)]
+        parts = [one for one in self._known if set(one) <= set(apis)]
         chain = chain_of_parts(apis, parts, self._bits)
         rankings = [self._ranking(part) for part in chain]
         best = 1.0
@@ -367,12 +414,16 @@ class Knowledge:
         return best
 
     def _bits(self, apis: ApiSet) -> float:
+        if apis in self._known and apis not in self.counts:
+            return math.log2(len(self.estimates[apis[0]].values))
         return entropy_bits(self.spectrum(apis)) if apis else 0.0
 
     def entropy_upper_bits(self, apis: ApiSet) -> float:
         """Return an upper bound of the joint entropy of the observed users, bits."""
         if not apis:
             return 0.0
+        if not self.estimates.keys().isdisjoint(apis):
+            return math.log2(self.users)
         singles = [self.spectrum((api,)) for api in apis]
         pairs = {
             (i, j): self.spectrum((apis[i], apis[j]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.composition import SizedTails
 from fpmonitor.ldp.exposure import ApiReports, exposure_limits
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, plan_api
@@ -84,6 +85,14 @@ class RandomisedApi:
     values: tuple[EstimatedShare, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomisedAnswers:
+    """Randomised answers on one API: the request, and the number of users by token."""
+
+    ask: CollectionRequest
+    counts: Mapping[tuple[str, ...], int]
+
+
 def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
     """Return the mechanism that users apply."""
     if plan.matrix is not None:
@@ -130,7 +139,9 @@ def estimate(
     users = sum(counts.values())
     if users < study.k:
         raise UndecidableError(f"{api}: fewer than k = {study.k} users answered")
-    shares, low, high = _frequencies(study, plan, counts, delta)
+    reports = _reports_of(study, plan, counts)
+    low, high = reports.limits(delta)
+    shares = reports.estimate().frequencies
     lower, upper = limits_of_exposure(study, low, high)
     return RandomisedApi(
         api=api,
@@ -157,18 +168,46 @@ def limits_of_exposure(
     return lower, min(1.0, upper + float(high[-1]))
 
 
-def _frequencies(
-    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int], delta: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares of the values, and their lower and upper limits."""
+def ranked_values(
+    study: Study, api: str, answers: RandomisedAnswers, *, delta: float, rng: np.random.Generator
+) -> tuple[list[str], SizedTails]:
+    """Rank the listed values by one half of the answers, and bound what the first ones leave out.
+
+    Parameters
+    ----------
+    study, api, answers
+        As for `estimate`.
+    delta
+        Tolerated probability that any of the tails fails, in (0, 1).
+    rng
+        Splits the answers: the other half must not know by which order it is counted.
+    """
+    plan = answers.ask.randomise[api]
+    tokens = sorted(answers.counts)
+    counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
+    first = rng.binomial(counts, 0.5)
+    halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
+    listed = len(plan.values) - 1
+    if not listed or not all(sum(half.values()) for half in halves):
+        return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
+    ranking, held_out = (_reports_of(study, plan, half) for half in halves)
+    order = np.argsort(-ranking.estimate().frequencies[:-1], kind="stable")
+    sizes = np.unique(np.geomspace(1, listed, 4 * listed.bit_length()).round())
+    inside = [held_out.least_inside(order[: int(size)], delta / sizes.size) for size in sizes]
+    return [plan.values[at] for at in order], SizedTails(sizes=sizes, tails=1 - np.array(inside))
+
+
+def _reports_of(
+    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int]
+) -> ApiReports:
+    """Return the reports by which values they support, or by their number for a matrix."""
     by_token = {token: users for (token,), users in counts.items()}
     mechanism = mechanism_of(plan)
     if isinstance(mechanism, StochasticMatrix):
         support = _report_counts(plan, by_token, len(mechanism.probabilities))
     else:
         support = _support_counts(study, plan, by_token)
-    reports = ApiReports(mechanism=mechanism, support_counts=support, users=sum(by_token.values()))
-    return reports.estimate().frequencies, *reports.limits(delta)
+    return ApiReports(mechanism=mechanism, support_counts=support, users=sum(by_token.values()))
 
 
 def _report_counts(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.private.counts import Counts, Tuples
+    from fpmonitor.private.randomised import RandomisedAnswers
     from fpmonitor.private.study import Study
 
 SETTINGS: tuple[Setting, ...] = ("fixed", "statistical")
@@ -104,6 +105,7 @@ def select_values(
     study: Study,
     counts: Counts,
     *,
+    randomised: Mapping[str, RandomisedAnswers] | None = None,
     setting: Setting = "statistical",
     weights: Mapping[str, float] | None = None,
 ) -> Selection:
@@ -111,7 +113,7 @@ def select_values(
 
     Parameters
     ----------
-    study, counts, setting
+    study, counts, randomised, setting
         As for `Knowledge`.
     weights
         Utility of each API, finite and not negative; 1 where not named.
@@ -125,7 +127,7 @@ def select_values(
     """
     if setting not in SETTINGS:
         raise InputError(f"setting: {setting!r} is not one of {', '.join(SETTINGS)}")
-    both = {one: Knowledge(study, counts, one) for one in SETTINGS}
+    both = {one: Knowledge(study, counts, one, randomised) for one in SETTINGS}
     chosen, best = heaviest_set(both[setting], weights)
     return Selection(
         setting=setting,

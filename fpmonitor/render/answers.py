@@ -43,7 +43,7 @@ WORDS_OF_APIS = (
     "Coverage: share of the users who have a value. Changes between visits: share of those who "
     "came back whose value had changed."
 )
-_BAR = 24  # letters
+_BAR, _SHORT_BAR = 24, 13  # letters; with one column more a table still fits 80
 _ESTIMATES = (
     "`plug-in`: the observed shares taken for those of the population; `unbiased`: right on "
     "average, and only for populations up to the observed users; `bits`: entropy."
@@ -100,16 +100,29 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{in_short_limits(first)}{drawn_note(first.drawn)}"
+            f"{linked_note(reports)} {in_short_limits(first)}{drawn_note(first.drawn)}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
             *columns("share", "observed", "lower", "upper"),
+            *columns("share", *(["linkable"] if len(reports) > 1 else [])),
             Column(f"0 to {percent(widest, 2)}", "bar"),
         ],
-        rows=[_exposure_row(report, widest) for report in reports],
+        rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
+
+
+def linked_note(reports: Sequence[ExposureReport]) -> str:
+    """Say how many users can be recognised at most, whatever a site does with the values."""
+    users = f"{reports[0].population:,} users, on average"
+    if len(reports) > 1:
+        return (
+            "`linkable`: with these APIs alone, no method links the visits of a larger share of "
+            f"{users}."
+        )
+    most = percent(reports[0].linked.upper, 2)
+    return f"No method that uses these APIs alone links the visits of more than {most} of {users}."
 
 
 def _reading_table(reports: Sequence[ExposureReport]) -> Table:
@@ -181,13 +194,20 @@ def counts_exposure(found: CountsExposure) -> Output:
     return Output(tables=[table], rows=found.rows())
 
 
-def _exposure_row(report: ExposureReport, widest: float) -> tuple[Cell, ...]:
+def _exposure_row(report: ExposureReport, widest: float, *, several: bool) -> tuple[Cell, ...]:
     return (
         _called(report),
         *_estimates(report, "empirical"),
         report.lower,
         report.upper,
-        bar(report.lower, report.empirical, report.upper, widest),
+        *([f"≤ {percent(report.linked.upper, 2)}"] if several else []),
+        bar(
+            report.lower,
+            report.empirical,
+            report.upper,
+            widest,
+            letters=_SHORT_BAR if several else _BAR,
+        ),
     )
 
 
@@ -201,10 +221,10 @@ def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
     return [None if share is None else most + percent(share, 2) for share in shares]
 
 
-def bar(lower: float, found: float, upper: float, widest: float) -> str:
+def bar(lower: float, found: float, upper: float, widest: float, *, letters: int = _BAR) -> str:
     """Draw limits and the share between them on a line from 0 to the widest limit."""
-    at = [min(int(_BAR * share / (widest or 1)), _BAR - 1) for share in (lower, found, upper)]
-    line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (_BAR - 1 - at[2])
+    at = [min(int(letters * share / (widest or 1)), letters - 1) for share in (lower, found, upper)]
+    line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (letters - 1 - at[2])
     line[at[0]], line[at[2]] = "├", "┤"
     if at[0] <= at[1] <= at[2]:
         line[at[1]] = "●"

@@ -148,15 +148,17 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
     def evidence(side: str, apis: tuple[str, ...]) -> float:
         """By docs/certificate.md alone: the sum over designs, nats."""
         proof, spectrum = written["proof"][side], source.spectrum(apis)
-        total = 0.0
+        terms = []
         for design in proof["designs"]:
             weights: list[float] = design["weights"]
             groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
             points = sum(weights[min(count, len(weights) - 1)] * count * n for count, n in groups)
             price = design["slope"] * design["budget"] + design["intercept"] + design["charge"]
             price -= design["clock"]["log_factor"]
-            total += design["share"] * math.exp(design["sign"] * design["scale"] * points - price)
-        return math.log(max(total, 1e-300))
+            terms.append(
+                math.log(design["share"]) + design["sign"] * design["scale"] * points - price
+            )
+        return max(terms) + math.log(sum(math.exp(term - max(terms)) for term in terms))
 
     assert decision.allow
     for apis in decision.allow:

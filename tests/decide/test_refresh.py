@@ -83,8 +83,8 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         before = decide(MemorySource(APIS, columns), POLICY, seal="", universe=6)
         few = before.allow[:2]
         stopped = replace(before, complete=False, allow=few, undecided=before.undecided[:2])
-        gone = rng.choice(USERS, 150, replace=False)
-        now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 150)] for codes in columns]
+        gone = rng.choice(USERS, 300, replace=False)
+        now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 300)] for codes in columns]
         source = MemorySource(APIS, now)
         most, least = (ToldSource(source, 10, which) for which in ("most", "least"))
         judge = Judge.of(before, USERS)

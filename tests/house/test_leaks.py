@@ -577,6 +577,7 @@ NO_USERS = {
     *("delta_estimated", "seed"),
     *("delta_certified", "confidence", "epsilon", "rare_up_to", "common_from"),
     *KINDS,  # numbers of columns
+    *("linked_lower", "linked_upper"),
     *("lower", "upper", "width"),  # limits, and of theorems: both are wider than any count
 }
 ASKED = {

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.ldp.exposure import ApiReports, randomised_exposure
 from fpmonitor.ldp.matrix_file import read_matrix
-from fpmonitor.ldp.mechanisms import basic_rappor
+from fpmonitor.ldp.mechanisms import LocalHash, basic_rappor
+from fpmonitor.ldp.planner import PROTOCOLS
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
@@ -198,6 +200,37 @@ def test_plan_picks_a_mechanism_for_each_api(
     assert "any epsilon will do" in capsys.readouterr().err
     assert run(["ldp", "plan", "--db", db, "--accuracy", "2"]) == 2
     assert "accuracy" in capsys.readouterr().err
+
+
+def test_plan_says_how_many_users_prove_an_api_within_a_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So many users do, simulated; a quarter of them does not; few values need no answers."""
+    log, db = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    shares = np.array([0.4, 0.3, 0.15, 0.1, 0.049, 0.001])
+    heights = np.repeat(np.arange(6), (1000 * shares).astype(int))
+    lines = [f"u{number},{height},{number % 2}" for number, height in enumerate(heights)]
+    log.write_text("\n".join(["user,Screen.height,Navigator.doNotTrack", *lines]) + "\n")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    question = ["--k", "50", "--population", "1000", "--db", db, "--format", "json"]
+    capsys.readouterr()
+    assert run(["ldp", "plan", *question, "--epsilon", "2", "--budget", "15%"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["Navigator.doNotTrack"]["users"] == 0
+    assert rows["Navigator.doNotTrack"]["mechanism"] is None
+    height = rows["Screen.height"]
+    mechanism = (LocalHash if height["mechanism"] == "lh" else PROTOCOLS[height["mechanism"]])(6, 2)
+    rng = np.random.default_rng(5)
+
+    def upper(users: int) -> float:
+        counts = mechanism.support_counts(mechanism.sample(rng.choice(6, users, p=shares), rng))
+        reports = ApiReports(mechanism=mechanism, support_counts=counts, users=users)
+        return randomised_exposure(reports, k=50, population=1000, delta=0.05).upper
+
+    assert np.median([upper(height["users"]) for _ in range(9)]) < 0.17
+    assert np.median([upper(height["users"] // 4) for _ in range(9)]) > 0.17
+    assert run(["ldp", "plan", *question, "--accuracy", "0.1", "--budget", "15%"]) == 2
+    assert "needs --epsilon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from fpmonitor.ldp.exposure import ApiReports, randomised_exposure
 from fpmonitor.ldp.frequency import (
     estimate_from_reports,
     frequency_limits,
+    least_share_inside,
     limits_from_reports,
 )
 from fpmonitor.ldp.mechanisms import (
+    LocalHash,
     RandomisedResponse,
     StochasticMatrix,
     mixture,
@@ -166,3 +168,42 @@ def test_what_tells_nothing_is_refused() -> None:
     for counts, delta in (([1, 2], 0.1), ([0, 0, 0], 0.1), ([1, -1, 2], 0.1), ([1, 2, 3], 1.0)):
         with pytest.raises(PolicyError):
             limits_from_reports(SKEWED, counts, delta=delta)
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_a_share_of_several_values_fails_no_more_often_than_its_delta(
+    matrix: StochasticMatrix,
+) -> None:
+    """Exactly, by all outcomes of five users, for laws all over the simplex."""
+    delta, users, width = 0.4, 5, matrix.values
+    places = np.arange(width - 1)
+    outcome = outcomes(len(matrix.probabilities), users)
+    limits = [least_share_inside(matrix, one, users, places, delta=delta) for one in outcome]
+    for law in itertools.product(np.linspace(0, 1, 6), repeat=width - 1):
+        if sum(law) <= 1:
+            shares = np.append(law, 1 - sum(law))
+            wrong = sum(
+                chance(counts, matrix.probabilities @ shares)
+                for counts, limit in zip(outcome, limits, strict=True)
+                if limit > shares[places].sum() + 1e-12
+            )
+            assert wrong <= delta
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [RandomisedResponse(21, 2.0), optimised_unary_encoding(21, 2.0), LocalHash(21, 2.0, 8)],
+    ids=["grr", "oue", "lh"],
+)
+def test_a_share_of_several_values_is_sharper_than_the_sum_of_theirs(
+    mechanism: RandomisedResponse | LocalHash,
+) -> None:
+    rng = np.random.default_rng(3)
+    law = np.array([0.08] * 10 + [0.018] * 10 + [0.02])
+    codes, places = rng.choice(21, 20_000, p=law), np.arange(20)
+    counts = mechanism.support_counts(mechanism.sample(codes, rng))
+    together = least_share_inside(mechanism, counts, codes.size, places, delta=0.001)
+    alone, _ = frequency_limits(mechanism, counts, codes.size, delta=0.01)
+    truth = float((codes < 20).mean())
+    assert alone[:20].sum() < 0.65
+    assert 0.8 < together < truth

@@ -20,7 +20,9 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import AnsweredRequests, randomised, reports_for, seal_answers
 from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import SecretKeys, open_message
+from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.randomised import (
+    RandomisedAnswers,
     estimate,
     mechanism_of,
     plan_randomisation,
@@ -42,6 +44,7 @@ from fpmonitor.spectrum import CountSpectrum
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.study import MechanismName
 
 LAW = {"=a": 0.5, "=b": 0.3, "=c": 0.12, "=d": 0.05, "=e": 0.02, "=f": 0.01}
@@ -200,10 +203,14 @@ def test_reports_of_bits_are_planned_only_where_a_message_has_room_for_them() ->
 
 
 def collected(
-    folder: Path, study: Study, ask: CollectionRequest, answers: list[dict[str, str]]
+    folder: Path,
+    study: Study,
+    ask: CollectionRequest,
+    answers: list[dict[str, str]],
+    made: RoleFolder | None = None,
 ) -> Path:
     """Folder of a curator to whom users sent their sealed answers."""
-    made = make_role(folder / "curator", "curator")
+    made = made or make_role(folder / "curator", "curator")
     (made.path / "study.json").write_bytes(study.to_bytes())
     shuffler, curator = SecretKeys.generate("shuffler"), made.ring
     recipient = made.open_recipient()
@@ -265,6 +272,69 @@ def test_from_a_database_over_sealed_answers_to_estimates(
     assert found["x"]["lower"] <= found["x"]["upper"]
     assert main(["ldp", "estimate", *arguments[:-1], "table"]) == 0
     assert "at most" in capsys.readouterr().out
+
+
+def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain answers on one API, randomised ones on two: one set of all three, promised together."""
+    made = make_role(tmp_path / "curator", "curator")
+    study = study_of(
+        apis=("x", "y", "z"), k=5, population=100_000, budget=0.5, largest_set=2,
+        curator_key=made.ring.verifying,
+    )  # fmt: skip
+    plan = Randomisation(mechanism="grr", epsilon=5.0, values=("=0", "=1", "redacted"))
+    ask = CollectionRequest(
+        study=study.id.hex(), epoch=3, round=1, recipient="curator",
+        sets=(("x",), ("y",), ("z",)), randomise={"x": plan, "y": plan},
+    )  # fmt: skip
+    answers = [{"x": f"={i % 2}", "y": f"={i // 2 % 2}", "z": f"={i % 3}"} for i in range(400)]
+    curator = collected(tmp_path, study, ask, answers, made)
+    following = tmp_path / "release.json"
+    given = ["private", "select", str(curator), "--format", "json"]
+    assert main([*given, "-o", str(following)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recommended"]["apis"] == ["x", "y", "z"]
+    assert 0.1 < found["recommended"]["statistical"]["upper"] <= 0.5
+    assert found["recommended"]["fixed"]["upper"] == 1.0
+    rules = {one["apis"][0]: one["statistical"]["rule"] for one in found["singles"]}
+    assert rules["x"] in ("randomised", "top-r")
+    assert rules["z"] == "certificate"
+    assert CollectionRequest.from_bytes(following.read_bytes()).sets == (("x", "y", "z"),)
+    # The next round of the curator would have users send the randomised ones plainly.
+    assert main([*given, "--next", "curator", "-o", str(tmp_path / "next.json")]) == 3
+    assert "nothing left to request" in capsys.readouterr().err
+    assert not (tmp_path / "next.json").exists()
+
+
+def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
+    """Dependent APIs, every mechanism: no set is promised less than it exposes more than rarely."""
+    study = study_of(apis=("x", "y"), k=20, population=5000, budget=0.4, delta=0.2)
+    law = {("=a", "=b"): 0.4, ("=b", "=a"): 0.35, ("=a", "=a"): 0.15, ("=c", "=d"): 0.06,
+           ("=d", "=c"): 0.037, ("=e", "=a"): 0.002, ("=a", "=f"): 0.001}  # fmt: skip
+    exposed = statistical_exposure(np.array(list(law.values())), k=20, population=5000)
+    misses, uppers = 0, []
+    for seed in range(60):
+        mechanism = MECHANISMS[seed % len(MECHANISMS)]
+        plan = Randomisation(
+            mechanism=mechanism, epsilon=3.0, values=LISTED,
+            hash_range=21 if mechanism == "lh" else None,
+        )  # fmt: skip
+        ask = randomised_ask(study, {"x": plan, "y": plan}, epoch=1)
+        rng = random.Random(seed)
+        users = rng.choices(list(law), list(law.values()), k=4000)
+        answers = {
+            api: RandomisedAnswers(
+                ask=ask,
+                counts=Counter((randomised(user[at], plan, rng),) for user in users),
+            )
+            for at, api in enumerate(("x", "y"))
+        }
+        upper = Knowledge(study, {}, "statistical", answers).promise(("x", "y")).upper
+        misses += upper < exposed
+        uppers.append(upper)
+    assert misses <= 0.2 * 60
+    assert np.mean(uppers) < 0.6
 
 
 def test_the_commands_refuse_what_they_cannot_use(

@@ -16,6 +16,7 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.ldp.planner import needs_no_answers
+from fpmonitor.ldp.shuffling import shuffled_epsilon
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_FOLDER, EPOCH, STUDY, folder_of
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from fpmonitor.ldp.planner import ApiPlan
     from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.study import Randomisation, Study
+
+# Far below one in the users of any study that a shuffler serves.
+_SHUFFLED_DELTA = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def ask(
             "no mechanism is accurate enough for any API",
             hint="use more --users, or a larger --accuracy",
         )
-    note(_spent(terms, chosen), quiet=quiet)
+    note(_spent(terms, chosen, answering), quiet=quiet)
     trivial = [
         api
         for api, plan in chosen.items()
@@ -134,12 +138,19 @@ def ask(
         emit(question.to_bytes().decode(), output)
 
 
-def _spent(study: Study, chosen: Mapping[str, Randomisation]) -> str:
-    spent = sum(plan.level for plan in chosen.values())
-    epsilon = (
-        f"{spent:.3g} in all" if spent < math.inf else "infinite, as a report excludes a value"
+def _spent(study: Study, chosen: Mapping[str, Randomisation], users: int) -> str:
+    levels = [plan.level for plan in chosen.values()]
+    named = f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: "
+    if math.inf in levels:
+        return named + "infinite, as a report excludes a value"
+    shuffled = shuffled_epsilon(max(levels), users, _SHUFFLED_DELTA) if users else math.inf
+    hidden = (
+        ""
+        if shuffled >= max(levels)
+        else f". The curator, without the shuffler's help: at most {shuffled:.2g} an API, among "
+        f"{users:,} users (delta {_SHUFFLED_DELTA:.0e})"
     )
-    return f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: {epsilon}"
+    return f"{named}{sum(levels):.3g} in all{hidden}"
 
 
 def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:

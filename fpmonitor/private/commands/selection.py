@@ -34,6 +34,7 @@ from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
 from fpmonitor.private.hierarchy import next_ask
 from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
+from fpmonitor.private.randomised import RandomisedAnswers
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select_values as select_set
 from fpmonitor.private.store import RoleStore, incomplete, read_counts
@@ -82,6 +83,7 @@ class _Held:
     epoch: int
     next_round: int
     counts: Counts
+    randomised: Mapping[str, RandomisedAnswers]
 
     def analyst_ask(
         self,
@@ -142,31 +144,31 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
+        randomised: dict[str, RandomisedAnswers] = {}
         with RoleStore(self.role.store, study, "curator") as store:
             epoch = _epoch_of(store, self.epoch)
             asks = [ask for ask in store.asks.values() if ask.epoch == epoch]
             for ask in sorted(asks, key=lambda one: one.round):
-                if ask.recipient == "curator" and not ask.randomise:
-                    counts = {**read_counts(store, ask), **counts}
+                if ask.recipient != "curator":
+                    continue
+                # Of several rounds on a set the first counts, whatever the answers are.
+                for apis, tuples in read_counts(store, ask).items():
+                    if not ask.randomise.keys() & set(apis):
+                        counts.setdefault(apis, tuples)
+                    elif len(apis) == 1:
+                        answers = RandomisedAnswers(ask=ask, counts=tuples)
+                        randomised.setdefault(apis[0], answers)
             for missing in incomplete(store, asks):
                 note(f"not all answers are here: {missing}")
         following = 1 + max(ask.round for ask in asks)
-        return _Held(study, epoch, self.number or following, counts)
+        return _Held(study, epoch, self.number or following, counts, randomised)
 
 
 def _epoch_of(store: RoleStore, wanted: int | None) -> int:
-    """Return the epoch whose answers count: that which was named, or the only one with any.
-
-    Answers to randomised requests are no counts of values, and lead to no set.
-    """
+    """Return the epoch whose answers count: that which was named, or the only one with any."""
     answers: Counter[int] = Counter()
-    randomised: set[int] = set()
     for ask in store.asks.values():
-        if ask.recipient != "curator":
-            continue
-        if ask.randomise:
-            randomised.add(ask.epoch)
-        else:
+        if ask.recipient == "curator":
             answers[ask.epoch] += store.tally()[ask.id]["accepted"]
     found = sorted(+answers)
     if wanted in found:
@@ -175,8 +177,7 @@ def _epoch_of(store: RoleStore, wanted: int | None) -> int:
         return found[0]
     if not found:
         raise InputError(
-            "select: the curator has no answers"
-            + (" but randomised ones, which lead to no set" if randomised else ""),
+            "select: the curator has no answers",
             hint="`fpmonitor private status --folder FOLDER` says where they wait",
         )
     listed = ", ".join(f"epoch {epoch} ({answers[epoch]:,} messages)" for epoch in found)
@@ -239,7 +240,13 @@ def select(
     sign = curator.signer() if output is not None and reader == "analyst" else None
     held = curator.held()
     terms = held.study
-    found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
+    found = select_set(
+        terms,
+        held.counts,
+        randomised=held.randomised,
+        setting=setting,
+        weights=_weights(weights),
+    )
     answer = Output(
         tables=[tables.selection_table(found, terms)],
         rows=untyped([found.recommended, *found.singles]),
@@ -249,7 +256,7 @@ def select(
     if output is None:
         return
     if sign is None:
-        knowledge = Knowledge(terms, held.counts, setting)
+        knowledge = Knowledge(terms, held.counts, setting, held.randomised)
         ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
     else:
         ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
