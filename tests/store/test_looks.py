@@ -12,7 +12,6 @@ import pytest
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
-from fpmonitor.question import Question
 
 
 def log(path: Path, users: int, first: int = 0) -> Path:
@@ -91,7 +90,8 @@ def test_a_copy_in_another_database_goes_on_where_the_first_one_was(tmp_path: Pa
 def test_both_halves_of_delta_are_for_one_promise() -> None:
     """The first look has half of what all looks had, and later ones share the other half."""
     question = {"users": 5_000, "k": 10, "population": 50_000, "delta": 0.05}
-    every, first, later = (exposure_limits(**question, look=look) for look in (None, "first", "later"))
+    every = exposure_limits(**question)
+    first, later = (exposure_limits(**question, look=look) for look in ("first", "later"))
     assert first.bases == 2
     assert later.bases == 2 * every.bases
     criteria = decision_criteria(**question, budget=0.05, universe=1, look="first")
@@ -105,12 +105,11 @@ def test_the_first_look_is_sharper_and_the_same_question_gets_the_same_answer(
     db = tmp_path / "users.duckdb"
     with Monitor(db, create=True) as monitor:
         monitor.ingest(log(tmp_path / "a.csv", 2_000))
-    sets, question = [["Screen.width"], ["Screen.width", "Navigator.language"]], Question(300, 200_000)
+    sets = [["Screen.width"], ["Screen.width", "Navigator.language"]]
     with Monitor(db) as monitor:
-        first = [one.upper for one in monitor.exposure(sets, k=10, n=200_000)]
-        again = [one.upper for one in monitor.exposure(sets, k=10, n=200_000)]
+        first = [one.upper for one in monitor.exposure(sets, k=300, population=200_000)]
+        again = [one.upper for one in monitor.exposure(sets, k=300, population=200_000)]
         monitor.ingest(log(tmp_path / "b.csv", 1, first=2_000))
-        later = [one.upper for one in monitor.exposure(sets, k=10, n=200_000)]
+        later = [one.upper for one in monitor.exposure(sets, k=300, population=200_000)]
     assert first == again
     assert all(one < other for one, other in zip(first, later, strict=True))
-    assert question.k == 300
