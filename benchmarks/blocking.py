@@ -28,6 +28,7 @@ from certificate import distance
 from scipy import stats
 
 from fpmonitor.decide.deciding import decide
+from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate import looks
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import UNIVERSE, Policy
@@ -101,7 +102,7 @@ def compare(
     """Count the verdicts of one decision, and the wrong ones."""
     drawn = rng.integers(0, len(next(iter(codes.values()))), users)
     source = MemorySource(list(codes), [column[drawn] for column in codes.values()])
-    decision = decide(source, policy, seal="", universe=universe)
+    decision = decide(source, Decision.begun(policy, universe=universe))
     verdicts = {apis: decision.verdict(apis)[0] for apis in truth}
     above = {apis for apis, exposure in truth.items() if exposure > policy.budget}
     blocked = {apis for apis, verdict in verdicts.items() if verdict == "block"}

@@ -5,7 +5,7 @@ in all forms, forged records within values, broken bodies, floods, questions of 
 strangers, files that are no logs, users who are forgotten, and kills that leave a frame half
 written. After each session the database is read: what was acknowledged is there once, as its sender
 sent it, and nothing else; no answer told a number of users that never was, or one below k. JSON on
-stdout counts runs, steps and faults, with the seeds that show them.
+stdout counts runs, steps and faults, with the seeds that show them. `--minutes` ends it early.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,16 +294,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=inf, help="begin no session after them")
     chosen = parser.parse_args()
     faults: dict[int, list[str]] = {}
     steps: Counter[str] = Counter()
+    runs, over = 0, time.monotonic() + 60 * chosen.minutes
     for seed in range(chosen.seed, chosen.seed + chosen.runs):
+        if time.monotonic() > over:
+            break
+        runs += 1
         with redirect_stderr(StringIO()):
             made = run_seed(seed)
         steps += made.steps
         if made.faults:
             faults[seed] = made.faults
-    told = {"runs": chosen.runs, "steps": dict(steps), "faults": faults}
+    told = {"runs": runs, "steps": dict(steps), "faults": faults}
     sys.stdout.write(json.dumps(told, indent=1) + "\n")
 
 

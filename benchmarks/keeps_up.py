@@ -30,6 +30,7 @@ import polars as pl
 from search_data import many_users
 
 from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
 from fpmonitor.decide.search import search
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
-
-    from fpmonitor.decide.decision import Decision
 
     Codes = NDArray[np.unsignedinteger[Any]]
 
@@ -148,7 +147,7 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     users, first = len(after[apis[0]]), apis[0]
     policy = policy_of(asked, [first])
     source = MemorySource([first], [before[first]])
-    decision = decide(source, policy, seal="", universe=UNIVERSE)
+    decision = decide(source, Decision.begun(policy, universe=UNIVERSE))
     judge, tests = milliseconds(lambda: Judge.of(decision, users))
 
     def judged(spectra: dict[tuple[str, ...], Any]) -> list[str]:
@@ -184,7 +183,7 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
     users = len(after[apis[0]])
     policy = policy_of(asked, apis)
     source = MemorySource(apis, [before[api] for api in apis])
-    decision = decide(source, policy, seal="before", universe=UNIVERSE)
+    decision = decide(source, Decision.begun(policy, digest="before", universe=UNIVERSE))
     kept, judge = KeptSpectra(), Judge.of(decision, users)
     _, build = milliseconds(lambda: kept.follow(_only(before, apis), border_sets(decision)))
     source = MemorySource(apis, [after[api] for api in apis])

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.answers.decide import decide_by_levels
+from fpmonitor.decide.asked import DecideQuestion
 from fpmonitor.decide.deciding import tests_of_vectors
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.levels import decide_levels
@@ -35,7 +36,6 @@ from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import Component, LevelMap, read_levels
 from fpmonitor.population.memory import CodeTable
-from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -55,9 +55,12 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         components = read_levels(levels)
         decided = decide_by_levels(
             users,
-            Question(K, sample=SampleModel(rows_are_users=True)),
-            components,
-            budget=budget,
+            DecideQuestion(
+                k=K,
+                budget=budget,
+                sample=SampleModel(rows_are_users=True),
+                components=components,
+            ),
         )
         source = LevelSource(users, decided.components)
     chains = [len(component.levels) for component in components]

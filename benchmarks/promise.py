@@ -25,6 +25,7 @@ from scipy.stats import binom
 from fpmonitor.answers.decide import decide_sets, recheck_sets
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.decide import deciding
+from fpmonitor.decide.asked import DecideQuestion
 from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.estimate.exposure import exposure_probability
@@ -33,7 +34,6 @@ from fpmonitor.estimate.realised import average_budget
 from fpmonitor.policy import UNIVERSE, Policy
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
-from fpmonitor.question import Question
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ K, POPULATION, BUDGET, DELTA = 10, 2000, 0.05, 0.05
 USERS = 2000
 ABOVE = 1.005  # exposure of the laws over the budget
 RARE = 1 << 24  # values of an exposed user: no two users share one
-QUESTION = Question(K, POPULATION, DELTA)
+QUESTION = DecideQuestion(k=K, population=POPULATION, delta=DELTA, budget=BUDGET, engine="memory")
 
 # The criteria follow from the question alone; a run would spend its time on them.
 vars(deciding)["decision_criteria"] = lru_cache(None)(decision_criteria)
@@ -73,9 +73,9 @@ def population_of(rng: np.random.Generator, rows: Rows) -> Population:
     return Population(MemorySnapshot(columns=rows, texts=lambda _api: {}, digest=digest))
 
 
-def decided(users: Population, question: Question = QUESTION, **options: Any) -> Decision:
+def decided(users: Population, question: DecideQuestion = QUESTION, **options: Any) -> Decision:
     """Decide in memory."""
-    return decide_sets(users, question, budget=BUDGET, engine="memory", **options)
+    return decide_sets(users, replace(question, **options))
 
 
 def first(rows: Rows, users: int) -> Rows:
@@ -91,7 +91,7 @@ def named(rng: np.random.Generator) -> bool:
 def chosen(rng: np.random.Generator) -> bool:
     """The best of forty APIs by `rank` is then decided on alone."""
     users = population_of(rng, rare_users(rng, USERS, 40, BUDGET * ABOVE))
-    best = rank_sets(users, QUESTION).sets[-1].apis
+    best = rank_sets(users, QUESTION.question).sets[-1].apis
     return bool(decided(users, candidates=best).allow)
 
 
@@ -121,7 +121,7 @@ def tried(rng: np.random.Generator, *, fixed_question: bool) -> bool:
 def among(rng: np.random.Generator) -> bool:
     """Forty APIs are ranked, and decided on together; those above stay above."""
     users = population_of(rng, rare_users(rng, USERS, 40, BUDGET * ABOVE))
-    rank_sets(users, QUESTION)
+    rank_sets(users, QUESTION.question)
     return bool(decided(users, max_size=1).allow)
 
 
@@ -161,7 +161,7 @@ def one_population(rng: np.random.Generator, *, realised: bool) -> bool:
     users = population_of(rng, rows)
     future = rng.multinomial(size, law)
     broken = np.where(future < K, future, 0).sum() > BUDGET * size
-    question = Question(K, size, DELTA)
+    question = replace(QUESTION, population=size)
     return bool(decided(users, question, realised=realised).allow) and bool(broken)
 
 

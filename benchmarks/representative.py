@@ -32,6 +32,7 @@ from certificate import exposure_at_limit, reference_law
 from useragent_study import npm, read
 
 from fpmonitor.decide.deciding import decide
+from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.realised import average_budget
@@ -487,7 +488,7 @@ def browsers(named: str, frame: pl.DataFrame, runs: int, rng: np.random.Generato
                     candidates=tuple(names),
                     sample=sample,
                 )
-                listed = decide(source, policy, seal="").allow
+                listed = decide(source, Decision.begun(policy)).allow
                 wrong[row, place] += any(truth(apis) > budget for apis in listed)
                 allowed[row, place] += len(listed)
     for budget, mistaken, sets in zip(BUDGETS, wrong, allowed / runs, strict=True):

@@ -67,6 +67,8 @@ def _unfolded(
         plain = [name for name, value in document.items() if not isinstance(value, dict | list)]
         return Unfolded(rows, _within(path, plain))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
+    if (visits := _keyed_lists(document, lists, user)) is not None:
+        return Unfolded(visits)
     held = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
     if not held and _is_wrapper(document, lists):
         held = lists
@@ -173,6 +175,20 @@ def _table(document: Mapping[str, Any], user: str) -> _Rows | None:
         return None
     names = {name for member in members for name in member}
     return _with_users(list(document), map(dict, members), user, names)
+
+
+def _keyed_lists(
+    document: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], user: str
+) -> _Rows | None:
+    """Read an object that lists the records of each user below its key; null for another one."""
+    is_keyed = lists.keys() == document.keys() and _are_keys(list(document))
+    if not is_keyed or any(name.casefold() in ENVELOPES or meanings(name) for name in document):
+        return None
+    rows = [row for listed in lists.values() for row in listed]
+    if not _are_alike(rows):
+        return None
+    keys = [key for key, listed in lists.items() for _ in listed]
+    return _with_users(keys, rows, user, {name for row in rows for name in row})
 
 
 def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) -> bool:

@@ -64,7 +64,10 @@ class RenamedCollector(WideCollector, ABC):
             name: self.why_left_out(name) if name in left_out else why
             for name, why in scan.spare.items()
         }
-        return replace(scan, select=select, apis=self._apis(scan.apis or ()), spare=spare)
+        columns = scan.apis or ()
+        apis = self._apis(columns)
+        paths = dict(zip(apis, columns, strict=True))
+        return replace(scan, select=select, apis=apis, spare=spare, paths=paths)
 
     def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of columns; of two columns that are one API, the second keeps its own."""

@@ -20,7 +20,7 @@ from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
-from fpmonitor.collectors.wrappers import WHY, Unwrapping, wrapped_at
+from fpmonitor.collectors.wrappers import WHY, Unwrapping, visits_at, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken
@@ -67,8 +67,8 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         columns = _columns_of_json(log, others)
         if columns or column_map.elements:
             log = _from_table(log, columns)
-    if log.format == "jsonl" and (path := wrapped_at(records_of(log.head), user)):
-        log = _unwrapped(log, path, fields - {user})
+    if log.format == "jsonl":
+        log = _unwrapped(log, user, fields - {user}, others)
     if column_map.elements and log.format == "jsonl":
         log = _copy(log, with_elements(log, column_map.elements))
     if log.format == "jsonl":
@@ -80,8 +80,14 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     return log
 
 
-def _unwrapped(log: LogFile, path: tuple[str, ...], kept: Collection[str]) -> LogFile:
-    unwrapping = Unwrapping(path, kept)
+def _unwrapped(log: LogFile, user: str, kept: Collection[str], others: Collection[str]) -> LogFile:
+    """Copy a log of lines that wrap a record or list several; return any other as it is."""
+    if path := wrapped_at(records_of(log.head), user):
+        unwrapping = Unwrapping(path, kept)
+    elif name := visits_at(records_of(log.head), others, log.label):
+        unwrapping = Unwrapping((name,), None)
+    else:
+        return log
     with log.open() as file:
         return _copy(
             log,
@@ -129,17 +135,21 @@ def _content(log: LogFile) -> Any:
     return content
 
 
-def _columns_of_json(log: LogFile, others: Collection[str]) -> set[str]:
-    """Columns of a table of which every text is a JSON object, as far as its beginning shows.
+def _columns_of_json(log: LogFile, others: Collection[str]) -> dict[str, str]:
+    """Columns of a table whose texts are JSON -> its type, as far as the beginning shows.
 
-    An API of the vocabulary may return an object: such a column stays one API.
+    All are objects, or lists of visits. An API of the vocabulary may return an object: such a
+    column stays one API.
     """
     sample = reader_of(log).sample(log)
-    return {
-        name
+    found = {
+        name: "OBJECT"
         for name, texts in sample.items()
         if name not in others and texts and all(map(_is_object, texts)) and not meanings(name)
     }
+    rows = ({name: text} for name, texts in sample.items() for text in texts)
+    visits = visits_at(rows, others, log.label)
+    return found if visits is None else {**found, visits: "ARRAY"}
 
 
 def _is_object(text: object) -> bool:
@@ -151,8 +161,16 @@ def _is_object(text: object) -> bool:
         return False
 
 
-def _from_table(log: LogFile, columns: set[str]) -> LogFile:
-    """Copy a table to JSON lines; a line without an object stands for what is broken in it."""
+def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
+    """Copy a table to JSON lines; a line without an object stands for what is broken in it.
+
+    Parameters
+    ----------
+    log
+        The table.
+    columns
+        Columns whose texts are JSON -> the type of it.
+    """
     reader = reader_of(log)
     found = [column for column in reader.head_columns(log) if not column.path and column.name]
     table = reader.read_table([log], found, [])
@@ -161,10 +179,11 @@ def _from_table(log: LogFile, columns: set[str]) -> LogFile:
         cell = table.text[column]
         if column.name in columns:
             text = f"COALESCE(NULLIF(trim({cell}), ''), 'null')"
-            problems.append(f"json_type(CASE WHEN json_valid({text}) THEN {text} ELSE '0' END)")
+            kind = f"json_type(CASE WHEN json_valid({text}) THEN {text} ELSE '0' END)"
+            problems.append(f"{kind} NOT IN ('NULL', {quote_text(columns[column.name])})")
             cell = f"TRY_CAST({text} AS JSON)"
         cells.append(f"{quote_text(column.name)}: {cell}")
-    broken = " OR ".join(f"{problem} NOT IN ('OBJECT', 'NULL')" for problem in problems) or "false"
+    broken = " OR ".join(problems) or "false"
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
     line += f"ELSE to_json({{{', '.join(cells)}}})::VARCHAR END"
     copy = _copy(log, ())

@@ -1,18 +1,22 @@
-"""JSON lines of which each wraps a record, as queues, log services and databases write them."""
+"""JSON lines of which each wraps a record, as queues and databases write them, or lists visits."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fpmonitor.collectors.documents import ENVELOPES
 from fpmonitor.collectors.records import opened
+from fpmonitor.collectors.results import holds_result
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.value_forms import TIMES, words_of
 from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Path: TypeAlias = "tuple[str, ...]"
 _SAMPLE = 200
@@ -21,6 +25,12 @@ _MOST_DEEP = 4
 _WRAPPERS = ENVELOPES.union(
     ["_source", "message", "@message", "_raw", "jsonpayload", "after", "newimage", "logevents"]
 )
+# What a list is called whose elements are visits of the user whom the record names.
+_VISITS = ENVELOPES.union(
+    ["history", "logins", "loads", "pageviews", "page_views", "impressions", "requests"],
+    ["snapshots", "measurements", "samples", "logs", "reports"],
+) - {"devices", "browsers", "features", "fields", "values", "value"}
+_TELLING = 2  # APIs that an element names, whatever the list is called
 WHY = "wraps the records"
 
 
@@ -81,8 +91,75 @@ def _paths_to(content: Mapping[str, Any], user: str, path: _Path) -> Iterator[_P
                 yield from set.intersection(*found)
 
 
+def visits_at(
+    records: Iterable[Mapping[str, Any]], others: Collection[str], label: str
+) -> str | None:
+    """Return the member of each line that lists visits; null where there is none.
+
+    Parameters
+    ----------
+    records
+        The first lines.
+    others
+        Members of which the user said what they are.
+    label
+        What the log is reported by.
+
+    Raises
+    ------
+    InputError
+        Several members list visits; or one does by what its elements hold, but not by its name.
+    """
+    lines = list(islice(records, _SAMPLE))
+    listed: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        for name, value in line.items():
+            if name not in others and isinstance(opened(value), list) and not meanings(name):
+                listed.setdefault(name, []).extend(_objects(value))
+    found = {name for name, elements in listed.items() if elements and _tell(name, elements)}
+    named = sorted(name for name in found if name.casefold() in _VISITS)
+    if len(named) > 1:
+        raise InputError(
+            f"{label}: {', '.join(map(excerpt, named))} each list visits; nothing was stored",
+            hint=f"take one of them: --ignore {quote(named[1])}",
+        )
+    if named or not found:
+        return named[0] if named else None
+    name = min(found)
+    raise InputError(
+        f"{label}: {excerpt(name)!r} looks like a list of visits; nothing was stored",
+        hint=f"called `visits`, it is read as those; --as {quote(f'{name}=')} takes the list for "
+        f"one value, --ignore {quote(name)} leaves it out",
+    )
+
+
+def _tell(name: str, elements: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether elements of a list tell what browsers returned, as visits do."""
+    sample = elements[:_SAMPLE]
+    apis = {found[0] for one in sample for path in _leaves(one) if (found := meanings(path))}
+    if name.casefold() in _VISITS:
+        return bool(apis) or any(map(holds_result, sample))
+    timed = all(any(TIMES.intersection(words_of(key)) for key in one) for one in sample)
+    return len(apis) >= _TELLING or (timed and (bool(apis) or any(map(holds_result, sample))))
+
+
+def _leaves(content: Mapping[str, Any], path: str = "", depth: int = _MOST_DEEP) -> Iterator[str]:
+    for name, value in content.items():
+        if isinstance(value, dict) and depth:
+            yield from _leaves(value, f"{path}{name}.", depth - 1)
+        else:
+            yield path + name
+
+
 class Unwrapping:
     """Takes the records out of lines.
+
+    Parameters
+    ----------
+    path
+        Names that lead to the records.
+    kept
+        Plain members of what wraps them that are part of each; null for all.
 
     Attributes
     ----------
@@ -90,7 +167,7 @@ class Unwrapping:
         Members of what wraps the records, and the lines that have each.
     """
 
-    def __init__(self, path: _Path, kept: Collection[str]) -> None:
+    def __init__(self, path: _Path, kept: Collection[str] | None) -> None:
         self.left_out: Counter[str] = Counter()
         self._path, self._kept = path, kept
 
@@ -118,7 +195,7 @@ class Unwrapping:
         for name, value in content.items():
             if name == step:
                 continue
-            if name in self._kept or meanings(name) or isinstance(value, dict | list):
+            if self._is_kept(name, value):
                 outer[name] = value
             else:
                 self.left_out[".".join((*above, name))] += 1
@@ -127,4 +204,10 @@ class Unwrapping:
             yield outer
         for one in objects:
             for record in self._records(one, tuple(rest), (*above, step)):
+                self.left_out.update(outer.keys() & record.keys())  # the inner one counts
                 yield {**outer, **record}
+
+    def _is_kept(self, name: str, value: object) -> bool:
+        if self._kept is None or isinstance(value, dict | list):
+            return True
+        return name in self._kept or bool(meanings(name))

@@ -45,6 +45,7 @@ _HOMES = {
     "answers.findings": ("Findings",),
     "answers.rank": ("Ranking",),
     "answers.trend": ("TrendReport",),
+    "decide.asked": ("DecideQuestion",),
     "decide.decision": ("Decision",),
     "decide.files": ("read_decision", "read_level_decision"),
     "decide.level_decision": ("LevelDecision",),

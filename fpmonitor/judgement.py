@@ -10,6 +10,7 @@ from fpmonitor.account import TIME_OF_RECORDS, is_error_text, is_missing_text
 from fpmonitor.value_forms import (
     FEWEST,
     FORMS,
+    TIMES,
     Form,
     counts_rows,
     is_share,
@@ -38,7 +39,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_TIMES = _words("time date stamp timestamp datetime ts at on when day created updated")
 _IDS = _words(
     "id ids uuid guid uid user visitor client session cookie token pk key index row rownr nr"
 )
@@ -198,7 +198,7 @@ def _is_clock(form: Form, profile: Profile, texts: Sequence[str]) -> bool:
     """Whether values of this form are times: numbers may also be sizes."""
     if not form.seconds:
         return profile.values > 1 or not texts[0].isdigit()
-    named = _TIMES.intersection(words_of(profile.path)) or _is_named_time(profile.path)
+    named = TIMES.intersection(words_of(profile.path)) or _is_named_time(profile.path)
     return profile.values > 1 and (
         bool(named) or (profile.values >= FEWEST and spans_years(texts, form.seconds))
     )

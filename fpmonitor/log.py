@@ -165,7 +165,7 @@ class Log:
         delta: float = 0.05,
         **options: Any,
     ) -> Decision:
-        """Decide all sets of the candidates: see `answers.decide.decide_sets`.
+        """Decide all sets of the candidates: see `DecideQuestion`.
 
         Parameters
         ----------

@@ -36,6 +36,7 @@ from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
+from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
 from fpmonitor.decide.level_decision import LevelDecision
@@ -487,27 +488,10 @@ class Monitor(Closing):
         has_users = self.database.rows("snapshot/last_batch")[0][0] > 0
         return report_demand(self.population() if has_users else None, question, demands)
 
-    def decide(
-        self,
-        *,
-        k: int,
-        budget: float,
-        population: int | None = None,
-        delta: float = 0.05,
-        missing: Missing = "value",
-        sample: SampleModel = PLAIN_DRAWS,
-        **options: Any,
-    ) -> Decision:
-        """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
-        question = Question(k, population, delta, missing, sample)
-        return decide_and_list(
-            self._listing,
-            self.population(),
-            question,
-            budget=budget,
-            engine_name=self.counter,
-            **options,
-        )
+    @asking(DecideQuestion)
+    def decide(self, asked: DecideQuestion) -> Decision:
+        """Decide all subsets of the candidates, and list the question: see `DecideQuestion`."""
+        return decide_and_list(self._listing, self.population(), asked, counter=self.counter)
 
     def check(
         self,

@@ -110,7 +110,7 @@ def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
                 ignored[path] = _asked(path, asks[path])
         elif member.kind in SET_ASIDE or member.kind == "time":
             ignored[path] = member.why
-        elif member.api is not None and member.why.startswith(("its name", "an unknown name")):
+        elif member.api == path and member.why.startswith(("its name", "an unknown name")):
             apis[path] = meaning(path, {})
     lines += ["ignore = ["]
     lines += [f"    {_toml(path)},{_comment(why)}" for path, why in ignored.items()]

@@ -17,6 +17,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _SHARES = {"share", "percent", "percentage", "pct", "perc", "probability", "prob", "marketshare"}
+TIMES = {"time", "date", "stamp", "timestamp", "datetime", "ts", "at", "on", "when", "day"}
+TIMES |= {"created", "updated"}
 _YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
 FEWEST = 20  # values of which a habit can be told
 

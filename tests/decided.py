@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.decide.asked import Search
+from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.decision import Decision
 from fpmonitor.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from fpmonitor.decide.decision import Setting
+    from fpmonitor.spectrum import SpectrumSource
 
 
 def decided(
@@ -44,3 +50,25 @@ def decided(
 
 def _sorted(sets: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(tuple(sorted(apis)) for apis in sets))
+
+
+def decide_on(
+    source: SpectrumSource,
+    policy: Policy,
+    *,
+    seal: str = "",
+    setting: Setting = "population",
+    universe: int | None = None,
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+    weights: Mapping[str, float] | None = None,
+    **how: Any,
+) -> Decision:
+    """Decide all subsets of the candidates of a policy on a source; `how` as of `Search`."""
+    asked = replace(
+        Decision.begun(policy, setting, digest=seal, universe=universe),
+        must=tuple(sorted(must)),
+        never=tuple(sorted(never)),
+        weights=weights or {},
+    )
+    return decide(source, asked, Search(**how))

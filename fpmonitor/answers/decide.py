@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.confirming import CHAINS, confirm
+from fpmonitor.decide.confirming import confirm
 from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
-from fpmonitor.decide.decision import Setting
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.guarantee import guarantee
@@ -20,7 +20,6 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
-from fpmonitor.population.contents import Engine
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
@@ -32,7 +31,8 @@ from fpmonitor.vocabulary import columns_of, meaning, meanings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+    from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.decide.decision import ApiSet, Setting, Verdict
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
@@ -42,28 +42,14 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import SpectrumSource
 
 _UNCONFIRMED = "interrupted before the sets were confirmed, so none is certified"
-_OF_ONE_SEARCH = ("time_limit", "max_size", "max_sets", "forecast", "tolerance")
 
 
 def decide_sets(
     population: Population,
-    question: Question,
+    asked: DecideQuestion,
     *,
-    budget: float,
-    candidates: Sequence[str] | None = None,
-    setting: Setting = "population",
-    realised: bool = False,
-    engine: Engine = "auto",
-    engine_name: str = "duckdb",
-    fixed_question: bool = False,
     registered: Collection[AskedQuestion] = (),
-    must: Iterable[str] = (),
-    never: Iterable[str] = (),
-    assume: Iterable[str] = (),
-    weights: Mapping[str, float] | None = None,
-    search_users: int | None = None,
-    confirm_chains: int = CHAINS,
-    **options: Any,
+    counter: str = "duckdb",
 ) -> Decision:
     """Decide all subsets of the candidates.
 
@@ -71,130 +57,91 @@ def decide_sets(
 
     Parameters
     ----------
-    population, question
-        The users, and what is asked of them.
-    budget
-        Largest tolerated exposure, a share of the users.
-    candidates
-        The APIs to decide on; all that may be named by default.
-    setting
-        `population`: certified; `sample`: exact, for the observed users alone.
-    realised
-        Certify the share of the users of one population, not its average over populations.
-    engine
-        What counts the groups: rows in memory, queries, or rows if they have room.
-    engine_name
-        What is noted where queries counted.
-    fixed_question
-        The caller says that candidates, view, budget, k and population were fixed before the users
-        were seen: sets are then tested at higher levels, and the guarantee names the condition.
+    population
+        The users.
+    asked
+        What is asked of them.
     registered
         What was registered before the first user was stored.
-    must, never, weights
-        See `decide.utility.recommend`; APIs as in `candidates`.
-    assume
-        Candidates to take in though the users are no evidence of how they divide them: others of
-        which they are none are in no set.
-    search_users
-        Search among so many of the users, and confirm on all others: see `decide.confirming`. The
-        question is taken to have been fixed before the users were seen.
-    confirm_chains
-        How many chains of sets are tested on the others.
-    options
-        `time_limit`, `max_size`, `max_sets`, `forecast`, `tolerance`, `progress`, `known`: see
-        `decide.deciding.decide`.
+    counter
+        What is noted where queries counted.
 
     Raises
     ------
-    PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, no user left.
     InputError
-        A setting or an engine that does not exist.
+        More candidates than `search_users` is for.
     KeyboardInterrupt
         An interrupt before the search, or before what was found among `search_users` was confirmed.
     """
-    _check_word("engine", engine, Engine)
-    question = replace(question, counted=setting == "sample")
+    question = asked.question
     chosen = population.named(
-        population.askable_apis(question) if candidates is None else candidates
+        population.askable_apis(question) if asked.candidates is None else asked.candidates
     )
-    asked = population.asked(question, chosen)
-    policy = _policy_of(asked, question, chosen, budget=budget, setting=setting, realised=realised)
-    if search_users is not None:
-        _check_confirmed(question, setting, realised=realised, must=must, never=never, **options)
-        if len(chosen) > MANY:
-            raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
-        fixed_question = True
-    universe = None if fixed_question or setting == "sample" else universe_of(len(population.apis))
+    if asked.search_users is not None and len(chosen) > MANY:
+        raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
+    users = population.asked(question, chosen)
+    policy = _policy_of(users, asked, chosen)
+    is_fixed = asked.fixed_question or asked.search_users is not None or question.counted
+    universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        asked_question(population, policy, setting=setting, missing=question.missing),
+        asked_question(population, policy, setting=asked.setting, missing=asked.missing),
         registered_in_log(population, registered),
         universe=universe,
     )
-    policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
+    policy = replace(policy, sample=users.model(asked.sample))  # after what may be registered
     source: SpectrumSource
     rest: ChosenValues | None = None
-    if search_users is None:
-        source = asked.source(policy.candidates, engine)
+    if asked.search_users is None:
+        source = users.source(policy.candidates, asked.engine)
     else:
-        source, rest = asked.searched_and_rest(search_users, policy.candidates)
+        source, rest = users.searched_and_rest(asked.search_users, policy.candidates)
         level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
         policy = replace(policy, sample=replace(policy.sample, look=None))  # it is one look
     in_memory = isinstance(source, MemorySource) if rest is None else rest.in_memory
-    no_evidence, assumed = _lacks_of(population, policy, assume, needed={"must": must})
-    utilities = _weights_of(population, weights or {})
-    names, days = population.names(policy.candidates), population.snapshot.days(question.k)
+    no_evidence, assumed = _lacks_of(population, policy, asked.assume, needed={"must": asked.must})
+    drawn = None if rest is not None else users.drawn
     decision = decide(
         source,
-        policy,
-        seal=asked.seal,
-        universe=None if level.registered else universe,
-        level=level,
-        setting=setting,
-        missing=question.missing,
-        coverage=population.coverage(policy.candidates, question.k),
-        no_evidence=no_evidence,
-        assumed=assumed,
-        view=asked.view,
-        masked=asked.masked(policy.candidates, policy.k),
-        log_source=population.window.source,
-        unit=population.unit,
-        must=population.named(must),
-        never=population.named(never),
-        weights=utilities,
-        engine="memory" if in_memory else engine_name,
-        **options,
+        replace(
+            Decision.begun(
+                policy,
+                asked.setting,
+                asked.missing,
+                digest=users.seal,
+                universe=None if level.registered else universe,
+            ),
+            level=level.level,
+            registered=level.registered,
+            view_weight=level.view_weight,
+            coverage=population.coverage(policy.candidates, asked.k),
+            no_evidence=no_evidence,
+            assumed=assumed,
+            view=users.view,
+            masked=users.masked(policy.candidates, asked.k),
+            source=population.window.source,
+            unit=population.unit,
+            must=tuple(sorted({*population.named(asked.must)})),
+            never=tuple(sorted({*population.named(asked.never)})),
+            weights=_weights_of(population, asked.weights or {}),
+            engine="memory" if in_memory else counter,
+            names=population.names(policy.candidates),
+            days=population.snapshot.days(asked.k),
+            account=population.members(asked.k),
+            observed=None if drawn is None else drawn.observed,
+            binding_stratum=None if drawn is None else drawn.binding,
+            unobserved_share=None if drawn is None else drawn.unobserved,
+        ),
+        asked,
     )
-    decision = replace(
-        decision,
-        names=names,
-        days=days,
-        made=datetime.now(UTC).date(),
-        account=population.members(policy.k),
-    )
-    if rest is not None:
-        if not decision.complete:
-            raise KeyboardInterrupt(_UNCONFIRMED)
-        try:
-            return confirm(
-                decision,
-                source,
-                rest,
-                chains=confirm_chains,
-                weights=utilities,
-                progress=options.get("progress"),
-            )
-        except KeyboardInterrupt as end:
-            raise KeyboardInterrupt(_UNCONFIRMED) from end
-    drawn = asked.drawn
-    if drawn is None:
+    decision = replace(decision, made=datetime.now(UTC).date())
+    if rest is None:
         return decision
-    return replace(
-        decision,
-        observed=drawn.observed,
-        binding_stratum=drawn.binding,
-        unobserved_share=drawn.unobserved,
-    )
+    if not decision.complete:
+        raise KeyboardInterrupt(_UNCONFIRMED)
+    try:
+        return confirm(decision, source, rest, chains=asked.confirm_chains, progress=asked.progress)
+    except KeyboardInterrupt as end:
+        raise KeyboardInterrupt(_UNCONFIRMED) from end
 
 
 def _lacks_of(
@@ -236,127 +183,62 @@ def _lacks_of(
     return lacks, assumed
 
 
-def _check_confirmed(
-    question: Question,
-    setting: Setting,
-    *,
-    realised: bool,
-    must: Iterable[str],
-    never: Iterable[str],
-    **options: Any,
-) -> None:
-    """Refuse what says nothing of a search among some users."""
-    given = {
-        "setting sample": setting == "sample",
-        "realised": realised,
-        "must": must,
-        "never": never,
-        **{name: options.get(name) for name in _OF_ONE_SEARCH},
-        "resume": options.get("known"),
-    }
-    refused = [name.replace("_", "-") for name, value in given.items() if value]
-    if refused:
-        raise InputError(
-            f"search-users: not with --{refused[0]}", hint=f"leave --{refused[0]} away"
-        )
-    question.sample.check_plain_draws("search-users")
-    if not question.sample.is_plain:
-        raise InputError("search-users: is for users who all count", hint="leave --cluster away")
-
-
-def decide_by_levels(
-    population: Population,
-    question: Question,
-    components: Sequence[Component],
-    *,
-    budget: float,
-    setting: Setting = "population",
-    design_share: float | None = None,
-    assume: Iterable[str] = (),
-    **options: Any,
-) -> LevelDecision:
+def decide_by_levels(population: Population, asked: DecideQuestion) -> LevelDecision:
     """Decide all level vectors of some components, which were fixed before the users were seen.
-
-    Parameters
-    ----------
-    population, question, budget, setting
-        As of `decide_sets`.
-    components
-        Whose levels are decided; APIs may be named as in the vocabulary.
-    design_share
-        Share of the users, in no order, from whom levels are designed; the others are tested.
-    assume
-        As of `decide_sets`.
-    options
-        `time_limit` and `progress`: see `decide.levels.decide_levels`.
 
     Raises
     ------
-    PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, no user left.
     InputError
         Components that cannot stand beside each other, values that are kept as digests, a component
         of an API without evidence that is not assumed, or a design without a share, where users do
         not count one by one, or for others.
     """
+    components, question = asked.components, asked.question
     check_components(components)
-    _check_design(population, question, components, setting=setting, share=design_share)
+    _check_design(population, asked)
     called = [_called_in_log(component, population) for component in components]
     chosen = [api for component in called for api in component.apis]
     check_components(called)
-    question = replace(question, counted=setting == "sample")
-    asked = population.asked(question, chosen)
-    policy = _policy_of(asked, question, chosen, budget=budget, setting=setting)
-    _, assumed = _lacks_of(population, policy, assume, needed={"levels": chosen})
-    policy = replace(policy, sample=asked.model(question.sample))
-    told: dict[str, Any] = options | {
-        "seal": asked.seal,
-        "setting": setting,
-        "missing": question.missing,
-        "coverage": population.coverage(chosen, question.k),
-        "view": asked.view,
-        "masked": asked.masked(chosen, question.k),
+    users = population.asked(question, chosen)
+    policy = _policy_of(users, asked, chosen)
+    _, assumed = _lacks_of(population, policy, asked.assume, needed={"levels": chosen})
+    policy = replace(policy, sample=users.model(asked.sample))
+    told: dict[str, Any] = {
+        "time_limit": asked.time_limit,
+        "progress": asked.progress,
+        "known": asked.known,
+        "seal": users.seal,
+        "setting": asked.setting,
+        "missing": asked.missing,
+        "coverage": population.coverage(chosen, asked.k),
+        "view": users.view,
+        "masked": users.masked(chosen, asked.k),
         "source": population.window.source,
         "unit": population.unit,
         "account": population.members(policy.k),
         "names": population.names(chosen),
-        "drawn": asked.drawn,
+        "drawn": users.drawn,
     }
-    if design_share is None:
-        decided = decide_levels(LevelSource(asked, called), called, policy, **told)
+    if asked.design_share is None:
+        decided = decide_levels(LevelSource(users, called), called, policy, **told)
     else:
-        decided = _decide_designed(asked, called, policy, design_share, told)
+        decided = _decide_designed(users, called, policy, asked.design_share, told)
     decided = replace(decided, assumed=assumed)
     return replace(decided, guarantee=guarantee(decided)) if assumed else decided
 
 
-def _policy_of(
-    asked: Population,
-    question: Question,
-    candidates: Iterable[str],
-    *,
-    budget: float,
-    setting: Setting,
-    realised: bool = False,
-) -> Policy:
+def _policy_of(users: Population, asked: DecideQuestion, candidates: Iterable[str]) -> Policy:
     """Return the policy of a decision on the users that a question means, the sample as asked."""
-    _check_word("setting", setting, Setting)
-    exact = setting == "sample"
+    question = asked.question
     return Policy(
         k=question.k,
-        population=asked.users if exact else asked.question(question).users,
-        budget=budget,
-        delta=None if exact else question.delta,
+        population=users.users if question.counted else users.question(question).users,
+        budget=asked.budget,
+        delta=None if question.counted else question.delta,
         candidates=tuple(candidates),
-        realised=realised,
-        sample=question.sample,
+        realised=asked.realised,
+        sample=asked.sample,
     )
-
-
-def _check_word(name: str, word: str, kind: Any) -> None:
-    words = get_args(kind)
-    if word not in words:
-        raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
 
 
 @INTERRUPTS.held()
@@ -406,16 +288,10 @@ def _decide_designed(
     return now
 
 
-def _check_design(
-    population: Population,
-    question: Question,
-    components: Sequence[Component],
-    *,
-    setting: Setting,
-    share: float | None,
-) -> None:
+def _check_design(population: Population, asked: DecideQuestion) -> None:
     """Refuse designs of which nothing is proved, and a share without them."""
-    designed = [component.name for component in components if component.designed]
+    share, sample = asked.design_share, asked.sample
+    designed = [component.name for component in asked.components if component.designed]
     if share is None:
         if designed:
             raise InputError(
@@ -426,8 +302,7 @@ def _check_design(
     if not designed:
         raise InputError("design-share: no level is to design", hint="levels: design = {...}")
     check_share("design_share", share)
-    sample = question.sample
-    if setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
+    if asked.setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
         raise InputError(
             "design-share: is for users who were drawn one by one from a population",
             hint="leave --setting sample, --strata, --cluster and --fake-share away",

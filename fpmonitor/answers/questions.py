@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.decide.effort import INTERRUPTS
@@ -21,9 +21,9 @@ from fpmonitor.store import questions as store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
-    from fpmonitor.question import Question
     from fpmonitor.store.database import Database
 
 
@@ -51,10 +51,10 @@ def list_questions(database: Database) -> list[ListedQuestion]:
 def decide_and_list(
     database: Database | None,
     population: Population,
-    question: Question,
+    asked: DecideQuestion,
     *,
+    counter: str = "duckdb",
     note: Callable[[str], None] = lambda _text: None,
-    **options: Any,
 ) -> Decision:
     """Decide as `decide_sets` does, and list the question.
 
@@ -62,26 +62,26 @@ def decide_and_list(
     ----------
     database
         Of the population; null for users that no database holds, whose questions are not listed.
-    population, question, options
+    population, asked, counter
         As of `decide_sets`.
     note
         Told why a question could not be listed; the decision is as good without.
     """
     if database is None:
-        return decide_sets(population, question, **options)
+        return decide_sets(population, asked, counter=counter)
     listed = list_questions(database)
     registered = [each.question for each in listed if each.answer is None]
-    decision = decide_sets(population, question, registered=registered, **options)
-    asked = asked_question(
+    decision = decide_sets(population, asked, registered=registered, counter=counter)
+    question = asked_question(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )
     if decision.policy.delta is not None and not decision.registered:
-        before = questions_before(asked, listed, fixed=decision.universe is None) or 0
+        before = questions_before(question, listed, fixed=decision.universe is None) or 0
         decision = replace(decision, asked_before=before)
         decision = replace(decision, guarantee=guarantee(decision))
     try:
         with INTERRUPTS.held():
-            store.add_asked(database, untyped(asked), untyped(AnswerSummary.of(decision)))
+            store.add_asked(database, untyped(question), untyped(AnswerSummary.of(decision)))
     except StoreError as error:
         note(f"the question is not listed: {error}")
     return decision

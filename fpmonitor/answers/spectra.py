@@ -343,8 +343,7 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
-        policy, level = decision.policy, decision.level or decision.policy.delta
-        foretold = forecast_of(source, policy, decision.universe, level, decision.undecided)
+        foretold = forecast_of(source, decision, decision.undecided)
         facts = replace(
             facts,
             users_needed=tuple(each.mean for each in foretold),

@@ -108,13 +108,7 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
         source = population.asked(question, decision.policy.candidates).source(
             sorted(decision.policy.candidates)
         )
-        found = forecast_of(
-            source,
-            decision.policy,
-            decision.universe,
-            decision.level,
-            [sets[api] for api in undecided],
-        )
+        found = forecast_of(source, decision, [sets[api] for api in undecided])
         needed = {api: one.mean for api, one in zip(undecided, found, strict=False)}
     return tuple(
         Withheld(

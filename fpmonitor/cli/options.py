@@ -413,6 +413,12 @@ class AskedOfSample(ExposureOfSample):
         """The question that the options ask."""
         return replace(super().question, missing=self.missing)
 
+    @property
+    def members(self) -> dict[str, Any]:
+        """Those of `DecideQuestion` that the options say."""
+        names, question = ("k", "population", "delta", "missing", "sample"), self.question
+        return {name: getattr(question, name) for name in names}
+
 
 LOG_FORMAT = Annotated[
     str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +37,7 @@ from fpmonitor.cli.users import (
     note_lacks,
     note_view,
 )
+from fpmonitor.decide.asked import DecideQuestion, check_options
 from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
@@ -60,16 +61,11 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
-    from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
-# Not what must hold of the answer, as --must and --realised say.
-_HOW_SETS_ARE_SEARCHED = frozenset(
-    ("candidates", "confirm", "engine", "forecast", "max_sets", "max_size", "search_users")
-) | {"tolerance", "weights"}
 
 
 def exposure(
@@ -182,24 +178,23 @@ class CountedUsers(TransformedUsers):
     engine: COUNTER = "auto"
 
 
-def decide(
-    *,
-    context: typer.Context,
-    budget: BUDGET_OR_NONE = None,
-    asked: AskedOfSample,
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """Options for what is decided, named as in `DecideQuestion`; what the settings say, as well."""
+
     candidates: Annotated[
         str | None,
         typer.Option(
             "--candidates", help="APIs to decide on, separated by commas.", show_default="all"
         ),
-    ] = None,
+    ] = None
     setting: Annotated[
         Setting,
         typer.Option(
             "--setting",
             help="Certify the exposure of a population, or count the observed users only.",
         ),
-    ] = "population",
+    ] = "population"
     realised: Annotated[
         bool,
         typer.Option(
@@ -207,7 +202,7 @@ def decide(
             help="Keep the share of exposed users of the population itself within the budget, not "
             "only its average over populations; allows less.",
         ),
-    ] = False,
+    ] = False
     fixed_question: Annotated[
         bool,
         typer.Option(
@@ -215,10 +210,10 @@ def decide(
             help="The question was fixed before the users were seen: decides more, and the "
             "guarantee says so.",
         ),
-    ] = False,
-    register: REGISTER = None,
-    must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
-    never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
+    ] = False
+    register: REGISTER = None
+    must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = ""
+    never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = ""
     assume: Annotated[
         list[str] | None,
         typer.Option(
@@ -226,7 +221,7 @@ def decide(
             help="API to take in though the data are no evidence about it; repeat for others.",
             metavar="NAME",
         ),
-    ] = None,
+    ] = None
     weights: Annotated[
         str | None,
         typer.Option(
@@ -235,10 +230,10 @@ def decide(
             "read it.",
             metavar="FILE|demand",
         ),
-    ] = None,
+    ] = None
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", help="Seconds after which the search stops.")
-    ] = None,
+    ] = None
     forecast: Annotated[
         bool,
         typer.Option(
@@ -246,7 +241,7 @@ def decide(
             help="Estimate at how many users each undecided set is decided, if you look as they "
             "come in.",
         ),
-    ] = False,
+    ] = False
     tolerance: Annotated[
         bool,
         typer.Option(
@@ -254,10 +249,10 @@ def decide(
             help="Tell for each allowed set up to which bias of the sample it would still be "
             "allowed.",
         ),
-    ] = False,
+    ] = False
     max_size: Annotated[
         int | None, typer.Option("--max-size", help="Only search sets of at most this many APIs.")
-    ] = None,
+    ] = None
     max_sets: Annotated[
         int | None,
         typer.Option(
@@ -267,15 +262,15 @@ def decide(
             "that are not allowed",
             min=1,
         ),
-    ] = None,
-    resume: Annotated[
+    ] = None
+    known: Annotated[
         Path | None,
         typer.Option(
             "--resume",
             help="Continue the search of this decision, which was stopped early.",
             metavar="DECISION.json",
         ),
-    ] = None,
+    ] = None
     search_users: Annotated[
         int | None,
         typer.Option(
@@ -283,8 +278,8 @@ def decide(
             help="Search among this many users, and confirm what they leave open on the others. "
             "For more users than can be counted set by set: few of their values are read.",
         ),
-    ] = None,
-    confirm: Annotated[
+    ] = None
+    confirm_chains: Annotated[
         int | None,
         typer.Option(
             "--confirm",
@@ -292,8 +287,8 @@ def decide(
             show_default=str(CHAINS),
             min=1,
         ),
-    ] = None,
-    levels: Annotated[
+    ] = None
+    components: Annotated[
         Path | None,
         typer.Option(
             "--levels",
@@ -301,7 +296,7 @@ def decide(
             "not whether. The file was fixed before the users were seen.",
             metavar="LEVELS.toml",
         ),
-    ] = None,
+    ] = None
     design_share: Annotated[
         float | None,
         typer.Option(
@@ -311,179 +306,96 @@ def decide(
             parser=share,
             metavar="SHARE",
         ),
-    ] = None,
+    ] = None
+
+    def given(self, context: typer.Context, **others: Any) -> dict[str, Any]:
+        """Return the options that were given, without those of the settings that do not apply.
+
+        Files are read, and lists of names divided.
+        """
+        said = {each.name: getattr(self, each.name) for each in fields(self)} | others
+        said = check_options(said, [name for name in said if is_only_set(context, name)])
+        for name in ("candidates", "must", "never"):
+            if said.get(name) is not None:
+                said[name] = split_names(said[name])
+        levels, resume = said.get("components"), said.get("known")
+        if levels is not None:
+            said["components"] = read_levels(levels)
+        if resume is not None:
+            said["known"] = (read_decision if levels is None else read_level_decision)(resume)
+        return said
+
+
+def decide(
+    *,
+    context: typer.Context,
+    budget: BUDGET_OR_NONE = None,
+    asked: AskedOfSample,
+    deciding: Deciding,
     users: CountedUsers,
     shown: Shown,
     quiet: QUIET = False,
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
-    if levels is not None:
-        _refuse_with_levels(
-            context,
-            candidates=candidates,
-            realised=realised,
-            register=register,
-            must=must,
-            never=never,
-            weights=weights,
-            forecast=forecast,
-            tolerance=tolerance,
-            max_size=max_size,
-            max_sets=max_sets,
-            search_users=search_users,
-            confirm=confirm,
-            engine=users.engine if users.engine != "auto" else None,
-        )
-        _decide_by_levels(
-            read_levels(levels),
-            asked=asked,
-            budget=budget,
-            setting=setting,
-            time_limit=time_limit,
-            design_share=design_share,
-            assume=assume or (),
-            known=None if resume is None else read_level_decision(resume),
-            users=users,
-            shown=shown,
-            quiet=quiet,
-        )
-        return 0
-    if design_share is not None and not is_only_set(context, "design-share"):
-        raise InputError("--design-share: is of levels", hint="name them by --levels")
-    of_one_search = _of_one_search(
-        context,
-        search_users,
-        confirm,
-        time_limit=time_limit,
-        max_size=max_size,
-        max_sets=max_sets,
-        forecast=forecast,
-        tolerance=tolerance,
-    )
-    known = None if resume is None else read_decision(resume)
-    if register:
-        _register(users, register)
+    given = deciding.given(context, engine="auto" if "://" in users.engine else users.engine)
+    if paths := given.pop("register", None):
+        _register(users, paths)
     if budget is None:
-        if not register:
+        if not paths:
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
         return 0
     with ending_as_interrupted(), ExitStack() as kept:
         with users.open() as monitor, progress_line(quiet) as progress:
             progress("preparing")
-            names = None if candidates is None else split_names(candidates)
             population = monitor.population()
             if not quiet:
                 note_view(population, asked.k)
-            decision = decide_and_list(
-                monitor.database if users.snapshot is None else None,
-                population,
-                asked.question,
-                budget=budget,
-                **_counting(monitor, users.engine),
-                candidates=names,
-                setting=setting,
-                realised=realised,
-                fixed_question=fixed_question,
-                weights=_weights(monitor, population, weights),
-                must=split_names(must),
-                never=split_names(never),
-                assume=assume or (),
-                **of_one_search,
-                search_users=search_users,
-                confirm_chains=confirm or CHAINS,
-                progress=progress,
-                known=known,
-                note=lambda text: note(text, quiet=quiet),
-            )
+            given["weights"] = _weights(monitor, population, given.get("weights"))
+            question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
+            decided: Decision | LevelDecision
+            if question.components:
+                decided = decide_by_levels(population, question)
+            else:
+                decided = decide_and_list(
+                    monitor.database if users.snapshot is None else None,
+                    population,
+                    question,
+                    counter=monitor.counter,
+                    note=lambda text: note(text, quiet=quiet),
+                )
             kept.enter_context(INTERRUPTS.held())
-            data = decisions.data_of(
-                monitor.name, population, users=decision.observed or decision.users, k=asked.k
-            )
-            note_evidence(decision, quiet=quiet)
-            users.note_beside(monitor, decision, quiet=quiet)
-        _note_level(decision, quiet=quiet)
-        if realised:
-            _note_price(decision, quiet=quiet)
-        if told := told_elsewhere(decision):
-            others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-            note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
-        for option, wanted, found in (
-            ("--forecast", of_one_search.get("forecast"), decision.users_needed),
-            (
-                "--tolerance",
-                of_one_search.get("tolerance") and setting == "population",
-                decision.bias_tolerated,
-            ),
-        ):
-            if wanted and found is None:
-                note(f"{option}: interrupted, so not told; ask for it once more with --resume")
-        _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
+            observed = decided.observed or decided.users
+            data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
+            note_evidence(decided, quiet=quiet)
+            if isinstance(decided, Decision):
+                users.note_beside(monitor, decided, quiet=quiet)
+        if isinstance(decided, Decision):
+            _note_decision(decided, question, quiet=quiet)
+            answer = decisions.decision(decided, data)
+        else:
+            answer = level_decision(decided, data)
+        _show_decision(answer, shown, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")
     return EXIT_LOST
 
 
-def _of_one_search(
-    context: typer.Context, search_users: int | None, confirm: int | None, **options: Any
-) -> dict[str, Any]:
-    """Return the options of a search of all users; of some, without those of the settings."""
-    if search_users is not None:
-        return {name: given for name, given in options.items() if not is_only_set(context, name)}
-    if confirm is not None and not is_only_set(context, "confirm"):
-        raise InputError(
-            "--confirm: on which users?", hint="say how many to search: --search-users"
-        )
-    return options
-
-
-def _refuse_with_levels(context: typer.Context, **options: object) -> None:
-    """Refuse what says nothing of levels, unless the settings say how sets are to be searched."""
-    for name, given in options.items():
-        if given and not (name in _HOW_SETS_ARE_SEARCHED and is_only_set(context, name)):
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: not with --levels", hint=f"leave {option} away")
-
-
-def _decide_by_levels(
-    components: Sequence[Component],
-    *,
-    asked: AskedOfSample,
-    budget: float | None,
-    setting: Setting,
-    time_limit: float | None,
-    design_share: float | None,
-    assume: Sequence[str],
-    known: LevelDecision | None,
-    users: CountedUsers,
-    shown: Shown,
-    quiet: bool,
-) -> None:
-    if budget is None:
-        raise InputError("--budget: is needed to decide")
-    with ending_as_interrupted(), ExitStack() as kept:
-        with users.open() as monitor, progress_line(quiet) as progress:
-            progress("preparing")
-            population = monitor.population()
-            if not quiet:
-                note_view(population, asked.k)
-            decided = decide_by_levels(
-                population,
-                asked.question,
-                components,
-                budget=budget,
-                setting=setting,
-                time_limit=time_limit,
-                design_share=design_share,
-                assume=assume,
-                known=known,
-                progress=progress,
-            )
-            kept.enter_context(INTERRUPTS.held())
-            data = decisions.data_of(monitor.name, population, users=decided.observed, k=asked.k)
-            note_coverage(decided.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
-        _show_decision(level_decision(decided, data), shown, quiet=quiet)
+def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) -> None:
+    """Note on stderr what a decision cost, what it is about besides, and what was not told."""
+    _note_level(decision, quiet=quiet)
+    if asked.realised:
+        _note_price(decision, quiet=quiet)
+    if told := told_elsewhere(decision):
+        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
+        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+    for option, wanted, found in (
+        ("--forecast", asked.forecast, decision.users_needed),
+        ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),
+    ):
+        if wanted and found is None:
+            note(f"{option}: interrupted, so not told; ask for it once more with --resume")
 
 
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
@@ -546,12 +458,6 @@ def _note_price(decision: Decision, *, quiet: bool) -> None:
         f"{policy.population:,}",
         quiet=quiet,
     )
-
-
-def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:
-    """Arguments of `decide_sets` that say what counts, and what a decision notes of it."""
-    chosen = "auto" if "://" in engine else engine
-    return {"engine": chosen, "engine_name": monitor.counter}
 
 
 def _weights(

@@ -47,7 +47,7 @@ def convert_logs(
         )
     unit = weakest(report.unit for report in reports)
     if unit != "user":
-        note(f"each user of {output} is a {unit}: `snapshot --unit {unit}` keeps that", unit="user")
+        note(f"each user of {output} is a {unit}, and is called so there", unit="user")
     show(store.batches(reports), output_format, None)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.population import Population
@@ -194,7 +195,7 @@ def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> Non
         note(f"... and no evidence about {len(lacks) - _NOTED:,} more APIs", quiet=quiet)
 
 
-def note_evidence(decision: Decision, *, quiet: bool = False) -> None:
+def note_evidence(decision: Decision | LevelDecision, *, quiet: bool = False) -> None:
     """Note on stderr of which candidates nothing is known, and which of the others users lack."""
     k, lacks = decision.policy.k, decision.no_evidence
     note_lacks(lacks, k, quiet=quiet)

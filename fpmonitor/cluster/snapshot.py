@@ -33,7 +33,7 @@ from fpmonitor.population.browsers import (
 )
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.names import apis_of
-from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.unit import Unit, weakest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -159,7 +159,8 @@ def take_engine_snapshot(
     names
         Column -> the API that it holds: see `store.names.say_names`.
     unit
-        What each row is: see `fpmonitor.unit`.
+        What each row is: see `fpmonitor.unit`. Users whom a converted log calls visitors or rows
+        are no more than that.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def take_engine_snapshot(
         part=secrets.token_hex(4),
         key=secrets.token_hex(),
         said=said,
-        unit=unit,
+        unit=weakest([unit, _named_unit(engine, cells)]),
     )
     path = f"{folder.rstrip('/')}/{manifest.name}"
     known = find_manifest(engine, path)
@@ -193,6 +194,18 @@ def take_engine_snapshot(
         return Taken(folder=path, manifest=known, is_new=False)
     _write(engine, cells, manifest, path)
     return Taken(folder=path, manifest=manifest, is_new=True)
+
+
+def _named_unit(engine: Engine, cells: CellTable) -> Unit:
+    """Return what the names of the users say that these are, as `store.convert` writes them."""
+    forms: dict[Unit, str] = {unit: f"{unit}:{'_' * 16}" for unit in ("row", "visitor")}
+    counts = [
+        f'max(CASE WHEN "user" LIKE {quote_text(form)} THEN 1 ELSE 0 END) AS {unit}s'
+        for unit, form in forms.items()
+    ]
+    counted = rows(engine, "cluster/count", counts=", ".join(counts), relation=cells.relation)
+    [found] = counted.rows()
+    return next((unit for unit, any_such in zip(forms, found, strict=True) if any_such), "user")
 
 
 def find_manifest(engine: Engine, folder: str) -> FolderManifest | None:

@@ -26,7 +26,7 @@ from fpmonitor.estimate.saddle_point import log_poisson
 from fpmonitor.estimate.value_sample import ENTRIES, planned_level, value_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Score
@@ -55,8 +55,7 @@ def confirm(
     searched: SpectrumSource,
     rest: ChosenValues,
     *,
-    chains: int = CHAINS,
-    weights: Mapping[str, float] | None = None,
+    chains: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Decision:
     """Return what a search and tests of what it left open decide together.
@@ -68,9 +67,7 @@ def confirm(
     searched, rest
         These users, and all others.
     chains
-        Number of chains of nested sets that are tested.
-    weights
-        As of `decide`.
+        Number of chains of nested sets that are tested; by default `CHAINS`.
     progress
         Told now and then in words how far it is.
 
@@ -83,7 +80,7 @@ def confirm(
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
-    nested = _chains(found, searched, chains)
+    nested = _chains(found, searched, chains or CHAINS)
     sets = sorted(set(chain.from_iterable(nested)))
     delta = (found.level or 0.0) / SEARCH_SHARE * (1 - SEARCH_SHARE)
     level = planned_level(rest.users, ENTRIES)
@@ -122,18 +119,13 @@ def confirm(
             confirmation=conclusion,
         ),
         searched,
-        weights=weights or {},
-        progress=progress,
+        progress,
     )
 
 
 @INTERRUPTS.held()
 def _concluded(
-    found: Decision,
-    searched: SpectrumSource,
-    *,
-    weights: Mapping[str, float],
-    progress: Callable[[str], None],
+    found: Decision, searched: SpectrumSource, progress: Callable[[str], None]
 ) -> Decision:
     """Search what follows from what was confirmed; an interrupt ends it with what is proven."""
     began, tests = time.perf_counter(), tests_of(found, searched.users)
@@ -155,11 +147,11 @@ def _concluded(
         known=known,
         effort=Effort.of(None, progress),
     )
-    best = recommended_of(borders.allow, searched, tests.allow, weights=weights)
+    best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
     bound = best.weight
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.evident, refused, weights=weights)
+        bound = weight_bound(found.evident, refused, weights=found.weights)
     decided = replace(
         found,
         allow=without_empty(borders.allow),

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fpmonitor.decide.asked import Search
 from fpmonitor.decide.best import best_set
 from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.questions import Level
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
@@ -24,7 +25,6 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.population.views import View
 from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
@@ -39,42 +39,12 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Proof, Setting, Verdict
     from fpmonitor.policy import Policy
-    from fpmonitor.population.evidence import Lack
-    from fpmonitor.question import Missing
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
-    from fpmonitor.unit import Unit
 
 
 @INTERRUPTS.held()
-def decide(
-    source: SpectrumSource,
-    policy: Policy,
-    *,
-    seal: str,
-    universe: int | None = None,
-    level: Level | None = None,
-    setting: Setting = "population",
-    missing: Missing = "value",
-    coverage: Mapping[str, float | None] | None = None,
-    no_evidence: Mapping[str, Lack] | None = None,
-    assumed: Mapping[str, Lack] | None = None,
-    weights: Mapping[str, float] | None = None,
-    must: Iterable[str] = (),
-    never: Iterable[str] = (),
-    time_limit: float | None = None,
-    max_size: int | None = None,
-    max_sets: int | None = None,
-    forecast: bool = False,
-    tolerance: bool = False,
-    progress: Callable[[str], None] | None = None,
-    view: View | None = None,
-    masked: Sequence[str] = (),
-    log_source: str | None = None,
-    known: Decision | None = None,
-    engine: str | None = None,
-    unit: Unit = "user",
-) -> Decision:
-    """Decide all subsets of the policy's candidates.
+def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -> Decision:
+    """Decide all subsets of the candidates of a decision that has no answer yet.
 
     An interrupt (Ctrl-C) ends it with what is proven by then, also where that is nothing yet.
 
@@ -82,124 +52,65 @@ def decide(
     ----------
     source
         The observed users, over the candidates.
-    policy
-        The question; in the setting `sample` its population is the number of users, its delta null.
-    seal
-        The digest of the data as the decision may tell it.
-    universe
-        See `Decision`; at least the number of candidates.
-    level
-        Share of delta that the tests have; by default the whole, where something is estimated.
-    setting, missing, coverage, assumed
-        See `Decision`; the last three are noted only.
-    no_evidence
-        See `Decision`; no set that holds one of them is searched.
-    weights
-        Utility of each API, 1 where not named.
-    must, never
-        Only sets with all of `must` and none of `never` are searched.
-    time_limit, max_size
-        Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
-        than `MANY` candidates, a minute by default.
-    max_sets
-        How many sets each list holds at most; by default all, of more than `MANY` candidates 500,
-        or else up to 5,000 APIs and pairs that are not allowed. Lists that were cut are not
-        complete: first come the recommended set, some that differ from it, for each API a set that
-        holds it, and those of the greatest utility, and the smallest that are not allowed.
-    forecast
-        Say for each undecided set how many users would decide it.
-    tolerance
-        Say for each allowed set how biased the sample may be.
-    progress
-        Told now and then in words how far the search is.
-    view, masked, log_source, engine, unit
-        See `view`, `masked`, `source`, `engine` and `unit` of `Decision`; noted only.
-    known
-        An earlier decision of the same question on the same data, perhaps not complete: what it
-        proves is not computed again.
+    asked
+        The question, and all that is noted of the users: see `Decision.begun`.
+    how
+        How far sets are searched; by default to the end.
 
     Raises
     ------
     InputError
-        `known` answers another question, or was made of other data; a forecast is wanted for a
-        realised share or a biased sample.
+        The earlier decision answers another question, or was made of other data.
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    models = (*["realised"] * policy.realised, *policy.sample.options)
-    models = tuple(name for name in models if name != "rows-are-users")
-    if models and forecast:
-        raise InputError(
-            f"forecast: not with --{models[0]}", hint=f"leave --forecast or --{models[0]} away"
-        )
-    started = time.perf_counter()
-    lacking = no_evidence or {}
-    must, left_out, weights = sorted(set(must)), {*never}, weights or {}
-    never = {*left_out, *lacking}
-    exact = setting == "sample" or policy.delta is None
-    universe = None if exact else universe
-    level = Level(level=policy.delta) if level is None else level
-    if known is not None:
-        _check_same(
-            known, policy, setting, missing=missing, seal=seal, universe=universe, level=level
-        )
+    started, how, policy = time.perf_counter(), how or Search(), asked.policy
+    if isinstance(how.known, LevelDecision):
+        raise InputError("resume: the decision is about levels", hint="resume one about sets")
+    if asked.level is None and not asked.is_exact:
+        asked = replace(asked, level=policy.delta)
+    if how.known is not None:
+        _check_same(how.known, asked)
     tests: Tests | None = None
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = _tests(policy, setting, source.users, universe, level.level)
-        proven = None if known is None else _proven(known, source, tests).without(lacking)
-    unproven: Proof | None = None if exact else {}
-    if not (exact or tests is None or tests.proof):
+        tests = tests_of(asked, source.users)
+        if how.known is not None:
+            proven = _proven(how.known, source, tests).without(asked.no_evidence)
+    if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    many = max_size is None and len({*policy.candidates} - never) > MANY
-    effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
-    sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
-    before = None if known is None else known.search
+    never = {*asked.never, *asked.no_evidence}
+    many = how.max_size is None and len({*policy.candidates} - never) > MANY
+    sought = _Sought(
+        weights=asked.weights, must=asked.must, never=never, max_size=how.max_size, best_first=many
+    )
+    before = None if how.known is None else how.known.search
     if tests is None:
         found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
     else:
+        limit = _SECONDS if many and how.time_limit is None else how.time_limit
+        effort = Effort.of(limit, how.progress)
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     borders = found.borders
-    best = recommended_of(borders.allow, source, tests and tests.allow, weights=weights)
+    best = recommended_of(borders.allow, source, tests and tests.allow, weights=asked.weights)
     bound = best.weight if borders.complete else found.bound
     cut = None
-    if max_sets is not None or many:
-        most, pairs = (_LISTED, _LISTED_PAIRS) if max_sets is None else (max_sets, max_sets)
+    if how.max_sets is not None or many:
+        most = (how.max_sets or _LISTED, how.max_sets or _LISTED_PAIRS)
         first = [best.apis, *found.diverse]
-        borders, cut = _cut(borders, most, pairs, first=first, weights=weights)
-    undecided = without_empty(borders.undecided)
-    expected = tolerated = None
-    with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
-        if forecast:
-            expected = forecast_of(source, policy, universe, level.level, undecided)
-        if tolerance and not exact:
-            tolerated = _bias_tolerated(source, policy, universe, level, borders.allow)
-    decided = Decision(
-        policy=policy,
-        setting=setting,
-        missing=missing,
+        borders, cut = _cut(borders, *most, first=first, weights=asked.weights)
+    decided = replace(
+        asked,
         users=source.users,
-        digest=seal,
-        universe=universe,
-        level=level.level,
-        registered=level.registered,
-        view_weight=level.view_weight,
-        proof=unproven if tests is None else tests.proof,
-        guarantee="",
-        coverage=coverage,
-        no_evidence=lacking,
-        assumed=assumed or {},
+        proof=(None if asked.is_exact else {}) if tests is None else tests.proof,
         allow=without_empty(borders.allow),
         block=without_empty(borders.block),
-        undecided=undecided,
+        undecided=without_empty(borders.undecided),
         recommended=best.apis,
-        must=tuple(must),
-        never=tuple(sorted(left_out)),
-        weights=weights,
         utility=best.weight,
         utility_bound=bound,
         utility_possible=found.possible,
@@ -207,29 +118,22 @@ def decide(
         complete=borders.complete,
         cut=cut,
         evaluated=found.evaluated,
-        users_needed=None if expected is None else tuple(each.mean for each in expected),
-        bias_tolerated=tolerated,
-        users_range=None if expected is None else tuple((each.low, each.high) for each in expected),
-        seconds=round(time.perf_counter() - started, 3),
-        view=view or View(),
-        masked=tuple(masked),
-        source=log_source,
-        engine=engine,
-        unit=unit,
     )
+    with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
+        if how.forecast:
+            foretold = forecast_of(source, decided, decided.undecided)
+            decided = replace(
+                decided,
+                users_needed=tuple(each.mean for each in foretold),
+                users_range=tuple((each.low, each.high) for each in foretold),
+            )
+        if how.tolerance and not asked.is_exact:
+            decided = replace(decided, bias_tolerated=_bias_tolerated(source, decided))
+    decided = replace(decided, seconds=round(time.perf_counter() - started, 3))
     return replace(decided, guarantee=guarantee(decided))
 
 
-def _check_same(
-    known: Decision,
-    policy: Policy,
-    setting: Setting,
-    *,
-    missing: Missing,
-    seal: str,
-    universe: int | None,
-    level: Level,
-) -> None:
+def _check_same(known: Decision, asked: Decision) -> None:
     """Check that an earlier decision answers the same question on the same data.
 
     Raises
@@ -237,23 +141,18 @@ def _check_same(
     InputError
         It answers another question, or was made of other data.
     """
+    before, now = known.policy, asked.policy
     differing = [
         name
-        for name, before, now in (
-            *(
-                (name, getattr(known.policy, name), getattr(policy, name))
-                for name in ("k", "population", "budget", "delta", "realised", "sample")
-            ),
-            ("candidates", set(known.policy.candidates), set(policy.candidates)),
-            ("setting", known.setting, setting),
-            ("missing", known.missing, missing),
-            ("data", known.digest, seal),
-            ("universe", known.universe, universe),
-            ("level", known.level, level.level),
-            ("proof", known.proof is None, setting == "sample" or policy.delta is None),
-        )
-        if before != now
+        for name in ("k", "population", "budget", "delta", "realised", "sample", "candidates")
+        if getattr(before, name) != getattr(now, name)
     ]
+    members = {"data": "digest"} | {
+        name: name for name in ("setting", "missing", "universe", "level")
+    }
+    differing += [name for name, of in members.items() if getattr(known, of) != getattr(asked, of)]
+    if (known.proof is None) != asked.is_exact:
+        differing.append("proof")
     if differing:
         raise InputError(
             f"resume: the decision file differs in {', '.join(differing)}",
@@ -435,43 +334,34 @@ def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
 
 
 def forecast_of(
-    source: SpectrumSource,
-    policy: Policy,
-    universe: int | None,
-    level: float | None,
-    undecided: Iterable[ApiSet],
+    source: SpectrumSource, decision: Decision, undecided: Iterable[ApiSet]
 ) -> tuple[Forecast, ...]:
     """Users that would decide each set; nothing is undecided where nothing is estimated."""
-    if level is None:
+    if decision.tested_at is None:
         return ()
+    policy = decision.policy
     return users_needed(
         ((source.spectrum(apis), len(apis)) for apis in undecided),
         users=source.users,
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
-        delta=level,
-        universe=universe or len(policy.candidates),
+        delta=decision.tested_at,
+        universe=decision.universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
         look=policy.sample.look and "later",
     )
 
 
-def _bias_tolerated(
-    source: SpectrumSource,
-    policy: Policy,
-    universe: int | None,
-    level: Level,
-    allowed: Iterable[ApiSet],
-) -> tuple[float, ...]:
-    """Return the largest bias of a fixed list up to which each set passes all tests.
+def _bias_tolerated(source: SpectrumSource, decision: Decision) -> tuple[float, ...]:
+    """Return the largest bias of a fixed list up to which each allowed set passes all tests.
 
     A set that passes wrongly does so at the first bias of the list that the sample does not exceed:
     as that is one test, the whole list holds at the level of one.
     """
-    found = dict.fromkeys(without_empty(allowed), policy.sample.bias)
+    found = dict.fromkeys(decision.allow, decision.policy.sample.bias)
     passing = list(found)
-    for bias, tests in _biased_tests(policy, source.users, universe, level.level):
+    for bias, tests in _biased_tests(decision, source.users):
         spectra = ((apis, source.spectrum(apis)) for apis in passing)
         passing = [apis for apis, spectrum in spectra if tests.allow.holds(spectrum, len(apis))]
         if not passing:
@@ -480,13 +370,13 @@ def _bias_tolerated(
     return tuple(found.values())
 
 
-def _biased_tests(
-    policy: Policy, users: int, universe: int | None, level: float | None
-) -> Iterator[tuple[float, Tests]]:
+def _biased_tests(decision: Decision, users: int) -> Iterator[tuple[float, Tests]]:
+    policy = decision.policy
     for bias in _BIASES:
         if bias > policy.sample.bias:
-            biased = replace(policy, sample=replace(policy.sample, bias=bias))
-            yield bias, _tests(biased, "population", users, universe, level)
+            sample = replace(policy.sample, bias=bias)
+            biased = replace(decision, policy=replace(policy, sample=sample))
+            yield bias, tests_of(biased, users)
 
 
 def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
@@ -495,8 +385,7 @@ def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
     By each bias of the list, up to the largest that a set is said to tolerate.
     """
     most = max(decision.bias_tolerated or (0.0,))
-    level = decision.level or decision.policy.delta
-    for bias, tests in _biased_tests(decision.policy, decision.users, decision.universe, level):
+    for bias, tests in _biased_tests(decision, decision.users):
         if bias > most or not tests.proof:
             break
         yield bias, tests.proof
@@ -679,9 +568,7 @@ def _check_all_searched(decision: Decision) -> None:
 
 def tests_of(decision: Decision, users: int) -> Tests:
     """Design the tests of a decision for a number of users, never those that its file holds."""
-    policy = decision.policy
-    level = decision.level or policy.delta
-    return _tests(policy, decision.setting, users, decision.universe, level)
+    return _tests(decision.policy, decision.setting, users, decision.universe, decision.tested_at)
 
 
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:

@@ -285,6 +285,44 @@ class Decision(Result):
     fixed: ClassVar = "this question and its view of the users"
     design: ClassVar = None
 
+    @classmethod
+    def begun(
+        cls,
+        policy: Policy,
+        setting: Setting = "population",
+        missing: Missing = "value",
+        *,
+        digest: str = "",
+        universe: int | None = None,
+    ) -> Self:
+        """Return what is asked of some data, before any set is decided."""
+        return cls(
+            policy=policy,
+            setting=setting,
+            missing=missing,
+            users=0,
+            digest=digest,
+            universe=universe,
+            guarantee="",
+            allow=(),
+            block=(),
+            undecided=(),
+            recommended=(),
+            complete=False,
+            evaluated=0,
+            seconds=0.0,
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the observed users are counted, and nothing is estimated."""
+        return self.setting == "sample" or self.policy.delta is None
+
+    @property
+    def tested_at(self) -> float | None:
+        """Share of delta of its tests; that of files of before is the whole."""
+        return None if self.is_exact else self.level or self.policy.delta
+
     @property
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""

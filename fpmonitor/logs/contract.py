@@ -64,6 +64,8 @@ class Scan:
         `s1`, ..., so that the store can count them.
     not_taken
         Members that the collector leaves out, where it counts them itself.
+    paths
+        APIs -> the columns of the log, where they are called otherwise.
     names_visits
         Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
         has none.
@@ -76,6 +78,7 @@ class Scan:
     fields: Mapping[str, str] = field(default_factory=dict)
     spare: Mapping[str, str] = field(default_factory=dict)
     not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
     names_visits: bool = False
 
 

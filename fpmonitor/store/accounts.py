@@ -163,16 +163,17 @@ class _Judging:
             for name, path in scan.fields.items()
             if counted.of(name)[0] or not self.staged.own  # of several logs one may lack a field
         ]
-        asks = {}
+        asks: dict[str, Verdict] = {}
         for name in sorted(own):
             one = found.get(name) or _Found(Profile(name, 0, 0, ()), "", 0)
-            verdict = self._verdict(one.profile, setting)
+            path = scan.paths.get(name, name)
+            verdict = self._verdict(one.profile, path, setting)
             if verdict.asks:
-                asks[name] = verdict
+                asks[path] = verdict
             is_stored = verdict.kind in STORED
             members.append(
                 Member(
-                    name,
+                    path,
                     verdict.kind,
                     name if is_stored else None,
                     verdict.why,
@@ -189,11 +190,12 @@ class _Judging:
         members += self._spare()
         return Judged(Account(counted.records, self.staged.unit, tuple(members)), asks)
 
-    def _verdict(self, profile: Profile, setting: Setting) -> Verdict:
-        if profile.path in self.column_map.ignore:
+    def _verdict(self, profile: Profile, path: str, setting: Setting) -> Verdict:
+        names = (profile.path, path)
+        if any(name in self.column_map.ignore for name in names):
             return Verdict("not taken", "--ignore")
-        if profile.path in self.said:
-            return Verdict("API", f"named {self.said[profile.path] or 'an API'} by the user")
+        if said := [self.said[name] for name in names if name in self.said]:
+            return Verdict("API", f"named {said[0] or 'an API'} by the user")
         stays = self.staged.known | self.column_map.expected
         return judge(profile, setting, stays=profile.path in stays)
 
@@ -274,10 +276,11 @@ def set_aside(database: Database, staged: Staged, judged: Sequence[Judged]) -> d
     """
     stored = {name for one in judged for name in one.taken}
     taken = {name: number for name, number in staged.apis.items() if name in stored}
+    columns = {staged.scan.paths.get(name, name) for name in staged.apis}
     reasons = [
         member.why
         for member in judged[0].account.members
-        if member.path in staged.apis and member.records
+        if member.path in columns and member.records
     ]
     if reasons and not taken:
         raise InputError(

@@ -46,11 +46,12 @@ def convert(
 ) -> list[BatchReport]:
     """Write the visits of logs into one Parquet file.
 
-    Columns: `user`, `time` (UTC), `source`, `batch` (the name of the log), `visit` (the place in
-    the order of the logs), and one of text an API, null where it is absent; one that the column map
-    says to be an API of the vocabulary bears the name of that. A text is a value,
-    unless it begins with the separator U+001F: then a status (`value`, `undefined`, `error`), the
-    separator and a text follow, where U+001E stands for none.
+    Columns: `user` (`visitor:...` or `row:...` for one that is no more than that), `time` (UTC),
+    `source`, `batch` (the name of the log), `visit` (the place in the order of the logs), and one
+    of text an API, null where it is absent; one that the column map says to be an API of the
+    vocabulary bears the name of that. A text is a value, unless it begins with the separator
+    U+001F: then a status (`value`, `undefined`, `error`), the separator and a text follow, where
+    U+001E stands for none.
 
     Parameters
     ----------

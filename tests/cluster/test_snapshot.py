@@ -217,6 +217,35 @@ def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: P
     assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
 
 
+@pytest.mark.parametrize(
+    ("unit", "options"),
+    [("visitor", {"visitor": True}), ("row", {"columns": {"user": "row"}}), ("user", {})],
+)
+def test_a_snapshot_knows_whom_converted_logs_count(
+    engine: SparkEngine, tmp_path: Path, unit: str, options: dict[str, Any]
+) -> None:
+    """Whatever the operator's query makes of the table, and without an option."""
+    log, part = tmp_path / "log.jsonl", tmp_path / "part.parquet"
+    records = [
+        {
+            "time": f"2026-03-01T00:00:{i:02}Z",
+            "remote_addr": f"192.0.2.{i % 20}",
+            "http_user_agent": f"agent {i % 3}",
+            "status": 200,
+            **({"user": f"u{i % 20}"} if unit == "user" else {}),
+        }
+        for i in range(40)
+    ]
+    log.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
+    convert([str(log)], part, column_map=ColumnMap(**options), rows_are_users=True)
+    query = f"""SELECT "user" AS who, max("http:user-agent") AS "http:user-agent"
+        FROM parquet.`{part}` GROUP BY 1"""
+    taken = take_engine_snapshot(
+        engine, query.replace('"', "`"), str(tmp_path / "snapshots"), user="who"
+    )
+    assert taken.manifest.unit == unit
+
+
 @pytest.fixture(scope="module")
 def visited(sail: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Snapshot of users whose visits show what browsers randomise."""

@@ -209,3 +209,63 @@ def test_a_table_with_a_word_in_common_is_of_no_product(tmp_path: Path) -> None:
     assert run(["ingest", write(tmp_path, "jsonl", records), "--db", database]) == 0
     with Monitor(database) as monitor:
         assert monitor.batches()[0].collector == "wide"
+
+
+def test_the_account_names_the_columns_of_the_file(tmp_path: Path) -> None:
+    log = tmp_path / "segment.jsonl"
+    log.write_text("".join(f"{json.dumps(segment(i))}\n" for i in range(40)), encoding="utf-8")
+    with Monitor(tmp_path / "x", create=True) as monitor:
+        [batch] = monitor.ingest(str(log))
+    assert batch.account is not None
+    apis = {member.path: member.api for member in batch.account.members if member.api}
+    assert apis["context.userAgent"] == "Navigator.userAgent"
+    assert apis["context.screen.width"] == "Screen.width"
+    columns = {".".join(path) for path in _leaves(segment(0))}
+    assert {member.path for member in batch.account.members} == columns
+
+
+def _leaves(content: dict[str, Any], *above: str) -> list[tuple[str, ...]]:
+    return [
+        leaf
+        for name, value in content.items()
+        for leaf in (_leaves(value, *above, name) if isinstance(value, dict) else [(*above, name)])
+    ]
+
+
+@pytest.mark.parametrize("made", [segment, posthog, snowplow])
+def test_a_plan_of_a_product_reads_the_file_as_without_it(made: Any, tmp_path: Path) -> None:
+    log, plan = tmp_path / "log.jsonl", tmp_path / "map.toml"
+    log.write_text("".join(f"{json.dumps(made(i))}\n" for i in range(40)), encoding="utf-8")
+    assert run(["ingest", "--plan", str(log), str(plan), "-q"]) == 0
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a"), "-q"]) == 0
+    planned = ["ingest", str(log), "--columns", str(plan), "--db", str(tmp_path / "b"), "-q"]
+    assert run(planned) == 0
+    stored = []
+    for name in ("a", "b"):
+        with Monitor(tmp_path / name) as monitor:
+            stored.append(sorted(row[1:] for row in monitor.observations()))
+    assert stored[0] == stored[1]
+
+
+def test_an_id_in_an_export_is_asked_about_by_the_column_that_the_file_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["id", "creationDate", "userAgentHttp", "acceptHttp", "platformJS", "timezoneJS"]
+    rows = [
+        [f"b{i}", "2026-03-01", f"UA{i % 2}", "a", f"p{i % 2}", "60", f"{i * 7919:x}-{i}"]
+        for i in range(60)
+    ]
+    log = tmp_path / "dump.csv"
+    log.write_text(
+        "\n".join(",".join(row) for row in [[*names, "trackingToken"], *rows]), encoding="utf-8"
+    )
+    ingest = ["ingest", str(log), "--db", str(tmp_path / "x"), "-q"]
+    code = run(ingest)
+    error = capsys.readouterr().err
+    if code:
+        assert "'trackingToken'" in error
+        assert run([*ingest, "--ignore", "trackingToken"]) == 0
+    with Monitor(tmp_path / "x") as monitor:
+        [batch] = monitor.batches()
+    assert batch.account is not None
+    assert {"platformJS", "trackingToken"} <= {member.path for member in batch.account.members}

@@ -12,13 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fpmonitor.decide.deciding import decide, recheck
+from fpmonitor.decide.deciding import recheck
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,6 @@ import pytest
 from fpmonitor.decide import best as best_module
 from fpmonitor.decide import deciding
 from fpmonitor.decide.best import BestSet, best_set
-from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.refinement import refinement_of
@@ -29,6 +28,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.render.decisions import decision as decision_output
 from fpmonitor.render.figures import of_conflicts
+from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ import pytest
 from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
+from fpmonitor.decide.asked import DecideQuestion
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
@@ -23,7 +24,6 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.proof_check import check_proofs
-from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from tests.stored import stored
 
@@ -65,17 +65,16 @@ def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(confirming, "ENTRIES", 15_000)  # so that few values are kept
-    users, question = population(1), Question(10, USERS)
+    users = population(1)
     few = decide_sets(
         Population(
             MemorySnapshot(columns={api: users.column(api)[:6000] for api in APIS}, texts=texts_of)
         ),
-        question,
-        budget=0.05,
-        fixed_question=True,
+        DecideQuestion(k=10, population=USERS, budget=0.05, fixed_question=True),
     )
-    confirmed = decide_sets(users, question, budget=0.05, search_users=6000)
-    whole = decide_sets(users, question, budget=0.05, fixed_question=True)
+    question = DecideQuestion(k=10, population=USERS, budget=0.05)
+    confirmed = decide_sets(users, replace(question, search_users=6000))
+    whole = decide_sets(users, replace(question, fixed_question=True))
     allowed, blocked = sets_of(confirmed)
     assert len(allowed) > len(sets_of(few)[0])
     assert allowed <= sets_of(whole)[0]
@@ -97,10 +96,11 @@ def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
 
 
 def test_a_registered_question_has_its_level_for_the_search_and_the_others_together() -> None:
-    users, question = population(1, 6000), Question(10, 6000, 0.05)
+    users = population(1, 6000)
+    question = DecideQuestion(k=10, population=6000, budget=0.3, search_users=1500)
     policy = Policy(k=10, population=6000, budget=0.3, delta=0.05, candidates=APIS)
     same = asked_question(users, policy, setting="population", missing="value")
-    decision = decide_sets(users, question, budget=0.3, search_users=1500, registered=[same])
+    decision = decide_sets(users, question, registered=[same])
     tested = decision.confirmation
     assert decision.registered
     assert tested is not None
@@ -192,7 +192,9 @@ def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
             for api in APIS
         }
         users = Population(MemorySnapshot(columns=columns, texts=texts_of, digest=f"s{seed}"))
-        decision = decide_sets(users, Question(10, 20_000), budget=0.05, search_users=2000)
+        decision = decide_sets(
+            users, DecideQuestion(k=10, population=20_000, budget=0.05, search_users=2000)
+        )
         wrong += bool(decision.allow)
     assert wrong <= 1
 
@@ -234,7 +236,9 @@ def of_few() -> tuple[Decision, MemorySource]:
     users = population(1)
     columns = {api: users.column(api)[:6000] for api in APIS}
     few = Population(MemorySnapshot(columns=columns, texts=texts_of))
-    decision = decide_sets(few, Question(10, USERS), budget=0.05, fixed_question=True)
+    decision = decide_sets(
+        few, DecideQuestion(k=10, population=USERS, budget=0.05, fixed_question=True)
+    )
     return decision, MemorySource(APIS, list(columns.values()))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.deciding import Judge
 from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
@@ -16,6 +16,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import ToldSource
+from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

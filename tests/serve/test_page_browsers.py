@@ -203,6 +203,7 @@ class Service(DashboardService):
     def __init__(self, folder: Path) -> None:
         super().__init__(Monitor(folder / "d.duckdb", create=True, audience=Audience.OTHERS))
         self.seconds_to_answer = 0
+        self.answers_arrive = True
         self.beacons: queue.Queue[list[dict[str, Any]]] = queue.Queue()
         self._folder = folder
 
@@ -212,7 +213,9 @@ class Service(DashboardService):
         await self.ask(lambda monitor: monitor.ingest([str(path)]))
         self.beacons.put([json.loads(line) for line in path.read_text().splitlines()])
         await asyncio.sleep(self.seconds_to_answer)
-        return Response(status_code=202, headers={"Access-Control-Allow-Origin": "*"})
+        # Without leave to read it a page sees no answer, as when the connection broke after all.
+        leave = {"Access-Control-Allow-Origin": "*"} if self.answers_arrive else {}
+        return Response(status_code=202, headers=leave)
 
     def app(self) -> Starlette:
         collect = Route("/v1/observations", self.observations, methods=["POST"])
@@ -396,6 +399,51 @@ def test_an_open_dashboard_keeps_up_by_itself(
 def test_a_page_in_firefox_reaches_the_dashboard(service: Service, one_firefox: Firefox) -> None:
     check_the_way_of_a_record(one_firefox, service)
     check_that_records_wait_until_they_arrive_once(one_firefox, service)
+
+
+def test_an_answer_that_was_lost_stores_nothing_twice(
+    service: Service, either_browser: Browser
+) -> None:
+    """The records are kept by the service, and told again by the next page."""
+    with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
+        address = f"http://127.0.0.1:{site}/"
+        visits = service.monitor.population().snapshot.visits
+        service.answers_arrive = False
+        lost = outcome_of(either_browser, address)
+        assert (lost["outcome"], lost["records"]) == ("undelivered", 0)
+        first = service.beacons.get(timeout=patience(SECONDS))
+        assert service.monitor.population().snapshot.visits == visits + 1
+        service.answers_arrive = True
+        either_browser.open("about:blank")
+        told = outcome_of(either_browser, address)
+        assert (told["outcome"], told["records"]) == ("sent", 4)
+        again = service.beacons.get(timeout=patience(SECONDS))
+        assert again[:2] == first
+        assert service.monitor.population().snapshot.visits == visits + 2
+        [batch] = [one for one in service.monitor.batches() if one.duplicates]
+        assert (batch.stored, batch.duplicates) == (2, 2)
+
+
+def test_page_views_and_tabs_of_a_visitor_are_one_session(
+    service: Service, either_browser: Browser
+) -> None:
+    with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
+        address = f"http://127.0.0.1:{site}/"
+        for _ in range(2):
+            assert outcome_of(either_browser, address)["outcome"] == "sent"
+        with either_browser.tab() as tab:
+            assert outcome_of(tab, address)["outcome"] == "sent"
+        either_browser.run("fpmonitor.forget()")
+        assert outcome_of(either_browser, address)["outcome"] == "sent"
+        views = [service.beacons.get(timeout=patience(SECONDS)) for _ in range(4)]
+    told = [{(one["user"], one["session_id"], one["visit_id"]) for one in view} for view in views]
+    assert [len(names) for names in told] == [1] * 4, "all records of a view name the same"
+    users, sessions, visits = zip(*(names.pop() for names in told), strict=True)
+    assert users[0] == users[1] == users[2] != users[3]
+    assert sessions[0] == sessions[1] == sessions[2] != sessions[3]
+    assert len(set(visits)) == 4
+    assert not {*users} & {*sessions}, "a session is no user"
+    assert service.monitor.population().snapshot.visits == 30 + 4
 
 
 GPC = """<script>Object.defineProperty(Navigator.prototype, "globalPrivacyControl",

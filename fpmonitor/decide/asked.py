@@ -1,0 +1,238 @@
+"""What a decision is asked: the policy, how sets are searched, and what else is to be told.
+
+The command line, the settings, Python and the page fill one `DecideQuestion`, which is handed on
+whole. A new option is a field here and an option of `cli.questions.Deciding`; what it cannot go
+with is a line of `_NOT_WITH`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from inspect import Signature, signature
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+
+from fpmonitor.decide.decision import Setting
+from fpmonitor.errors import InputError
+from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.population.contents import Engine
+from fpmonitor.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.policy import SampleModel
+    from fpmonitor.population.levels import Component
+    from fpmonitor.question import Missing
+
+P = ParamSpec("P")
+Asked = TypeVar("Asked")
+Keeper = TypeVar("Keeper")
+Answer = TypeVar("Answer")
+
+_SETS_ONLY = (
+    *("candidates", "realised", "register", "must", "never", "weights", "forecast", "tolerance"),
+    *("max-size", "max-sets", "search-users", "confirm", "engine"),
+)
+# An option -> others that it cannot go with, as the command line calls them.
+_NOT_WITH: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_SETS_ONLY, ("levels",)),
+    "search-users": (
+        *("levels", "setting sample", "realised", "must", "never", "time-limit", "max-size"),
+        *("max-sets", "forecast", "tolerance", "resume"),
+    ),
+    "forecast": ("levels", "realised", "bias", "strata", "fake-share", "cluster"),
+}
+# An option that says nothing without another, and what to do then.
+_ONLY_WITH = {
+    "confirm": ("search-users", "on which users?", "say how many to search: --search-users"),
+    "design-share": ("levels", "is of levels", "name them by --levels"),
+}
+# What must hold of the answer, as `must` and `realised`, is never passed over.
+_HOW_SETS_ARE_SEARCHED = frozenset(
+    ("candidates", "confirm", "design-share", "engine", "forecast", "max-sets", "max-size")
+) | {"search-users", "time-limit", "tolerance", "weights"}
+_OPTIONS = {"components": "levels", "known": "resume", "confirm_chains": "confirm"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How far sets are searched, and what else is found of them.
+
+    Attributes
+    ----------
+    time_limit, max_size
+        Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
+        than `deciding.MANY` candidates, and of levels, a minute by default.
+    max_sets
+        How many sets each list holds at most; by default all, of more than `MANY` candidates 500,
+        or else up to 5,000 APIs and pairs that are not allowed. Lists that were cut are not
+        complete: first come the recommended set, some that differ from it, for each API a set that
+        holds it, and those of the greatest utility, and the smallest that are not allowed.
+    forecast
+        Say for each undecided set how many users would decide it.
+    tolerance
+        Say for each allowed set how biased the sample may be.
+    known
+        An earlier decision of the same question on the same data, perhaps not complete: what it
+        proves is not computed again.
+    progress
+        Told now and then in words how far the search is.
+    """
+
+    time_limit: float | None = None
+    max_size: int | None = None
+    max_sets: int | None = None
+    forecast: bool = False
+    tolerance: bool = False
+    known: Decision | LevelDecision | None = None
+    progress: Callable[[str], None] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideQuestion(Search):
+    """All that is asked of some users, who are seen in the window and the view of a population.
+
+    Attributes
+    ----------
+    k, population, delta, missing, sample
+        As in `Question`.
+    budget
+        Largest tolerated exposure, a share of the users.
+    candidates
+        The APIs to decide on; all that may be named by default.
+    setting
+        `population`: certified; `sample`: exact, for the observed users alone.
+    realised
+        Certify the share of the users of one population, not its average over populations.
+    fixed_question
+        The caller says that candidates, view, budget, k and population were fixed before the users
+        were seen: sets are then tested at higher levels, and the guarantee names the condition.
+    must, never, weights
+        See `decide.utility.recommend`; APIs as in `candidates`.
+    assume
+        Candidates to take in though the users are no evidence of how they divide them: others of
+        which they are none are in no set.
+    search_users
+        Search among so many of the users, and confirm on all others: see `decide.confirming`. The
+        question is taken to have been fixed before the users were seen.
+    confirm_chains
+        How many chains of sets are tested on the others; null: `confirming.CHAINS`.
+    components
+        Decide how coarse these must be shown, not which APIs may be read; they were fixed before
+        the users were seen.
+    design_share
+        Share of the users, in no order, from whom levels are designed; the others are tested.
+    engine
+        What counts the groups: rows in memory, queries, or rows if they have room.
+
+    Raises
+    ------
+    InputError
+        Options that cannot go together, or a setting or an engine that does not exist.
+    """
+
+    k: int
+    budget: float
+    population: int | None = None
+    delta: float = 0.05
+    missing: Missing = "value"
+    sample: SampleModel = PLAIN_DRAWS
+    candidates: Sequence[str] | None = None
+    setting: Setting = "population"
+    realised: bool = False
+    fixed_question: bool = False
+    must: Iterable[str] = ()
+    never: Iterable[str] = ()
+    assume: Iterable[str] = ()
+    weights: Mapping[str, float] | None = None
+    search_users: int | None = None
+    confirm_chains: int | None = None
+    components: Sequence[Component] = ()
+    design_share: float | None = None
+    engine: Engine = "auto"
+
+    def __post_init__(self) -> None:
+        for name, kind in (("engine", Engine), ("setting", Setting)):
+            if (word := getattr(self, name)) not in (words := get_args(kind)):
+                raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        check_options({**given, **dict.fromkeys(self.sample.options, True)})
+        if self.search_users is not None:
+            self.sample.check_plain_draws("search-users")
+            if not self.sample.is_plain:
+                raise InputError(
+                    "search-users: is for users who all count", hint="leave --cluster away"
+                )
+
+    @property
+    def question(self) -> Question:
+        """What is asked of the users, whatever the API set."""
+        exact = self.setting == "sample"
+        return Question(self.k, self.population, self.delta, self.missing, self.sample, exact)
+
+
+def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> dict[str, Any]:
+    """Check that options can go together.
+
+    Parameters
+    ----------
+    given
+        Name -> value; one that is empty, or the word `auto`, is not given.
+    only_set
+        Those that the settings say for all commands: where they say how sets are searched, and
+        cannot go with what was asked, they are passed over.
+
+    Returns
+    -------
+    dict
+        The options without those that are passed over.
+
+    Raises
+    ------
+    InputError
+        Two cannot go together, or one says nothing without another.
+    """
+    option = {name: _OPTIONS.get(name, name.replace("_", "-")) for name in given}
+    said = {option[name] for name, value in given.items() if _is_said(value)}
+    said |= {"setting sample"} if given.get("setting") == "sample" else set()
+    free = {option[name] for name in only_set} & _HOW_SETS_ARE_SEARCHED
+    for one, others in _NOT_WITH.items():
+        for other in others:
+            if {one, other} <= said:
+                if not free & {one, other}:
+                    hint = f"leave --{one} or --{other} away"
+                    raise InputError(f"--{one}: not with --{other}", hint=hint)
+                said.discard(one if one in free else other)
+    for one, (other, why, then) in _ONLY_WITH.items():
+        if one in said and other not in said:
+            if one not in free:
+                raise InputError(f"--{one}: {why}", hint=then)
+            said.discard(one)
+    return {name: value for name, value in given.items() if option[name] in said}
+
+
+def _is_said(value: Any) -> bool:
+    return type(value) in {int, float} or (bool(value) and value != "auto")
+
+
+def asking(
+    question: Callable[P, Asked],
+) -> Callable[[Callable[[Keeper, Asked], Answer]], Callable[Concatenate[Keeper, P], Answer]]:
+    """Let a method of a question take the members of the question, typed and documented as such."""
+
+    def of_members(
+        method: Callable[[Keeper, Asked], Answer],
+    ) -> Callable[Concatenate[Keeper, P], Answer]:
+        @wraps(method)
+        def asked(self: Keeper, /, *args: P.args, **members: P.kwargs) -> Answer:
+            return method(self, question(*args, **members))
+
+        itself, *_ = signature(method).parameters.values()
+        members = signature(question).parameters.values()
+        asked.__signature__ = Signature([itself, *members])  # type: ignore[attr-defined]
+        return asked
+
+    return of_members

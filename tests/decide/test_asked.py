@@ -1,0 +1,88 @@
+"""What `decide` is asked: one question for the command line, the settings and Python."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.asked import DecideQuestion, check_options
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.policy import SampleModel
+from fpmonitor.population.levels import Component, LevelMap
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUESTION = DecideQuestion(k=5, budget=0.2)
+SCREEN = Component(
+    name="screen",
+    apis=("Screen.width",),
+    levels=(LevelMap(raw=True),),
+    utility=(0.0, 1.0),
+    least=0,
+    most=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"search_users": 10, "must": ["a"]}, "--search-users: not with --must"),
+        ({"search_users": 10, "setting": "sample"}, "--search-users: not with --setting sample"),
+        ({"search_users": 10, "time_limit": 0.0}, "--search-users: not with --time-limit"),
+        ({"forecast": True, "realised": True}, "--forecast: not with --realised"),
+        ({"forecast": True, "sample": SampleModel(bias=2)}, "--forecast: not with --bias"),
+        ({"components": (SCREEN,), "weights": {"a": 1.0}}, "--weights: not with --levels"),
+        ({"components": (SCREEN,), "engine": "duckdb"}, "--engine: not with --levels"),
+        ({"confirm_chains": 2}, "--confirm: on which users"),
+        ({"design_share": 0.3}, "--design-share: is of levels"),
+        ({"engine": "spark"}, "engine: must be one of auto"),
+        ({"setting": "all"}, "setting: must be one of population"),
+    ],
+)
+def test_what_cannot_go_together_is_refused_before_any_user_is_read(
+    members: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        replace(QUESTION, **members)
+    assert message in str(refused.value)
+    assert refused.value.hint or "must be" in message
+
+
+def test_settings_for_all_commands_pass_over_what_does_not_apply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stored(tmp_path, ({"Screen.width": i % 7, "Screen.height": i % 211} for i in range(900)))
+    monkeypatch.chdir(tmp_path)
+    asked = ["decide", "--db", db, "--budget", "0.5", "--k", "5", "-q", "--search-users", "300"]
+    (tmp_path / "fpmonitor.toml").write_text("max-size = 1\ntime-limit = 9\nforecast = true\n")
+    assert run(asked) == 0
+    assert run([*asked, "--max-size", "1"]) == 2  # as it was asked for, it is refused
+    assert "not with --max-size" in capsys.readouterr().err
+    (tmp_path / "fpmonitor.toml").write_text("[decide]\nmust = 'Screen.width'\n")
+    assert run(asked) == 2  # what must hold of the answer is never passed over
+    assert "not with --must" in capsys.readouterr().err
+    (tmp_path / "fpmonitor.toml").write_text("confirm = 3\ndesign-share = '30%'\n")
+    assert run(asked[:-2]) == 0
+
+
+def test_zero_is_said_and_what_is_empty_is_not() -> None:
+    given = {"time_limit": 0.0, "must": (), "known": None, "engine": "auto", "forecast": False}
+    assert check_options(given) == {"time_limit": 0.0}
+
+
+def test_a_method_that_asks_has_the_members_of_the_question_as_arguments(tmp_path: Path) -> None:
+    arguments = signature(Monitor.decide).parameters
+    assert next(iter(arguments)) == "self"
+    assert {*signature(DecideQuestion).parameters} < {*arguments}
+    with (
+        Monitor(tmp_path / "d.duckdb", create=True) as monitor,
+        pytest.raises(TypeError, match="tolerence"),
+    ):
+        monitor.decide(k=5, budget=0.1, tolerence=True)  # type: ignore[call-arg]
