@@ -263,9 +263,6 @@ class _Proof:
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""
         fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
-        if sample.get("look") is not None:  # half of delta for the first look, half for all others
-            _require(holds=sample["look"] in {"first", "later"}, what="form")
-            fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         drawn: int = (sample.get("strata") or {}).get("expected") or 0
         if "fakes" in self.content:
             fewest = DESIGN_SIZES
@@ -274,6 +271,9 @@ class _Proof:
         elif once or sample.get("cluster") or drawn:
             expected = drawn if drawn and not once else self.users
             fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
+        elif sample.get("look") is not None:  # half of delta for the first look, half for later ones
+            _require(holds=sample["look"] in {"first", "later"}, what="form")
+            fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         _require(holds=bool(self.bases >= fewest), what="form")
 
     def of_weights(self) -> None:

@@ -88,7 +88,8 @@ def decide_sets(
         registered_in_log(population, registered),
         universe=universe,
     )
-    policy = replace(policy, sample=users.model(asked.sample))  # after what may be registered
+    if not question.counted:  # after what may be registered
+        policy = replace(policy, sample=users.model(asked.sample))
     source: SpectrumSource
     rest: ChosenValues | None = None
     if asked.search_users is None:
