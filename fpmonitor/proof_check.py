@@ -271,7 +271,7 @@ class _Proof:
         elif once or sample.get("cluster") or drawn:
             expected = drawn if drawn and not once else self.users
             fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
-        elif sample.get("look") is not None:  # half of delta for the first look, half for later ones
+        elif sample.get("look") is not None:  # each half of delta has its looks
             _require(holds=sample["look"] in {"first", "later"}, what="form")
             fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         _require(holds=bool(self.bases >= fewest), what="form")

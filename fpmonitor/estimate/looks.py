@@ -405,9 +405,7 @@ def serving_of(
     return (
         None
         if few
-        else Serving(
-            _KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share, most=_KEPT_BESIDE_FAKES
-        ),
+        else Serving(_KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share, most=_KEPT_BESIDE_FAKES),
         size,
         fakes,
     )

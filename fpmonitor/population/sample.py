@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
@@ -160,8 +159,8 @@ def spectra_digest(*spectra: CountSpectrum) -> str:
 def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
     """Return what documents tell of how users may differ from the population, where they may."""
     members: dict[str, Any] = {}
-    if sample != PLAIN_DRAWS:
-        members["sample"] = sample.to_json()
+    if sample.options:
+        members["sample"] = replace(sample, look=None).to_json()
     if drawn is not None:
         members["observed"] = drawn.observed
         if drawn.binding is not None:

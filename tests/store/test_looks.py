@@ -1,9 +1,9 @@
-"""The first look at the users of a database is noted before it is answered, and has its own tests."""
+"""The first look at the users of a database is noted before it is answered, with its own tests."""
 
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,9 @@ import pytest
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def log(path: Path, users: int, first: int = 0) -> Path:
