@@ -70,7 +70,7 @@ from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
-from fpmonitor.store.looks import note_look
+from fpmonitor.store.looks import first_names, note_look
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
@@ -282,6 +282,7 @@ class Monitor(Closing):
             view=view or self.view,
             audience=audience or self.audience,
             look=note_look(self.database) if self.kept else None,
+            first_names=first_names(self.database) if self.kept else None,
         )
 
     def population_as(

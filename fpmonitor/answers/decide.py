@@ -111,6 +111,7 @@ def decide_sets(
                 digest=users.seal,
                 universe=None if level.registered else universe,
             ),
+            first_names=None if is_fixed or level.registered else users.first_of(policy.candidates),
             level=level.level,
             registered=level.registered,
             view_weight=level.view_weight,

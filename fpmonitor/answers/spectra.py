@@ -70,8 +70,8 @@ class Facts:
         First and last day (UTC) on which the question was answered; null as before.
     unit, days, account
         As in `Decision`, by the owner's view of all that is stored now.
-    look
-        As of `SampleModel`; null where nothing keeps count, and in files of before.
+    look, first_names
+        As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
     users_needed, users_range
@@ -91,6 +91,7 @@ class Facts:
     days: tuple[date, date] | None = None
     account: Mapping[Kind, int] = field(default_factory=dict)
     look: Look | None = None
+    first_names: int | None = None
     counters: tuple[str, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
@@ -151,6 +152,7 @@ def facts_of(
         days=population.snapshot.days(k),
         account=population.members(k),
         look=asked.model(decision.policy.sample).look,
+        first_names=asked.first_of(candidates),
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -216,6 +218,12 @@ def departures(decision: Decision | LevelDecision, facts: Facts) -> Iterator[Dep
     yield Departure("level", reason)
     if decision.policy.sample.look == "first":
         yield from _first_look(facts)
+    if decision.first_names:
+        noted = facts.first_names
+        reason = "nothing here noted the names of the first log"
+        if noted is not None:
+            reason = _OTHERWISE * (noted != decision.first_names)
+        yield Departure("names of the first log", reason, is_certain=noted is not None)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""

@@ -148,7 +148,7 @@ def _check_same(known: Decision, asked: Decision) -> None:
         if getattr(before, name) != getattr(now, name)
     ]
     members = {"data": "digest"} | {
-        name: name for name in ("setting", "missing", "universe", "level")
+        name: name for name in ("setting", "missing", "universe", "first_names", "level")
     }
     differing += [name for name, of in members.items() if getattr(known, of) != getattr(asked, of)]
     if (known.proof is None) != asked.is_exact:
@@ -350,6 +350,7 @@ def forecast_of(
         universe=decision.universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
         look=policy.sample.look and "later",
+        first=decision.first_names,
     )
 
 
@@ -476,6 +477,7 @@ def _tests(
     *,
     chains: Sequence[int] | None = None,
     once: bool = False,
+    first: int | None = None,
 ) -> Tests:
     """Make the tests of a question for a number of users; `level` is what they share of delta.
 
@@ -507,6 +509,7 @@ def _tests(
         departure=policy.sample.departure,
         expected=users if once else policy.sample.expected(users),
         look=policy.sample.look,
+        first=first,
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -568,7 +571,10 @@ def _check_all_searched(decision: Decision) -> None:
 
 def tests_of(decision: Decision, users: int) -> Tests:
     """Design the tests of a decision for a number of users, never those that its file holds."""
-    return _tests(decision.policy, decision.setting, users, decision.universe, decision.tested_at)
+    universe, first = decision.universe, decision.first_names
+    return _tests(
+        decision.policy, decision.setting, users, universe, decision.tested_at, first=first
+    )
 
 
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:

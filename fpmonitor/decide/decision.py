@@ -209,6 +209,9 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    first_names
+        Number of names in the first log that the database stored, where all candidates are among
+        them, and 0 where one is not; null where nothing noted them, and without a universe.
     level, registered, view_weight
         Share of delta that the tests of each side have together, whether for a question that was
         registered before the first user was stored, and the share that the view has by its name:
@@ -273,6 +276,7 @@ class Decision(Result):
     search: BestSearch | None = None
     engine: str | None = None
     universe: _Count | None = None
+    first_names: _Count | None = None
     level: _Share | None = None
     registered: bool = False
     view_weight: _Share | None = None
@@ -571,6 +575,7 @@ class Decision(Result):
             "cut",
             "days",
             "made",
+            "first_names",
         ):
             if content[name] is None:
                 del content[name]

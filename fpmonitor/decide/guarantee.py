@@ -159,6 +159,7 @@ def _choice(decision: Decision | LevelDecision) -> str:
         *["shares"] * (sample.strata is not None),
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
+        *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
         *["the largest number of APIs"] * (decision.universe > UNIVERSE),
     ]

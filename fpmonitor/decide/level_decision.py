@@ -117,6 +117,7 @@ class LevelDecision(Result):
     promised = "every level vector on the allow list, like every coarser one,"
     registered = False
     universe = None
+    first_names = None
     asked_before = 0
     confirmation = None
     no_evidence: ClassVar[Mapping[str, Lack]] = {}

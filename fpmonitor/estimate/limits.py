@@ -66,6 +66,8 @@ class Limits:
         What is taken from lower limits and added to upper ones, for users who are not observed.
     value_share
         Share of the values that are looked at; those of the others are not in a spectrum.
+    first
+        As of `decision_criteria`.
     """
 
     users: int
@@ -75,6 +77,7 @@ class Limits:
     sides: tuple[Side, ...]
     margins: tuple[float, float] = (0.0, 0.0)
     value_share: float = 1.0
+    first: int | None = None
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -100,7 +103,7 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta / self.bases, size, self.universe)
+        log_term = _log_term(self.delta / self.bases, size, self.universe, self.first)
         return self.of_part(spectrum, log_term, hidden=hidden)
 
     def of_part(
@@ -257,6 +260,7 @@ def exposure_limits(
     expected: int | None = None,
     value_share: float = 1.0,
     look: Look | None = None,
+    first: int | None = None,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -272,7 +276,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    departure, expected, value_share, look
+    departure, expected, value_share, look, first
         As of `decision_criteria`.
 
     Raises
@@ -303,6 +307,7 @@ def exposure_limits(
         sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
         margins=(hidden_exposure(departure, function, size), departure.unobserved),
         value_share=value_share,
+        first=first,
     )
 
 
@@ -340,9 +345,13 @@ def _menus(
     )
 
 
-def _log_term(level: float, size: int, universe: int | None) -> float:
+def _log_term(level: float, size: int, universe: int | None, first: int | None = None) -> float:
     """`ln(1 / level)` for a set of so many APIs; `level` is that of a fixed set."""
-    first = -math.log(level)
+    alone = -math.log(level)
     if universe is None or not size:
-        return first
-    return first + math.log(size * (size + 1) * math.comb(universe, size))
+        return alone
+    alone += math.log(size * (size + 1))
+    if first is None:
+        return alone + math.log(math.comb(universe, size))
+    shares = [1 / sets for sets in (math.comb(universe, size), math.comb(first, size)) if sets]
+    return alone + math.log(2) - math.log(sum(shares))

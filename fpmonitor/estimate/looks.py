@@ -79,9 +79,9 @@ class Criteria:
         The scores of which the tests are made; None for users too few for any base.
     bases
         Number of equal shares of delta, of which these scores have one.
-    deltas, universe
+    deltas, universe, first
         Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
-        may be asked for.
+        may be asked for, and of the names of the first log: as of `decision_criteria`.
     log_terms
         Evidence that sets of each size need to be allowed, and to be blocked, nats; infinite where
         none is enough.
@@ -95,6 +95,7 @@ class Criteria:
     bases: float
     deltas: tuple[float, float]
     universe: int
+    first: int | None
     log_terms: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     def proofs(self, candidates: int) -> dict[str, dict[str, Any]]:
@@ -118,6 +119,7 @@ class Criteria:
                 "delta": delta,
                 "bases": self.bases,
                 "universe": self.universe,
+                **({} if self.first is None else {"first_names": self.first}),
                 "nats": np.minimum(nats[: candidates + 1], _NEVER).tolist(),
             }
             for name, mixture, nats, delta in tests
@@ -139,6 +141,7 @@ def decision_criteria(
     expected: int | None = None,
     value_share: float = 1.0,
     look: Look | None = None,
+    first: int | None = None,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -169,6 +172,9 @@ def decision_criteria(
         How the population may differ from the law of the observed users.
     expected, value_share, look
         As of `serving_of`.
+    first
+        How many names the first log had that was stored, where all candidates are among them, and 0
+        where one is not: half of delta is for sets of these. Null: all of it is for all names.
 
     Raises
     ------
@@ -200,11 +206,13 @@ def decision_criteria(
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
     terms = tuple(
         math.log(BASES if serving is None else serving.bases)
-        + (level_terms(share, universe) if chains is None else vector_terms(share, chains))[side]
+        + (level_terms(share, universe, first) if chains is None else vector_terms(share, chains))[
+            side
+        ]
         for side, share in enumerate(deltas)
     )
     if serving is None:
-        return _criteria((None, None), terms, bases=BASES, deltas=deltas, universe=universe)
+        return _criteria((None, None), terms, BASES, deltas, (universe, first))
     designed = _DESIGN_SIZE if chains is None else universe
     nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
@@ -219,16 +227,15 @@ def decision_criteria(
         terms = np.full(terms[0].size, math.inf), terms[1]
     if beyond >= _MOST:
         terms = terms[0], np.full(terms[1].size, math.inf)
-    return _criteria(tests, terms, bases=serving.bases, deltas=deltas, universe=universe)
+    return _criteria(tests, terms, serving.bases, deltas, (universe, first))
 
 
 def _criteria(
     mixtures: tuple[Mixture | None, ...],
     terms: tuple[NDArray[np.float64], ...],
-    *,
     bases: float,
     deltas: tuple[float, float],
-    universe: int,
+    names: tuple[int, int | None],
 ) -> Criteria:
     """Make the tests of mixtures for the evidence that each size needs."""
     allow_terms, block_terms = (nats * (1 + _NATS_ROUNDING) for nats in terms)
@@ -249,7 +256,8 @@ def _criteria(
         blocking=mixtures[1],
         bases=bases,
         deltas=deltas,
-        universe=universe,
+        universe=names[0],
+        first=names[1],
         log_terms=(allow_terms, block_terms),
     )
 
@@ -266,11 +274,23 @@ def blocking_tests(score: Score, limits: NDArray[np.float64]) -> tuple[Criterion
     return Criterion(plain, constant, LARGEST_BLOCKED), refute
 
 
-def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def level_terms(
+    delta: float, universe: int, first: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`ln(1 / level)` of the sets of each size from 0, for allowing and for blocking.
 
-    Those for blocking are alike for the sets of few APIs, which share half of delta.
+    Those for blocking are alike for the sets of few APIs, which share half of delta. `first` as of
+    `decision_criteria`.
     """
+    if first is not None:  # a half for all names, and one for those of the first log: theorem E
+        allow, block = level_terms(delta / 2, universe)
+        if first:
+            own = level_terms(delta / 2, min(first, universe))
+            for terms, others in zip((allow, block), own, strict=True):
+                terms[: others.size] = -np.logaddexp(-terms[: others.size], -others)
+                if terms is allow:  # no set is so large
+                    terms[others.size :] = np.maximum(terms[others.size :], terms[others.size - 1])
+        return allow, block
     middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
     sets = _log_numbers_of_sets(universe)
     allow = [sets[min(size, middle)] for size in range(universe + 1)]

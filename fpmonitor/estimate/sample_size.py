@@ -129,6 +129,7 @@ def users_needed(
     universe: int,
     generator: np.random.Generator,
     look: Look | None = None,
+    first: int | None = None,
 ) -> tuple[Forecast, ...]:
     """Forecast for each set at which of the looks to come it is decided.
 
@@ -141,7 +142,7 @@ def users_needed(
         Count spectrum of each set, and its number of APIs.
     users
         `m`, users observed so far.
-    k, population, budget, delta, universe, look
+    k, population, budget, delta, universe, look, first
         As in `decision_criteria`.
     generator
         Of the paths, which are the same for all sets.
@@ -176,6 +177,7 @@ def users_needed(
             delta=delta,
             universe=universe,
             look=look,
+            first=first,
         )
 
     def ends(law: FittedDistribution, size: int) -> tuple[float, float, float]:

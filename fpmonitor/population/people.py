@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Snapshot,
         SpectrumQueries,
     )
+    from fpmonitor.store.looks import FirstNames
     from fpmonitor.store.transforms import Transform
 
 
@@ -76,16 +77,25 @@ class People:
         view: View | None = None,
         audience: Audience = Audience.OWNER,
         look: Look | None = None,
+        first_names: FirstNames | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
         self.look = look
+        self.first_names = first_names
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
         self.selected: Selected | None = None
+
+    def first_of(self, apis: Iterable[str]) -> int | None:
+        """Count the names in the first log where all of some APIs are among them, else 0.
+
+        Null where nothing noted them.
+        """
+        return None if self.first_names is None else self.first_names.of(apis)
 
     @property
     def apis(self) -> tuple[str, ...]:

@@ -54,8 +54,9 @@ class Population(Contents):
         How the users are looked at: volatile values, automation, coarser values.
     audience
         Whom answers are for.
-    look
-        Which look at the users of a database it is: see `SampleModel`.
+    look, first_names
+        Which look at the users of a database it is: see `SampleModel`; and the names in its first
+        log, null where nothing noted them.
     """
 
     def without_few(self, k: int) -> Population:
@@ -200,6 +201,7 @@ class Population(Contents):
             masked=self.masked(together, question.k),
             growing=[api for api in together if may_be_masked([api], self.view, said)],
             universe=universe_of(len(self.apis)) if chosen else None,
+            first=self.first_of(together) if chosen else None,
             drawn=users.drawn,
         )
 

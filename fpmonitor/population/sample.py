@@ -46,7 +46,7 @@ class CertifiedSample:
     growing
         APIs whose values a view masks unless data contradict it. That splits groups, which must not
         lower the upper limit of a set that holds one.
-    universe
+    universe, first
         As of `Limits`.
     drawn
         See `Drawn`; None where all count.
@@ -63,6 +63,7 @@ class CertifiedSample:
         masked: Sequence[str] = (),
         growing: Sequence[str] = (),
         universe: int | None = None,
+        first: int | None = None,
         drawn: Drawn | None = None,
     ) -> None:
         self.question = question
@@ -73,6 +74,7 @@ class CertifiedSample:
         self.masked = frozenset(masked)
         self.growing = frozenset(growing)
         self.universe = universe
+        self.first = first
         self.drawn = drawn
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
 
@@ -129,6 +131,7 @@ class CertifiedSample:
             departure=self.question.sample.departure,
             expected=self.question.sample.expected(self.users),
             look=self.question.sample.look,
+            first=self.first,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
