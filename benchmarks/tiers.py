@@ -18,7 +18,6 @@ import tempfile
 import zipfile
 from collections import Counter
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,10 +197,8 @@ def tiers_text(found: dict[str, Any] | None) -> str:
         return "no two"
     starts = found["starts"]
     if not all(isinstance(start, int | float) for start in starts):
-        return f"{len(starts)}: " + ", ".join(f"from {start}" for start in starts)
-    cuts = [f"below {starts[1]:g}"]
-    cuts += [f"{low:g} to below {high:g}" for low, high in pairwise(starts[1:])]
-    return f"{len(starts)}: " + ", ".join([*cuts, f"{starts[-1]:g} and more"])
+        return f"{len(starts)}: from " + ", ".join(starts)
+    return f"{len(starts)}: cut at " + ", ".join(f"{start:g}" for start in starts[1:])
 
 
 def smallest(found: dict[str, Any] | None, rows: int) -> str:

@@ -63,6 +63,7 @@ COLUMNS = {
     "viewport": ["viewportWidth", "viewportHeight"],
     "connection": ["connection"],
 }
+SHOWN_PAIRS = ("userAgent+screen", "userAgent+viewport", "userAgent+connection")
 SETS = [*combinations(COLUMNS, 1), *combinations(COLUMNS, 2), tuple(COLUMNS)]
 CHROME = re.compile(
     r"Mozilla/5\.0 \(([^()]+)\) AppleWebKit/537\.36 \(KHTML, like Gecko\) "
@@ -358,7 +359,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                     *(with_bits(releases[release]["all"][name]) for release in chosen),
                 ]
                 for name in ("+".join(apis) for apis in SETS)
-                if name.count("+") != 1 or "userAgent" in name
+                if name.count("+") != 1 or name in SHOWN_PAIRS
             ),
         ),
         "hints": table(
@@ -377,7 +378,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                 [
                     f"{release} ({releases[release]['date'][:7]})",
                     "; ".join(" + ".join(apis) for apis in found["allow"]) or "nothing",
-                    "; ".join(" + ".join(apis) for apis in found["block"]) or "nothing",
+                    first_of(found["block"]),
                     found["undecided"],
                 ]
                 for release, found in figures["decisions"].items()
@@ -416,6 +417,13 @@ def figure(figures: dict[str, Any]) -> str:
 def year(release: dict[str, Any]) -> float:
     years, month, day = map(int, release["date"].split("-"))
     return years + (month - 1) / 12 + (day - 1) / 365
+
+
+def first_of(sets: list[list[str]], shown: int = 4) -> str:
+    """The smallest sets, and how many more there are."""
+    smallest = sorted(sets, key=len)[:shown]
+    more = f" and {len(sets) - shown} more" if len(sets) > shown else ""
+    return "; ".join(" + ".join(apis) for apis in smallest) + more or "nothing"
 
 
 def written(figures: dict[str, Any]) -> dict[Path, str]:

@@ -236,7 +236,11 @@ def compare_mechanisms(
     _warn_of_levels(rows)
     listed = [asdict(row) for row in rows]
     title = f"{values} values, {users:,} users"
-    shown.show(store.listing(listed, title=title, digits=5))
+    spare = (
+        *("hash_range", "worst_case_privacy", "asymptotic_utility", "asymptotic_utility_error"),
+        "participation",
+    )
+    shown.show(store.listing(listed, title=title, digits=5, spare=spare))
 
 
 def _warn_of_levels(rows: Sequence[ComparedMechanism]) -> None:

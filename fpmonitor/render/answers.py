@@ -132,11 +132,13 @@ def _reading_table(reports: Sequence[ExposureReport]) -> Table:
         caption=f"{_ESTIMATES} `n/2^H`: group size by the entropy reading. {_OFF_BY}",
         columns=[
             *columns("text", "API set"),
-            *columns("count", "values"),
-            *columns("share", "plug-in", "unbiased"),
+            *columns("count", "values", spare=True),
+            *columns("share", "plug-in", spare=True),
+            *columns("share", "unbiased"),
             *columns("decimal", "bits"),
             *columns("decimal", "n/2^H", digits=0),
-            *columns("right", "off by", "worst 5 %", "worst 1 %"),
+            *columns("right", "off by", spare=True),
+            *columns("right", "worst 5 %", "worst 1 %"),
         ],
         rows=[
             (
@@ -282,7 +284,7 @@ def _bounds_table(of: str, report: BoundsReport) -> Table:
         ),
         columns=[
             *columns("text", "bound", ("of", "concerns")),
-            *columns("text", ("why it says nothing", "interval.reason")),
+            *columns("text", ("why it says nothing", "interval.reason"), spare=True),
             *columns("share", *((name, f"interval.{name}") for name in _INTERVAL)),
         ],
     )
@@ -369,11 +371,12 @@ def ranking(found: Ranking) -> Output:
         *columns(
             "right",
             ("places", lambda line: f"{line.places_apart:+d}" if line.places_apart else "0"),
+            spare=True,
         ),
-        *columns("decimal", ("n/2^H", "naive_group_size"), digits=0),
+        *columns("decimal", ("n/2^H", "naive_group_size"), digits=0, spare=True),
+        *columns("right", ("off by", lambda line: _factors(line)[0]), spare=True),
         *columns(
             "right",
-            ("off by", lambda line: _factors(line)[0]),
             ("worst 5 %", lambda line: _factors(line)[1]),
             ("worst 1 %", lambda line: _factors(line)[2]),
         ),
@@ -453,7 +456,7 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
                 if few
                 else columns("share", "exposure")
             ),
-            *columns("short share", ("changes between visits", "changes")),
+            *columns("short share", ("changes between visits", "changes"), spare=True),
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])
@@ -690,9 +693,10 @@ def _trend_table(report: TrendReport) -> Table:
         ),
         columns=[
             *columns("text", report.division, "API set"),
-            *columns("count", "values"),
-            *columns("decimal", "bits"),
-            *columns("share", "plug-in", "unbiased", "lower", "upper"),
+            *columns("count", "values", spare=True),
+            *columns("decimal", "bits", spare=True),
+            *columns("share", "plug-in", spare=True),
+            *columns("share", "unbiased", "lower", "upper"),
             *columns("verdict", "!"),
         ],
         rows=rows,
@@ -818,7 +822,8 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
         columns=[
             *columns("text", "API set"),
             *columns("share", "before", "after"),
-            *columns("right", "difference", "at least", "at most", "exposed"),
+            *columns("right", "difference", spare=True),
+            *columns("right", "at least", "at most", "exposed"),
         ],
         rows=[
             (

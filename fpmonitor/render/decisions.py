@@ -304,11 +304,12 @@ def questions(listed: Sequence[ListedQuestion]) -> Output:
         title="Questions",
         caption="Sets on the lists of a decision: allowed / blocked / undecided.",
         columns=[
-            *columns("text", "time (UTC)", "kind", "view"),
+            *columns("text", "time (UTC)"),
+            *columns("text", "kind", "view", spare=True),
             *columns("text", "k of n"),
             *columns("short share", "budget"),
             *columns("count", "APIs", "users"),
-            *columns("significant", "level"),
+            *columns("significant", "level", spare=True),
             *columns("text", "sets"),
         ],
         rows=[

@@ -11,7 +11,7 @@ from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from fpmonitor.account import Account
     from fpmonitor.cluster.snapshot import Taken
@@ -28,11 +28,15 @@ def batches(reports: Sequence[BatchReport]) -> Output:
         reports,
         title="Ingested",
         columns=[
-            *columns("text", ("log", "source"), "collector"),
-            *columns("count", "read", "stored", "duplicates", "rejected"),
+            *columns("text", ("log", "source")),
+            *columns("text", "collector", spare=True),
+            *columns("count", "read", "stored"),
+            *columns("count", "duplicates", spare=True),
+            *columns("count", "rejected"),
             *columns("right", ("counted", _counted)),
-            *columns("count", "APIs", ("set aside", _set_aside)),
-            *columns("decimal", "seconds", digits=1),
+            *columns("count", "APIs"),
+            *columns("count", ("set aside", _set_aside), spare=True),
+            *columns("decimal", "seconds", digits=1, spare=True),
         ],
     )
     documents = [report.to_json() for report in reports]
@@ -56,7 +60,7 @@ def accounts(told: Mapping[str, Account]) -> Output:
             columns=[
                 *columns("text", ("member", "path"), ("taken for", "kind"), "why"),
                 *columns("count", "records", "values"),
-                *columns("text", ("commonest value", "commonest")),
+                *columns("text", ("commonest value", "commonest"), spare=True),
             ],
         )
         for label, account in told.items()
@@ -202,12 +206,13 @@ def listing(
     digits: int = 3,
     document: Any = None,
     missing: Cell = None,
+    spare: Collection[str] = (),
 ) -> Output:
     """Return rows whose members are the columns, in the order of their first appearance.
 
     Rows hold names, numbers, and lists of names; `missing` is the cell of a member that a row
     lacks. Numbers that are not whole have `digits` significant digits. For JSON, `document` is
-    taken in place of the rows.
+    taken in place of the rows. Members in `spare` give way where a terminal is too narrow.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = {name: [_listed(row.get(name, missing)) for row in rows] for name in names}
@@ -219,7 +224,10 @@ def listing(
     }
     table = Table(
         title=title,
-        columns=[Column(name.replace("_", " "), kinds[name], digits) for name in names],
+        columns=[
+            Column(name.replace("_", " "), kinds[name], digits, spare=name in spare)
+            for name in names
+        ],
         rows=list(zip(*cells.values(), strict=True)),
     )
     return Output(tables=[table], rows=rows, document=document)

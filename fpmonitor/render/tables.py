@@ -59,6 +59,7 @@ _COLOURS = {
     "!": "red",
 }
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
+_PIECES = re.compile(r"\s*[^\s.#_/]*(?:[.#_/](?=\w)|\s|[.#_/]+|$)")
 _BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
 _FILE_WIDTH = 120
 _LEAST_TEXT, _ROOM_FOR_TEXT = (8, 16), 24  # letters; the least by the width of the terminal
@@ -91,12 +92,15 @@ class Column:
         Decimals, or significant digits.
     of
         Member of an item that is the cell, with dots for members of members, or a function of it.
+    spare
+        Whether it gives way where a terminal is too narrow for all columns.
     """
 
     name: str
     kind: Kind = "text"
     digits: int = 2
     of: str | Callable[[Any], Cell] = ""
+    spare: bool = False
 
     def cell(self, item: Any) -> Cell:
         """Return the cell of an item: see `Table.of`."""
@@ -203,14 +207,17 @@ class Table:
 
 
 def columns(
-    kind: Kind, *names: str | tuple[str, str | Callable[[Any], Cell]], digits: int = 2
+    kind: Kind,
+    *names: str | tuple[str, str | Callable[[Any], Cell]],
+    digits: int = 2,
+    spare: bool = False,
 ) -> list[Column]:
     """Return columns of one kind, by their names or with what they show.
 
     A column that is given by its name shows the member of this name: `rows_read` for "rows read".
     """
     pairs = [(name, _member_of(name)) if isinstance(name, str) else name for name in names]
-    return [Column(name, kind, digits, of) for name, of in pairs]
+    return [Column(name, kind, digits, of, spare) for name, of in pairs]
 
 
 def _member_of(name: str) -> str:
@@ -220,8 +227,9 @@ def _member_of(name: str) -> str:
 def terminal(table: Table, *, to_file: bool = False) -> str:
     """Draw a table; as wide as the terminal, also for a file, and in colour only on one.
 
-    Where the terminal is too narrow for all columns, each row becomes a block of lines, one per
-    column. No number is cut: it may make the lines wider than the terminal.
+    Where the terminal is too narrow for all columns, spare ones give way, the last one first. Where
+    that is not enough, each row becomes a block of lines, one per column. No number is cut: it may
+    make the lines wider than the terminal.
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
@@ -233,12 +241,32 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
         width=_width(),
     )
     drawn: RenderableType
-    drawn, least = _rich_table(table, console.width)
+    drawn, least = _rich_table(_fitting(table, console.width), console.width)
     if table.headed and least > console.width:
         drawn, least = _stacked(table)
     console.width = max(console.width, least)
     console.print(drawn)
     return _text_of(console)
+
+
+def _fitting(table: Table, width: int) -> Table:
+    """Return the table without as many spare columns as do not fit, and with their names below."""
+    shown = list(range(len(table.columns)))
+    for place in reversed(shown.copy()):
+        if _rich_table(_only(table, shown), width)[1] <= width:
+            break
+        if table.columns[place].spare:
+            shown.remove(place)
+    if len(shown) == len(table.columns):
+        return table
+    gone = [column.name for place, column in enumerate(table.columns) if place not in shown]
+    more = f"More with --format csv: {', '.join(gone)}."
+    return replace(_only(table, shown), caption=f"{table.caption} {more}".strip())
+
+
+def _only(table: Table, places: Sequence[int]) -> Table:
+    rows = [[row[place] for place in places if place < len(row)] for row in table.rows]
+    return replace(table, columns=[table.columns[place] for place in places], rows=rows)
 
 
 def paragraph(text: str) -> str:
@@ -296,8 +324,8 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
         names = [""] * len(names)
     if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
         names = [
-            _BETWEEN_WORDS.sub("\n", name) if column.is_number else name
-            for column, name in zip(table.columns, names, strict=True)
+            _BETWEEN_WORDS.sub("\n", name) if column.is_number and len(name) > cells else name
+            for column, name, cells in zip(table.columns, names, widest, strict=True)
         ]
     drawn = RichTable(
         title=_plain(table.title, "table.title") if table.title else None,
@@ -312,13 +340,33 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
             no_wrap=column.is_number,
             overflow="fold",
         )
+    texts = [place for place, column in enumerate(table.columns) if not column.is_number]
+    room = width - _least_width(table.columns, names, widest, 0) if len(texts) == 1 else 0
     for place, row in enumerate(rows):
-        drawn.add_row(*(_plain(cell.text, _COLOURS.get(cell.verdict, "")) for cell in row))
+        said = [cell.text for cell in row]
+        if room >= _LEAST_TEXT[0]:
+            said[texts[0]] = _folded(said[texts[0]], room)
+        styles = (_COLOURS.get(cell.verdict, "") for cell in row)
+        drawn.add_row(*map(_plain, said, styles))
         if place in table.sections:
             drawn.add_section()
     few, enough = _LEAST_TEXT
     least = max(few, min(enough, width // 3))
     return drawn, _least_width(table.columns, names, widest, least)
+
+
+def _folded(text: str, room: int) -> str:
+    """Return text in lines of `room` letters, where names are broken behind a dot, `#` or `_`."""
+    lines = []
+    for line in text.split("\n"):
+        kept = ""
+        for piece in _PIECES.findall(line):
+            if kept and len(kept) + len(piece.rstrip()) > room:
+                lines.append(kept.rstrip())
+                kept = ""
+            kept += piece
+        lines.append(kept.rstrip())
+    return "\n".join(lines)
 
 
 def _least_width(

@@ -249,3 +249,40 @@ def test_screens_are_as_they_were_looked_at(
 def test_csv_calls_two_numbers_no_limits_unless_they_are_named_so() -> None:
     row = {"alpha": [0.5, 2.0], "paper": {"lower": 0.1, "upper": 0.2}}
     assert to_csv([row]).splitlines() == ["alpha,paper.lower,paper.upper", '"0.5,2.0",0.1,0.2']
+
+
+@pytest.mark.parametrize(("width", "gone"), [(120, 0), (76, 1), (70, 2), (60, 3)])
+def test_spare_columns_give_way_before_a_table_stacks(
+    width: int, gone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns a table stays a table; what it does not show is named, and never a number."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    wide = Table(
+        caption="Caption.",
+        columns=[
+            *columns("text", "API set"),
+            *columns("share", "observed"),
+            *columns("share", "plug-in", spare=True),
+            *columns("count", "values", spare=True),
+            *columns("share", "lower", "upper"),
+            *columns("right", "off by", spare=True),
+        ],
+        rows=[
+            ("WebGLContext.parameters#RENDERER_OF_WEBGL", 0.5, 0.25, 1_234_567, 0.1, 0.9, "9×"),
+            ("... and 7 more",),
+        ],
+    )
+    text = re.sub("\x1b\\[[0-9;]*m", "", drawn(monkeypatch, wide, width))
+    lines = text.splitlines()
+    assert "┃" in text
+    assert max(map(len, lines)) <= width
+    named = ["plug-in", "values", "off by"][3 - gone :]
+    said = " ".join(text.split())
+    assert ("More with --format csv" in said) == bool(gone)
+    assert not gone or f"csv: {', '.join(named)}." in said
+    for number, column in (("9×", "off by"), ("1,234,567", "values"), ("25.00 %", "plug-in")):
+        assert (number in text) == (column not in named)
+    cells = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    whole = "".join(cells[:-1]) if cells[-1] == "... and 7 more" else "".join(cells)
+    assert whole.startswith("WebGLContext.parameters#RENDERER_OF_WEBGL")
+    assert all(cell.endswith((".", "#", "_", "WEBGL", "more")) for cell in cells)
