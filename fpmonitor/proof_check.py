@@ -563,7 +563,7 @@ class _Proof:
             _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
 
     def _numbers(self, size: int, chains: Sequence[int] | None) -> arb:
-        """Count them so that half of delta is for all names, and half for those of the first log."""
+        """Count them so that half of delta is for all names, half for those of the first log."""
         noted = self.content.get("first_names")
         if noted is None or chains is not None:
             return arb(self._sets(size, self.universe, chains))

@@ -299,8 +299,8 @@ def level_terms(
         math.log((size - few) * (size - few + 1)) + sets[size]
         for size in range(few + 1, universe + 1)
     ]
-    first = -math.log(delta)
-    return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
+    whole = -math.log(delta)
+    return whole + np.array(allow), whole + math.log(2) + np.array([small] * (few + 1) + later)
 
 
 def vector_terms(
