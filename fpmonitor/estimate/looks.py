@@ -283,14 +283,14 @@ def level_terms(
     `decision_criteria`.
     """
     if first is not None:  # a half for all names, and one for those of the first log: theorem E
-        allow, block = level_terms(delta / 2, universe)
+        within, above = level_terms(delta / 2, universe)
         if first:
             own = level_terms(delta / 2, min(first, universe))
-            for terms, others in zip((allow, block), own, strict=True):
-                terms[: others.size] = -np.logaddexp(-terms[: others.size], -others)
-                if terms is allow:  # no set is so large
-                    terms[others.size :] = np.maximum(terms[others.size :], terms[others.size - 1])
-        return allow, block
+            end = own[0].size
+            for terms, others in zip((within, above), own, strict=True):
+                terms[:end] = -np.logaddexp(-terms[:end], -others)
+            within[end:] = np.maximum(within[end:], within[end - 1])  # no set is so large
+        return within, above
     middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
     sets = _log_numbers_of_sets(universe)
     allow = [sets[min(size, middle)] for size in range(universe + 1)]
