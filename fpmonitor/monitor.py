@@ -48,7 +48,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -281,9 +281,14 @@ class Monitor(Closing):
             window=window,
             view=view or self.view,
             audience=audience or self.audience,
-            look=note_look(self.database) if self.kept else None,
+            look=self._look(window),
             first_names=first_names(self.database) if self.kept else None,
         )
+
+    def _look(self, window: Window) -> Look | None:
+        """Note a look at the users; those of a window are looked at as before, whenever that is."""
+        look = note_look(self.database) if self.kept else None
+        return None if any(window.bounds.values()) else look
 
     def population_as(
         self,

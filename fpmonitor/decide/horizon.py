@@ -195,7 +195,7 @@ def prices_of_choice(decision: Decision) -> tuple[NDArray[np.float64], NDArray[n
     policy = decision.policy
     delta = policy.delta or 1.0
     universe = decision.universe or len(policy.candidates)
-    allow, block = level_terms(decision.level or delta, universe, decision.first_names)
+    allow, block = level_terms(decision.level or delta, universe)
     return allow + math.log(delta), block + math.log(delta)
 
 
