@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
+FIRST_LOOK = "How many there are at this first look must not follow from their values."
 _NAMED = 3
 _WHAT_ELSE = "`guarantee` in the file, and docs/certificate/sentences.md."
 
@@ -325,7 +326,7 @@ def _chosen_before(decision: Decision | LevelDecision) -> str:
     once = sample.looked_at_once or decision.design or decision.confirmation
     looks = "It holds for one look." if once else "Rerun it as users arrive."
     if sample.look == "first" and not once:
-        looks = f"How many there are at this first look must not follow from their values. {looks}"
+        looks = f"{FIRST_LOOK} {looks}"
     if decision.registered:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:
