@@ -47,7 +47,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -69,6 +69,7 @@ from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
+from fpmonitor.store.looks import first_names, note_look
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period
@@ -104,6 +105,9 @@ class Monitor(Closing):
         Holds the key of an encrypted database.
     patience
         How long to wait for a database that another process has open.
+    kept
+        Whether the file is there for the next question; else nobody can count the looks at its
+        users.
 
     Attributes
     ----------
@@ -129,12 +133,14 @@ class Monitor(Closing):
         audience: Audience = Audience.OWNER,
         key_file: Path | None = None,
         patience: Patience = NO_PATIENCE,
+        kept: bool = True,
     ) -> None:
         self.database = Database(Path(path), create=create, key_file=key_file, patience=patience)
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
         self.follower: Follower | None = None
+        self.kept = kept
 
     def close(self) -> None:
         """Close the database."""
@@ -277,7 +283,14 @@ class Monitor(Closing):
             window=window,
             view=view or self.view,
             audience=audience or self.audience,
+            look=self._look(window),
+            first_names=first_names(self.database) if self.kept else None,
         )
+
+    def _look(self, window: Window) -> Look | None:
+        """Note a look at the users; those of a window are looked at as before, whenever that is."""
+        look = note_look(self.database) if self.kept else None
+        return None if any(window.bounds.values()) else look
 
     def population_as(
         self,

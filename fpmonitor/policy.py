@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
@@ -202,6 +202,11 @@ class Departure(NamedTuple):
 NO_DEPARTURE = Departure()
 
 
+# Whether users are looked at for the first time, or later; null where nothing keeps count, so that
+# any look may be any.
+Look = Literal["first", "later"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleModel:
     """How the observed users may differ from independent draws from the population.
@@ -221,6 +226,9 @@ class SampleModel:
         counts. Null: they came one by one.
     rows_are_users
         Whether each row is taken for a user where the logs do not name the users.
+    look
+        Which look at the users of a database it is, see `store.looks`; null where nothing keeps
+        count, and in files of before.
 
     Raises
     ------
@@ -233,6 +241,7 @@ class SampleModel:
     fake_share: float = 0.0
     cluster: str | None = None
     rows_are_users: bool = False
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.bias <= MAX_BIAS:

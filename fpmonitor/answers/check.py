@@ -217,7 +217,7 @@ class CheckReport(Result):
             return "Exact, for the users of this check."
         sample = self.decision.policy.sample
         provided = "the users of each check are independent draws from one distribution"
-        if sample != PLAIN_DRAWS:
+        if sample.options:
             provided = f"the users of each check and those of the population are {draws(sample)}"
         if sample.looked_at_once:
             said = (

@@ -85,6 +85,8 @@ def decide_sets(
     else:
         begun = _with_level(begun, population, registered, asked)
     sample = users.model(asked.sample)  # after what may be registered
+    if begun.is_exact or asked.search_users is not None or asked.design_share is not None:
+        sample = replace(sample, look=None)  # exact, or decided once
     begun = replace(begun, policy=replace(begun.policy, sample=sample))
     made = datetime.now(UTC).date()
     if isinstance(begun, LevelDecision):
@@ -162,6 +164,9 @@ def _with_level(
     return replace(
         begun,
         universe=None if level.registered else universe,
+        first_names=None
+        if is_fixed or level.registered
+        else population.first_of(begun.policy.candidates),
         level=level.level,
         registered=level.registered,
         view_weight=level.view_weight,
@@ -330,9 +335,12 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
 def asked_question(
     population: Population, policy: Policy, *, setting: Setting, missing: Missing
 ) -> AskedQuestion:
-    """Return all that is asked of a population, with APIs called as in its log."""
+    """Return all that is asked of a population, with APIs called as in its log.
+
+    It is the same question at every look.
+    """
     asked = AskedQuestion(
-        policy=policy,
+        policy=replace(policy, sample=replace(policy.sample, look=None)),
         setting=setting,
         missing=missing,
         view=population.view,

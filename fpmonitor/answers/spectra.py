@@ -22,6 +22,7 @@ from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
 from fpmonitor.errors import InputError
+from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
@@ -69,6 +70,8 @@ class Facts:
         First and last day (UTC) on which the question was answered; null as before.
     unit, days, account
         As in `Decision`, by the owner's view of all that is stored now.
+    look, first_names
+        As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
     users_needed, users_range
@@ -87,6 +90,8 @@ class Facts:
     unit: Unit | None = None
     days: tuple[date, date] | None = None
     account: Mapping[Kind, int] = field(default_factory=dict)
+    look: Look | None = None
+    first_names: int | None = None
     counters: tuple[str, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
@@ -141,6 +146,8 @@ def facts_of(
         unit=population.unit,
         days=population.snapshot.days(k),
         account=population.members(k),
+        look=asked.model(decision.policy.sample).look,
+        first_names=asked.first_of(candidates),
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -204,10 +211,27 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
     yield Departure("level", reason)
+    if decision.policy.sample.look == "first":
+        yield from _first_look(facts)
+    if decision.first_names:
+        noted = facts.first_names
+        reason = "nothing here noted the names of the first log"
+        if noted is not None:
+            reason = _OTHERWISE * (noted != decision.first_names)
+        yield Departure("names of the first log", reason, is_certain=noted is not None)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
         yield Departure("asked before", reason)
+
+
+def _first_look(facts: Facts) -> Iterator[Departure]:
+    """Tell whether the database noted no look before that of a decision on the same users."""
+    if facts.look is None:
+        yield Departure("first look", "nothing here noted the looks", is_certain=False)
+    else:
+        later = "the database was looked at before" * (facts.look == "later")
+        yield Departure("first look", later)
 
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:

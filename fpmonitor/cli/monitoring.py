@@ -36,7 +36,6 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import windows_that_decide
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
@@ -221,7 +220,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
     sample = report.decision.policy.sample
-    if sample != PLAIN_DRAWS:
+    if sample.options:
         yield report.guarantee
     if report.period is None and report.place is None:
         return
@@ -251,7 +250,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     if report.alarm is not None and report.alarm.raised:
         yield _alarm(report.alarm)
-    if sample == PLAIN_DRAWS and report.place is not None:
+    if not sample.options and report.place is not None:
         yield report.guarantee
 
 

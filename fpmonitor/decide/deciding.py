@@ -161,7 +161,7 @@ def check_same(known: Decision, asked: Decision) -> None:
         if getattr(before, name) != getattr(now, name)
     ]
     members = {"data": "digest", "level": "tested_at"} | {
-        name: name for name in ("setting", "missing", "universe", "design")
+        name: name for name in ("setting", "missing", "universe", "first_names", "design")
     }
     differing += [name for name, of in members.items() if getattr(known, of) != getattr(asked, of)]
     if (known.proof is None) != asked.is_exact:
@@ -440,6 +440,8 @@ def forecast_of(
         delta=decision.tested_at,
         universe=decision.universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
+        look=policy.sample.look and "later",
+        first=decision.first_names,
     )
 
 
@@ -576,6 +578,8 @@ def tests_of(decision: Decision, users: int) -> Tests:
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
         expected=users if decision.design is not None else policy.sample.expected(users),
+        look=policy.sample.look,
+        first=decision.first_names,
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -613,10 +617,12 @@ def _limits_from(base: int, limits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
     sample = policy.sample
-    if serving_of(users, sample.fake_share, sample.expected(users))[0] is None:
+    expected, look = sample.expected(users), sample.look
+    if serving_of(users, sample.fake_share, expected, look=look)[0] is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
-            hint="23 are the fewest, and even if all are alike, they meet large budgets only",
+            hint=f"{21 if look == 'first' else 23} are the fewest, and even if all are alike, they "
+            "meet large budgets only",
         )
     return UndecidableError(
         f"{policy.k:,} of {policy.population:,} users are as many as "

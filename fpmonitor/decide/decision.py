@@ -229,6 +229,9 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    first_names
+        Number of names in the first log that the database stored, where all candidates are among
+        them, and 0 where one is not; null where nothing noted them, and without a universe.
     level, registered, view_weight
         Share of delta that the tests of each side have together, whether for a question that was
         registered before the first user was stored, and the share that the view has by its name:
@@ -295,6 +298,7 @@ class Decision(Result):
     search: BestSearch | None = None
     engine: str | None = None
     universe: _Count | None = None
+    first_names: _Count | None = None
     level: _Share | None = None
     registered: bool = False
     view_weight: _Share | None = None
@@ -390,6 +394,13 @@ class Decision(Result):
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = self.confirmation is not None or self.design is not None
         return self.policy.sample.looked_at_once or told_once
+
+    def at_later_look(self) -> Self:
+        """Return the same decision, whose question is asked of users who came since."""
+        sample = self.policy.sample
+        if sample.look is None:
+            return self
+        return replace(self, policy=replace(self.policy, sample=replace(sample, look="later")))
 
     @property
     def unlisted(self) -> str:
@@ -631,6 +642,7 @@ class Decision(Result):
             "days",
             "made",
             "design",
+            "first_names",
         ):
             if content[name] is None:
                 del content[name]

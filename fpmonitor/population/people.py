@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.policy import Drawn, SampleModel
+    from fpmonitor.policy import Drawn, Look, SampleModel
     from fpmonitor.population.snapshot import (
         Days,
         Snapshot,
         SpectrumQueries,
     )
+    from fpmonitor.store.looks import FirstNames
     from fpmonitor.store.transforms import Transform
 
 
@@ -75,17 +76,28 @@ class People:
         window: Window | None = None,
         view: View | None = None,
         audience: Audience = Audience.OWNER,
+        look: Look | None = None,
+        first_names: FirstNames | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
+        self.look = look
+        self.first_names = first_names
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
         # What the values tell besides: name -> code of each row, and what codes stand for.
         self._told: Mapping[str, tuple[NDArray[np.int64], Mapping[int, str | None]]] = {}
         self.selected: Selected | None = None
+
+    def first_of(self, apis: Iterable[str]) -> int | None:
+        """Count the names in the first log where all of some APIs are among them, else 0.
+
+        Null where nothing noted them.
+        """
+        return None if self.first_names is None else self.first_names.of(apis)
 
     @property
     def apis(self) -> tuple[str, ...]:

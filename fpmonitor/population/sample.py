@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from fpmonitor.disclosure import Audience, MaskedSource, ToldSpectra, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
@@ -47,7 +46,7 @@ class CertifiedSample:
     growing
         APIs whose values a view masks unless data contradict it. That splits groups, which must not
         lower the upper limit of a set that holds one.
-    universe
+    universe, first
         As of `Limits`.
     drawn
         See `Drawn`; None where all count.
@@ -64,6 +63,7 @@ class CertifiedSample:
         masked: Sequence[str] = (),
         growing: Sequence[str] = (),
         universe: int | None = None,
+        first: int | None = None,
         drawn: Drawn | None = None,
     ) -> None:
         self.question = question
@@ -74,6 +74,7 @@ class CertifiedSample:
         self.masked = frozenset(masked)
         self.growing = frozenset(growing)
         self.universe = universe
+        self.first = first
         self.drawn = drawn
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
 
@@ -139,6 +140,8 @@ class CertifiedSample:
             growing=not self.growing.isdisjoint(apis),
             departure=self.question.sample.departure,
             expected=self.question.sample.expected(self.users),
+            look=self.question.sample.look,
+            first=self.first,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
@@ -169,8 +172,8 @@ def spectra_digest(*spectra: CountSpectrum) -> str:
 def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
     """Return what documents tell of how users may differ from the population, where they may."""
     members: dict[str, Any] = {}
-    if sample != PLAIN_DRAWS:
-        members["sample"] = sample.to_json()
+    if sample.options:
+        members["sample"] = replace(sample, look=None).to_json()
     if drawn is not None:
         members["observed"] = drawn.observed
         if drawn.binding is not None:
