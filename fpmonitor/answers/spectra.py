@@ -16,7 +16,7 @@ from fpmonitor.answers.decide import (
     source_of,
     users_decided_on,
 )
-from fpmonitor.decide.deciding import forecast_of
+from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
@@ -74,7 +74,7 @@ class Facts:
         As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
-    users_needed, users_range
+    users_possible, users_needed, users_range
         As in `Decision`, where it has them.
     """
 
@@ -93,6 +93,7 @@ class Facts:
     look: Look | None = None
     first_names: int | None = None
     counters: tuple[str, ...] | None = None
+    users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
 
@@ -257,8 +258,8 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:
         known_engine = decision.engine in facts.counters
         reason = "" if known_engine else f"counted is by {' or '.join(facts.counters)}"
         yield Departure("engine", reason)
-    for name in ("users_needed", "users_range"):
-        if getattr(decision, name) is not None and facts.users_needed is not None:
+    for name in ("users_possible", "users_needed", "users_range"):
+        if getattr(decision, name) is not None and getattr(facts, name) is not None:
             alike = getattr(decision, name) == getattr(facts, name)
             yield Departure(name, "" if alike else "the users foretell another number")
 
@@ -340,6 +341,9 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if isinstance(source, MaskedSource) and source.least is not None:
         masked = source
+    if decision.users_possible is not None and tested is None:
+        possible = possible_of(source, decision, decision.undecided)
+        facts = replace(facts, users_possible=possible)
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
         foretold = forecast_of(source, decision, decision.undecided)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -22,13 +23,16 @@ from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
+from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
+from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
+_CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
@@ -101,6 +105,10 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     decided = _answered(asked, source, tests, sought, found)
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
+        if decided.chains is None and not asked.is_exact:
+            decided = replace(
+                decided, users_possible=possible_of(source, decided, decided.undecided)
+            )
         if how.forecast:
             foretold = forecast_of(source, decided, decided.undecided)
             decided = replace(
@@ -443,6 +451,24 @@ def forecast_of(
         look=policy.sample.look and "later",
         first=decision.first_names,
     )
+
+
+def possible_of(
+    source: SpectrumSource, decision: Decision, undecided: Iterable[ApiSet]
+) -> tuple[int | None, ...] | None:
+    """Users from whom on any test could decide each of the first sets: `ceiling`."""
+    policy = decision.policy
+    if policy.realised or policy.delta is None or policy.sample.departure != NO_DEPARTURE:
+        return None
+    possible = users_possible(
+        map(source.spectrum, islice(undecided, _CEILINGS)),
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=policy.delta,
+    )
+    return tuple(possible)
 
 
 def _bias_tolerated(source: SpectrumSource, decision: Decision) -> tuple[float, ...]:

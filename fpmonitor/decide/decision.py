@@ -196,6 +196,9 @@ class Decision(Result):
         Number of sets whose exposure was computed.
     seconds
         Wall time.
+    users_possible
+        For each of the first undecided sets, from how many users on any test could decide it,
+        about; null for more than 100 million, and as a whole where nothing is estimated.
     users_needed, users_range
         For each undecided set a forecast of the observed users at which it is decided if one looks
         as they come in: on average, and what they are below and above in one case of ten each; null
@@ -278,6 +281,7 @@ class Decision(Result):
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
+    users_possible: tuple[_Count | None, ...] | None = None
     users_needed: tuple[_Count | None, ...] | None = None
     users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
     observed: _Count | None = None
@@ -628,6 +632,7 @@ class Decision(Result):
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
         for name in (
+            "users_possible",
             "users_needed",
             "users_range",
             "bias_tolerated",
@@ -709,6 +714,8 @@ class Decision(Result):
             told = getattr(decision, name)
             if told is not None and len(told) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
+        if len(decision.users_possible or ()) > len(decision.undecided):
+            raise InputError(f"not {_NAME}: `users_possible` is longer than `undecided`")
         bound = math.inf if decision.utility_bound is None else decision.utility_bound
         if (decision.utility or 0) > bound * (1 + 1e-9):
             raise InputError(f"not {_NAME}: `utility` is more than `utility_bound`")

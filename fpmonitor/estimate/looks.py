@@ -51,7 +51,7 @@ _KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, mo
 _FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 1.7  # times the mean of a base: free weights block larger populations far better
-_SHARPEST = 0.01  # budget from which on the largest counts that matter are those of this one
+SHARPEST = 0.01  # budget from which on the largest counts that matter are those of this one
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 _NATS_ROUNDING = 1e-12  # relative
 _NEVER = 1e300  # nats that nothing reaches, in files
@@ -506,7 +506,7 @@ def _menu(
     whole: bool,
 ) -> Menu:
     """Design the tests of a base; they follow from the question alone."""
-    cells, share = base_cells(serving, function, min(budget, _SHARPEST))
+    cells, share = base_cells(serving, function, min(budget, SHARPEST))
     return design_menu(
         cells,
         sign=sign,
