@@ -39,7 +39,7 @@ from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
@@ -611,7 +611,7 @@ def windows_that_decide(
         with suppress(UndecidableError, UnknownNameError):
             users, _ = ledger_of(monitor, decision, period).newest()
             one = count_confirmed(users, decision, period, new_users=new_users)
-            if monitor.audience is Audience.OWNER or one.users >= policy.k:
+            if monitor.audience is Audience.OWNER or one.users >= told_from(policy.k):
                 found.append(one)
     return longer_windows(found, by)
 

@@ -21,7 +21,7 @@ from fpmonitor.decide.evidence import (
     weigh,
 )
 from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.disclosure import Audience, publishable_count, told_from
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import (
     LEAST_USERS,
@@ -597,7 +597,7 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < policy.k:
+    if not sets or asked.users < told_from(policy.k):
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(

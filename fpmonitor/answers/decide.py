@@ -15,7 +15,7 @@ from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
 from fpmonitor.population.evidence import lack_in_words
@@ -173,7 +173,7 @@ def _with_level(
         must=tuple(sorted({*population.named(asked.must)})),
         never=tuple(sorted({*population.named(asked.never)})),
         weights=_weights_of(population, asked.weights or {}),
-        days=population.snapshot.days(asked.k),
+        days=population.snapshot.days(told_from(asked.k)),
     )
 
 

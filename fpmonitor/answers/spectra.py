@@ -20,7 +20,7 @@ from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups
+from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups, told_from
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
@@ -145,7 +145,7 @@ def facts_of(
         masked=asked.masked(candidates, k),
         lacks=population.lacks(candidates, k),
         unit=population.unit,
-        days=population.snapshot.days(k),
+        days=population.snapshot.days(told_from(k)),
         account=population.members(k),
         look=asked.model(decision.policy.sample).look,
         first_names=asked.first_of(candidates),
@@ -194,7 +194,11 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
             continue  # a file of before
         differing = told != found
         if name == "coverage":
-            differing = told.keys() != found.keys() or not all(map(_alike, *_pairs(told, found)))
+            k, users = decision.policy.k, decision.all_observed
+            differing = told.keys() != found.keys() or not all(
+                _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users)
+                for api in told
+            )
         yield Departure(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
@@ -264,16 +268,16 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:
             yield Departure(name, "" if alike else "the users foretell another number")
 
 
-def _pairs(
-    told: Mapping[str, float | None], found: Mapping[str, float | None]
-) -> tuple[list[float | None], list[float | None]]:
-    return [told[api] for api in told], [found[api] for api in told]
-
-
 def _alike(share: float | None, other: float | None) -> bool:
     if share is None or other is None:
         return share is other
     return math.isclose(share, other, rel_tol=_ROUNDING)
+
+
+def _masked_by(k: int, told: float | None, found: float | None, users: int) -> bool:
+    """Whether a share is told as files of before do, which hid fewer users than k."""
+    having = users * (found or 0)
+    return (told is None and having < k) or (told == 1 and users - having < k)
 
 
 def check_users(

@@ -33,6 +33,7 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.files import read_decision
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import windows_that_decide
@@ -224,9 +225,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield report.guarantee
     if report.period is None and report.place is None:
         return
-    users = (
-        f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
-    )
+    few = f"fewer than {told_from(report.decision.policy.k)}"
+    users = few if report.users is None else f"{report.users:,}"
     since = "" if report.since is None else f" from {report.since:%Y-%m-%d} on"
     yield f"{report.outcome}; {users} users{since}"
     if report.new_users is not None:

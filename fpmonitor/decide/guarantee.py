@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.disclosure import told_from
 from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
@@ -190,7 +191,7 @@ def _coverage(decision: Decision) -> str:
     ]
     if not lacked:
         return ""
-    few = f"fewer than {decision.policy.k} users"
+    few = f"fewer than {told_from(decision.policy.k)} users"
     named = [
         f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
         for api, share in lacked[:_NAMED]

@@ -37,7 +37,9 @@ _CLOCK_ROUNDING = 1e-9  # of a logarithm, far above what the sums lose
 _TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below the last free count
 _MOST_COUNTS = 500_000  # of a table of weights
 _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
-_WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_FINEST_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_UNIT_NATS = 0.02  # that weights in larger units cost all users together, so that files are short
+_DIGITS = 8  # of the numbers of a design, whatever they are: bounds are proved for them
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
 LIMIT_ROUNDING = 1e-9
@@ -85,11 +87,14 @@ def clock(users: int, mean: float) -> Clock:
     weights = np.exp(log_weights - log_weights.max()) * np.sinh(2 * x)
     if mean < _SMALLEST_SHARE * users:
         times, weights = np.array([float(users)]), np.ones(1)
-    weights /= weights.sum()
-    shares = mean / times
+    weights, shares = _short(weights / weights.sum()), _short(mean / times)
     return Clock(
         shares=shares, weights=weights, log_factor=_log_factor(users, mean, shares, weights)
     )
+
+
+def _short(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.tolist()])
 
 
 def _log_factor(
@@ -254,7 +259,7 @@ def proved_base(
     """Prove the bound of weights, whatever they are; parameters as of `design_base`."""
     laws = cells.laws
     largest = np.abs(weights * (laws.starts[1:] - 1)).max(initial=1e-9)
-    weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
+    weights = _short(weights * min(_LARGEST_EXPONENT / largest, 1.0))
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
     corners = envelope(exposure, bounds, sign)
     slope, intercept = best_line(corners, exposure, bounds, sign, budget)
@@ -312,8 +317,8 @@ class AveragedScore:
     weights
         float64: weight of one user by the count of its value, at most 1; the last, 0, holds for all
         larger counts.
-    scale
-        Nats by a unit of the score.
+    scale, unit
+        Nats by a unit of the score; and what all weights are whole multiples of.
     charge
         What the larger counts may add to the tilted score, and rounding, all together, nats;
         infinite where the table would be too long, which certifies nothing.
@@ -326,6 +331,7 @@ class AveragedScore:
     clock: Clock
     weights: NDArray[np.float64]
     scale: float
+    unit: float
     charge: float
     fakes: Fakes | None = None
 
@@ -401,8 +407,8 @@ class AveragedScore:
                 "weights": self.clock.weights.tolist(),
                 "log_factor": self.clock.log_factor,
             },
-            "weights": self.weights.tolist(),
-            "scale": self.scale,
+            "weights": (self.weights / self.unit).astype(np.int64).tolist(),
+            "scale": self.scale * self.unit,
             "charge": self.charge,
             **({"capped": True} if base.capped else {}),
             **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
@@ -445,14 +451,16 @@ def averaged(
         else:
             by_user = np.minimum.accumulate(by_user)
     scale = np.abs(by_user).max()
-    units = by_user / scale / _WEIGHT_UNIT
-    weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * _WEIGHT_UNIT
+    unit = max(2.0 ** math.floor(math.log2(min(_UNIT_NATS / (users * scale), 1.0))), _FINEST_UNIT)
+    units = by_user / scale / unit
+    weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * unit
     return AveragedScore(
         base=base,
         users=users,
         clock=thinnings,
         weights=np.concatenate([weights[:1], weights, [0.0]]),
         scale=float(scale),
+        unit=unit,
         charge=charge,
         fakes=fakes,
     )

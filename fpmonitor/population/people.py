@@ -12,6 +12,7 @@ import numpy as np
 from fpmonitor.disclosure import (
     Audience,
     publishable_part,
+    told_from,
 )
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.population.browsers import (
@@ -242,7 +243,7 @@ class People:
 
     def days(self, k: int) -> Days | None:
         """First and last day (UTC) with a visit; for others, with visits of at least k users."""
-        return self.snapshot.days(1 if self.audience is Audience.OWNER else k)
+        return self.snapshot.days(1 if self.audience is Audience.OWNER else told_from(k))
 
     @property
     def signs(self) -> dict[str, int]:
