@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from svg import Chart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "known-truth.md"
 FIGURES = PAGE.with_suffix(".json")
 TEXT = HERE / "known_truth.md"
 OURS = "fpmonitor"
-BUDGETS = {"0.01": "1 %", "0.05": "5 %", "0.1": "10 %"}
-SHOWN_SETS = ("name", "name, sex, year", "name, sex, year, state")
-SHOWN_SIZES = ((100_000, 1_000_000), (1_000_000, 10_000_000))
+SHOWN_BUDGET = "0.05"
+SHOWN_SETS = ("name, sex, year", "name, sex, year, state")
+SHOWN_SIZES = ((100_000, 1_000_000),)
 DRAWN = {"names": ("name, sex, year", 100_000), "places": ("name, state", 1_000_000)}
 COUNTS = ("asked", "answered", "misses_above", "misses_below", "below_by_a_fifth")
 METHODS = (
@@ -31,7 +31,7 @@ ESTIMATES = METHODS[1:-1]  # that answer every question
 def percent(share: float | None) -> str:
     if share is None:
         return "–"
-    return f"{100 * share:.2f} %" if share < 0.0995 else f"{100 * share:.1f} %"
+    return f"{100 * share:.2f}" if share < 0.0995 else f"{100 * share:.1f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -76,38 +76,30 @@ def methods_of(scores: Sequence[dict[str, Any]]) -> list[str]:
     return known + sorted(scores[0].keys() - {*known})
 
 
-def verdicts(scores: list[dict[str, Any]]) -> str:
-    """How often each method allowed wrongly and rightly, in numbers of the sets in the head."""
-    ours = added(scores, OURS)["budgets"]
-    names = [(BUDGETS[budget], each) for budget, each in ours.items()]
+def verdicts(drawn: dict[str, list[dict[str, Any]]]) -> str:
+    """How often each method allowed wrongly and rightly at a budget of 5 %, by what was drawn."""
+    everything = [score for scores in drawn.values() for score in scores]
     head = ["", "limits missed", "far below the truth"]
-    head += [f"wrong at {name}, of {each['unsafe']:,}" for name, each in names]
-    head += [f"right at {name}, of {each['safe']:,}" for name, each in names]
-    return table(head, _verdict_rows(scores))
-
-
-def _verdict_rows(scores: list[dict[str, Any]]) -> Iterator[list[object]]:
-    for method in methods_of(scores):
-        total = added(scores, method)
+    for part, scores in drawn.items():
+        ours = added(scores, OURS)["budgets"][SHOWN_BUDGET]
+        head += [f"{part}: wrong, of {ours['unsafe']:,}", f"right, of {ours['safe']:,}"]
+    rows = []
+    for method in methods_of(everything):
+        total = added(everything, method)
         missed = f"{total['misses_above'] + total['misses_below']:,}"
-        far = (
-            "–"
-            if method == OURS
-            else f"{100 * total['below_by_a_fifth'] / total['answered']:.0f} %"
-        )
-        by_budget = [total["budgets"][budget] for budget in BUDGETS]
-        wrong = [f"{each['wrong_allows']:,}" for each in by_budget]
-        right = [f"{each['right_allows']:,}" for each in by_budget]
-        shown = f"**{method}**" if method == OURS else method
-        yield [shown, missed if total["promises"] else "–", far, *wrong, *right]
+        far = f"{100 * total['below_by_a_fifth'] / total['answered']:.0f} %"
+        row = [f"**{method}**" if method == OURS else method]
+        row += [missed if total["promises"] else "–", "–" if method == OURS else far]
+        for scores in drawn.values():
+            found = added(scores, method)["budgets"][SHOWN_BUDGET]
+            row += [f"{found['wrong_allows']:,}", f"{found['right_allows']:,}"]
+        rows.append(row)
+    return table(head, rows)
 
 
 def blocks(scores: list[dict[str, Any]]) -> str:
-    by_budget = added(scores, OURS)["budgets"]
-    return ", ".join(
-        f"{each['right_blocks']:,} of {each['unsafe']:,} at {BUDGETS[budget]}"
-        for budget, each in by_budget.items()
-    )
+    ours = added(scores, OURS)["budgets"][SHOWN_BUDGET]
+    return f"{ours['right_blocks']:,} of {ours['unsafe']:,}"
 
 
 # ---- The persons --------------------------------------------------------------------------------
@@ -116,7 +108,7 @@ def blocks(scores: list[dict[str, Any]]) -> str:
 def said(entry: dict[str, Any], method: str) -> str:
     lower, estimate, upper = entry["said"].get(method, (None, None, None))
     if method == OURS:
-        return f"{percent(lower)} to {percent(upper)}"
+        return f"{percent(lower)}–{percent(upper)}"
     return percent(estimate if estimate is not None else upper)
 
 
@@ -136,19 +128,16 @@ def persons_table(lines: list[dict[str, Any]]) -> str:
         if entry["law"] in SHOWN_SETS and (entry["users"], entry["population"]) in sizes
     ]
     rows.sort(key=lambda row: SHOWN_SETS.index(row[0]))
-    return table(["of each person", "sample", "population", "truth", *METHODS], rows)
+    return table(["of each person, in %", "sample", "population", "truth", *METHODS], rows)
 
 
 def counted(lines: list[dict[str, Any]]) -> str:
     """Share of the persons who were counted in groups smaller than k, beside `Q(n, k)`."""
-    found = {
-        entry["law"]: (entry["persons"], entry["truth"])
-        for entry in lines
-        if entry["persons"] is not None
-    }
-    return table(
-        ["of each person", "in groups smaller than k", "Q(n, k)"],
-        ([law, percent(share), percent(truth)] for law, (share, truth) in found.items()),
+    found = [entry for entry in lines if entry["persons"] is not None]
+    return ", ".join(
+        f"{percent(entry['persons'])} % by {entry['law']} (Q: {percent(entry['truth'])} %)"
+        for entry in found
+        if entry["law"] in SHOWN_SETS
     )
 
 
@@ -194,11 +183,10 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
             f"{name} ({entry['rows']:,} rows)" for name, entry in figures["tables"].items()
         ),
     }
-    for part, each in scores.items():
-        found[f"{part}_verdicts"] = verdicts(each)
-        found[f"{part}_blocks"] = blocks(each)
+    found["allowed"] = verdicts(scores)
+    found |= {f"{part}_blocks": blocks(each) for part, each in scores.items()}
     for method in ESTIMATES:
-        at_5 = added(everything, method)["budgets"]["0.05"]
+        at_5 = added(everything, method)["budgets"][SHOWN_BUDGET]
         name = method.split(",")[0].replace("-", "_").replace(" ", "_").lower()
         found[f"{name}_wrong"] = f"{at_5['wrong_allows'] / at_5['unsafe']:.0%}".replace("%", " %")
     return found

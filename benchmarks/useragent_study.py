@@ -63,7 +63,10 @@ COLUMNS = {
     "viewport": ["viewportWidth", "viewportHeight"],
     "connection": ["connection"],
 }
-SHOWN_PAIRS = ("userAgent+screen", "userAgent+viewport", "userAgent+connection")
+SHOWN = (
+    *("userAgent", "screen", "viewport", "connection"),
+    *("userAgent+screen", "userAgent+connection"),
+)
 SETS = [*combinations(COLUMNS, 1), *combinations(COLUMNS, 2), tuple(COLUMNS)]
 CHROME = re.compile(
     r"Mozilla/5\.0 \(([^()]+)\) AppleWebKit/537\.36 \(KHTML, like Gecko\) "
@@ -301,7 +304,8 @@ def cell(found: dict[str, Any]) -> str:
 
 
 def with_bits(found: dict[str, Any]) -> str:
-    return f"{cell(found)}, {found['bits']:.1f} bits"
+    lower, exposed, upper = (100 * found[name] for name in ("lower", "estimate", "upper"))
+    return f"{exposed:.1f} ({lower:.1f}–{upper:.1f}), {found['bits']:.1f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -358,8 +362,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                     name.replace("+", ", "),
                     *(with_bits(releases[release]["all"][name]) for release in chosen),
                 ]
-                for name in ("+".join(apis) for apis in SETS)
-                if name.count("+") != 1 or name in SHOWN_PAIRS
+                for name in (*SHOWN, "+".join(COLUMNS))
             ),
         ),
         "hints": table(

@@ -48,22 +48,14 @@ MISSING = frozenset(
 class Member:
     """What one member of a log is.
 
-    Attributes
-    ----------
-    path
-        Its name in the log, nested ones joined by dots.
-    kind
-        What it is taken for.
-    api
-        The API as which it is stored; null for what is none.
-    why
-        The reason, in a few words.
-    records
-        Records that have a value.
-    values
-        Different values; null where the members were counted without being read.
-    commonest
-        The value that most records have, where at least k users share it; else null.
+    Attributes:
+        path: Its name in the log, nested ones joined by dots.
+        kind: What it is taken for.
+        api: The API as which it is stored; null for what is none.
+        why: The reason, in a few words.
+        records: Records that have a value.
+        values: Different values; null where the members were counted without being read.
+        commonest: The value that most records have, where at least k users share it; else null.
     """
 
     path: str
@@ -79,14 +71,11 @@ class Member:
 class Account:
     """What the members of a log are.
 
-    Attributes
-    ----------
-    records
-        Records that could be used.
-    unit
-        What a record tells of: a `user` whom a column names, a `visitor` by a rule, or a `row`.
-    members
-        Every member of the log.
+    Attributes:
+        records: Records that could be used.
+        unit: What a record tells of: a `user` whom a column names, a `visitor` by a rule, or a
+            `row`.
+        members: Every member of the log.
     """
 
     records: int

@@ -38,16 +38,10 @@ _ABOUT = (
 class Tools:
     """What an assistant may ask.
 
-    Attributes
-    ----------
-    db
-        The database.
-    decision
-        Decision file; null where nothing is decided.
-    k
-        Users that must look alike in every answer.
-    key_file, patience
-        As of `Monitor`.
+    Attributes:
+        db: The database.
+        decision: Decision file; null where nothing is decided.
+        k: Users that must look alike in every answer.
     """
 
     db: Path
@@ -92,10 +86,8 @@ class Tools:
 def make_server(tools: Tools) -> MCPServer[Any]:
     """Return the server; `run("stdio")` answers.
 
-    Raises
-    ------
-    InputError
-        The package `mcp` is not installed.
+    Raises:
+        InputError: The package `mcp` is not installed.
     """
     try:
         from mcp.server import MCPServer  # noqa: PLC0415 -- an extra

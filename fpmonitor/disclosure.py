@@ -107,10 +107,8 @@ def publishable_coverage(having: int, users: int, k: int) -> float | None:
 def may_count_below(audience: Audience, *, wanted: bool) -> bool:
     """Whether counts below k are shown because the owner wants them.
 
-    Raises
-    ------
-    PolicyError
-        They are wanted for others.
+    Raises:
+        PolicyError: They are wanted for others.
     """
     if wanted and audience is Audience.OTHERS:
         raise PolicyError("unsafe counts", "are for the owner of the data only")
@@ -120,10 +118,8 @@ def may_count_below(audience: Audience, *, wanted: bool) -> bool:
 def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> None:
     """Refuse to tell others anything of fewer than k users, of whom even the number must not leave.
 
-    Raises
-    ------
-    UndecidableError
-        There are so few.
+    Raises:
+        UndecidableError: There are so few.
     """
     if users < told_from(k) and audience is Audience.OTHERS:
         raise UndecidableError(
@@ -134,25 +130,14 @@ def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> Non
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToldSpectra:
-    """What is told of a count spectrum: estimates and limits are computed from nothing else.
+    """What is told of a count spectrum: estimates and limits are computed from nothing else."""
 
-    Attributes
-    ----------
-    most
-        Estimates and upper limits: no user is in a larger group than in truth.
-    least
-        Lower limits: no user is in a smaller group than in truth.
-    suppressed
-        Whether they differ from the truth, or could.
-    hidden
-        Fewer users than this number may in truth be in smaller groups than it, whom `least` counts
-        to the largest group; more than all users where nothing is told, and 0 for the truth. The
-        certificate needs it, as its limits need not grow with the exposure.
-    """
-
-    most: CountSpectrum
-    least: CountSpectrum
-    suppressed: bool
+    most: CountSpectrum  # Estimates and upper limits: no user is in a larger group than in truth.
+    least: CountSpectrum  # Lower limits: no user is in a smaller group than in truth.
+    suppressed: bool  # Whether they differ from the truth, or could.
+    # Fewer users than this number may in truth be in smaller groups than it, whom `least` counts to
+    # the largest group; more than all users where nothing is told, and 0 for the truth. The
+    # certificate needs it, as its limits need not grow with the exposure.
     hidden: int = 0
 
 

@@ -29,12 +29,9 @@ _MOST_CHARACTERS = 2_000
 class FpmonitorError(Exception):
     """Base class of user-fixable errors.
 
-    Parameters
-    ----------
-    message
-        What is wrong and where, one line, without raw values of users; a long one is cut.
-    hint
-        What to do about it, or the empty string.
+    Args:
+        message: What is wrong and where, one line, without raw values of users; a long one is cut.
+        hint: What to do about it, or the empty string.
     """
 
     exit_code = 2

@@ -63,46 +63,24 @@ _WHOLE = re.compile(r"\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a member has in the whole log.
+    """What a member has in the whole log."""
 
-    Attributes
-    ----------
-    path
-        Its name.
-    records
-        Records that have a value.
-    values
-        Different values.
-    texts
-        Some of the different values, drawn evenly; all of them where they are few.
-    missing
-        Spellings of a missing value, and the records that have each.
-    """
-
-    path: str
-    records: int
-    values: int
+    path: str  # Its name.
+    records: int  # Records that have a value.
+    values: int  # Different values.
+    # Some of the different values, drawn evenly; all of them where they are few.
     texts: Sequence[str]
+    # Spellings of a missing value, and the records that have each.
     missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is known of the log besides.
+    """What is known of the log besides."""
 
-    Attributes
-    ----------
-    users
-        Different users in it.
-    has_user
-        Whether a column names the users.
-    has_time
-        Whether a column tells the time of the records.
-    """
-
-    users: int
-    has_user: bool = True
-    has_time: bool = True
+    users: int  # Different users in it.
+    has_user: bool = True  # Whether a column names the users.
+    has_time: bool = True  # Whether a column tells the time of the records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +106,10 @@ LOOKS: Mapping[Look, str] = {
 def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
     """Say what a member is.
 
-    Parameters
-    ----------
-    profile, setting
-        The member, and the log.
-    stays
-        Whether the database has it for an API already: then only the form of values can tell
-        otherwise, since values that come to differ are what is to be watched.
+    Args:
+        profile, setting: The member, and the log.
+        stays: Whether the database has it for an API already: then only the form of values can tell
+            otherwise, since values that come to differ are what is to be watched.
     """
     if not profile.records:
         return Verdict("empty", "no record has a value")

@@ -61,27 +61,18 @@ def read(
 ) -> Log:
     """Read logs, a frame of Polars, pandas or Arrow, or paths of files.
 
-    Parameters
-    ----------
-    logs
-        A frame, a path, or several paths.
-    user
-        Column that names the users; `"row"` where each row is one. Left out: by its shape.
-    db
-        Database file to keep the users in; left out, they are gone with the object.
-    time, weight
-        Columns of the time of a visit, and of how many users a row stands for.
-    ignore
-        Columns that are no APIs.
-    names
-        Column -> API of the vocabulary that it is.
-    visitor
-        Count visitors, where no column names the users.
+    Args:
+        logs: A frame, a path, or several paths.
+        user: Column that names the users; `"row"` where each row is one. Left out: by its shape.
+        db: Database file to keep the users in; left out, they are gone with the object.
+        time, weight: Columns of the time of a visit, and of how many users a row stands for.
+        ignore: Columns that are no APIs.
+        names: Column -> API of the vocabulary that it is.
+        visitor: Count visitors, where no column names the users.
 
-    Raises
-    ------
-    InputError
-        A path that is not there, a log that no collector recognises, or one that names no users.
+    Raises:
+        InputError: A path that is not there, a log that no collector recognises, or one that names
+            no users.
     """
     columns = {"user": user, "time": time, "weight": weight}
     column_map = ColumnMap(
@@ -99,15 +90,11 @@ def read(
 class Log:
     """The users of logs, and what can be asked of them.
 
-    Parameters
-    ----------
-    db
-        Database file, made where it is not there; null for one that is gone with the object.
+    Args:
+        db: Database file, made where it is not there; null for one that is gone with the object.
 
-    Attributes
-    ----------
-    monitor
-        The database, for all other questions.
+    Attributes:
+        monitor: The database, for all other questions.
     """
 
     def __init__(self, db: str | Path | None = None) -> None:
@@ -140,20 +127,15 @@ class Log:
     ) -> Answers[ExposureReport]:
         """Estimate the exposure of API sets, with limits.
 
-        Parameters
-        ----------
-        sets
-            API sets; left out, each API alone.
-        k, n, delta
-            The question: users that must look alike, users of the site (as many as observed), and
-            how often each limit may be wrong.
-        details
-            See `answers.exposure.report_exposures`, such as `given=["Navigator.platform"]`.
+        Args:
+            sets: API sets; left out, each API alone.
+            k, n, delta: The question: users that must look alike, users of the site (as many as
+                observed), and how often each limit may be wrong.
+            details: See `answers.exposure.report_exposures`, such as
+                `given=["Navigator.platform"]`.
 
-        Raises
-        ------
-        InputError
-            A name where a list of names is meant.
+        Raises:
+            InputError: A name where a list of names is meant.
         """
         with _in_words_of_python():
             users, question = self.monitor.population(), Question(k, n, delta)
@@ -176,19 +158,12 @@ class Log:
     ) -> Decision:
         """Decide all sets of the candidates: see `DecideQuestion`.
 
-        Parameters
-        ----------
-        candidates
-            APIs that a site may want; left out, all.
-        budget
-            Share of the users that may be exposed.
-        k, n, delta
-            As of `exposure`.
+        Args:
+            candidates: APIs that a site may want; left out, all.
+            budget: Share of the users that may be exposed.
 
-        Raises
-        ------
-        InputError
-            A name where a list of names is meant.
+        Raises:
+            InputError: A name where a list of names is meant.
         """
         with _in_words_of_python():
             if isinstance(candidates, str):
@@ -246,10 +221,8 @@ def report_page(
 
     Of one about levels, `practice` names what is shown today, to be drawn beside it.
 
-    Raises
-    ------
-    InputError
-        A practice, but of a decision about sets.
+    Raises:
+        InputError: A practice, but of a decision about sets.
     """
     if isinstance(decision, LevelDecision):
         users = monitor.population_as(decision, audience=Audience.OTHERS)

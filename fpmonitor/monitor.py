@@ -89,38 +89,24 @@ class RejectedRecord:
 class Monitor(Closing):
     """A database of observations, and the questions that can be asked of it.
 
-    Parameters
-    ----------
-    path
-        The database file.
-    create
-        Make the file when it is not there.
-    window
-        Restrict all questions to observations of this time and source.
-    view
-        How all questions look at the users: volatile values, automation, coarser values.
-    audience
-        Whom the answers are for: the owner of the data, or others.
-    key_file
-        Holds the key of an encrypted database.
-    patience
-        How long to wait for a database that another process has open.
-    kept
-        Whether the file is there for the next question; else nobody can count the looks at its
-        users.
+    Args:
+        path: The database file.
+        create: Make the file when it is not there.
+        window: Restrict all questions to observations of this time and source.
+        view: How all questions look at the users: volatile values, automation, coarser values.
+        audience: Whom the answers are for: the owner of the data, or others.
+        key_file: Holds the key of an encrypted database.
+        patience: How long to wait for a database that another process has open.
+        kept: Whether the file is there for the next question; else nobody can count the looks at
+            its users.
 
-    Attributes
-    ----------
-    database
-        The open file, for what is no question: `store` and `release` take it.
-    follower
-        Null; or what holds the users in memory from one monitor of the file to the next, as long as
-        nobody else changes it: see `store.followed`.
+    Attributes:
+        database: The open file, for what is no question: `store` and `release` take it.
+        follower: Null; or what holds the users in memory from one monitor of the file to the next,
+            as long as nobody else changes it: see `store.followed`.
 
-    Raises
-    ------
-    StoreError
-        The file cannot be opened as a database of fpmonitor.
+    Raises:
+        StoreError: The file cannot be opened as a database of fpmonitor.
     """
 
     def __init__(
@@ -194,25 +180,20 @@ class Monitor(Closing):
         All logs are recognised before the first is stored. A frame is stored as the Parquet file of
         its rows would be; the same one again adds nothing.
 
-        Parameters
-        ----------
-        logs
-            One path or several, or logs that were found; or a frame of Polars (also lazy), pandas,
-            pyarrow, or anything else with the Arrow C stream: columns as of a Parquet log.
-        name
-            What the batch of a frame is called.
-        collector, column_map
-            The source of the logs, and which of their columns hold what; left out: by their shape.
-        digest_values
-            Keep digests of values instead of values, in this database for ever.
-        allow_network
-            Whether DuckDB may fetch paths that are addresses, with its extension `httpfs`.
+        Args:
+            logs: One path or several, or logs that were found; or a frame of Polars (also lazy),
+                pandas, pyarrow, or anything else with the Arrow C stream: columns as of a Parquet
+                log.
+            name: What the batch of a frame is called.
+            collector, column_map: The source of the logs, and which of their columns hold what;
+                left out: by their shape.
+            digest_values: Keep digests of values instead of values, in this database for ever.
+            allow_network: Whether DuckDB may fetch paths that are addresses, with its extension
+                `httpfs`.
 
-        Raises
-        ------
-        InputError
-            A path that is not there, a log that no collector recognises (as one that names no
-            users), or a database with values in the clear that is to keep digests.
+        Raises:
+            InputError: A path that is not there, a log that no collector recognises (as one that
+                names no users), or a database with values in the clear that is to keep digests.
         """
         column_map = column_map or ColumnMap()
         with _opened(logs, name, allow_network=allow_network) as files:
@@ -229,10 +210,8 @@ class Monitor(Closing):
     ) -> list[DemandReport]:
         """Store logs of API calls: files, folders, glob patterns, or `-` for standard input.
 
-        Raises
-        ------
-        InputError
-            A path that is not there, or a log that no demand collector recognises.
+        Raises:
+            InputError: A path that is not there, or a log that no demand collector recognises.
         """
         with demand_logs(paths, collector) as logs:
             return [store_demand(self.database, log, reader) for log, reader in logs]
@@ -272,10 +251,8 @@ class Monitor(Closing):
     ) -> Population:
         """Return the users that questions are asked of; left out is what the monitor was made with.
 
-        Raises
-        ------
-        UndecidableError
-            No observation is stored, or none in the window.
+        Raises:
+            UndecidableError: No observation is stored, or none in the window.
         """
         window = window or self.window
         return Population(
@@ -301,17 +278,12 @@ class Monitor(Closing):
     ) -> Population:
         """Return the users of now, seen as a decision saw its own.
 
-        Parameters
-        ----------
-        decision
-            Its view, its source and its candidates count: one that no log holds now is absent.
-        window, audience
-            As of `population`.
+        Args:
+            decision: Its view, its source and its candidates count: one that no log holds now is
+                absent.
 
-        Raises
-        ------
-        UndecidableError
-            No observation is stored, or none in the window.
+        Raises:
+            UndecidableError: No observation is stored, or none in the window.
         """
         window = window or self.window
         window = replace(window, source=decision.source or window.source)
@@ -328,10 +300,8 @@ class Monitor(Closing):
     ) -> Windows:
         """Return the windows of the users, for `answers.trend`.
 
-        Raises
-        ------
-        InputError
-            The view makes values coarser, or there is no such division.
+        Raises:
+            InputError: The view makes values coarser, or there is no such division.
         """
         return Windows(
             database=self.database,
@@ -471,21 +441,15 @@ class Monitor(Closing):
     ) -> CheckReport:
         """Test every set on the allow list of a decision on the users of now.
 
-        Parameters
-        ----------
-        decision
-            The decision.
-        by
-            Look at the newest calendar window of this length only that is over.
-        until
-            With `by`: the newest that is over then; null for now.
-        new_users
-            The list was decided on none of the users of this database.
+        Args:
+            decision: The decision.
+            by: Look at the newest calendar window of this length only that is over.
+            until: With `by`: the newest that is over then; null for now.
+            new_users: The list was decided on none of the users of this database.
 
-        Raises
-        ------
-        PolicyError, UnknownNameError, UndecidableError
-            The data of now lack a candidate, or hold too few users; no visit has a time.
+        Raises:
+            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
+                hold too few users; no visit has a time.
         """
         if isinstance(decision, LevelDecision):
             raise InputError("check: the decision is about levels", hint="name one about sets")
@@ -540,21 +504,15 @@ class Monitor(Closing):
     ) -> Findings:
         """Gather all that a report on a decision tells to others, from the users of now.
 
-        Parameters
-        ----------
-        decision
-            The question and its answer; the users are looked at as it did.
-        coverage
-            What export formats can carry out.
-        pairs
-            Rank pairs of candidates besides the candidates.
-        progress
-            Called with what is being measured.
+        Args:
+            decision: The question and its answer; the users are looked at as it did.
+            coverage: What export formats can carry out.
+            pairs: Rank pairs of candidates besides the candidates.
+            progress: Called with what is being measured.
 
-        Raises
-        ------
-        PolicyError, UnknownNameError, UndecidableError
-            The data of now lack a candidate, or hold too few users.
+        Raises:
+            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
+                hold too few users.
         """
         users = self.population_as(decision, audience=Audience.OTHERS)
         return gather_findings(

@@ -35,10 +35,9 @@ _ONE_OF = {"weight": "user"}  # a log has one or the other
 def logs_and_map(paths: Sequence[str]) -> tuple[list[str], Path]:
     """Tell logs from the column map that is to be written: that one ends in .toml.
 
-    Raises
-    ------
-    InputError
-        There are two of them, or no log; or none is named, and there is a file of the default name.
+    Raises:
+        InputError: There are two of them, or no log; or none is named, and there is a file of the
+            default name.
     """
     maps = [Path(path) for path in paths if path.lower().endswith(".toml")]
     logs = [path for path in paths if not path.lower().endswith(".toml")]

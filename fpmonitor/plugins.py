@@ -42,12 +42,9 @@ def exporter_name(called: str) -> str:
 def load_plugin(group: str, name: str) -> Any:
     """Import one plug-in.
 
-    Raises
-    ------
-    UnknownNameError
-        Nobody registered the name.
-    InputError
-        Two packages registered it, or its import fails.
+    Raises:
+        UnknownNameError: Nobody registered the name.
+        InputError: Two packages registered it, or its import fails.
     """
     names = plugin_names(group)
     name = exporter_name(name) if group == EXPORTERS else name

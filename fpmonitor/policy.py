@@ -32,10 +32,8 @@ def universe_of(apis: int) -> int:
 def check_threshold(k: int, population: int) -> None:
     """Check anonymity threshold `k` against population `n`, both numbers of users.
 
-    Raises
-    ------
-    PolicyError
-        Not whole numbers, k < 2, n < k, or above what the numerics are tested for.
+    Raises:
+        PolicyError: Not whole numbers, k < 2, n < k, or above what the numerics are tested for.
     """
     for argument, value in (("k", k), ("population", population)):
         if isinstance(value, bool) or not isinstance(value, int):
@@ -57,10 +55,8 @@ def check_threshold(k: int, population: int) -> None:
 def check_sample(users: int) -> None:
     """Check a number of observed users from whom a population is to be judged.
 
-    Raises
-    ------
-    PolicyError
-        Not a whole number of at least 2.
+    Raises:
+        PolicyError: Not a whole number of at least 2.
     """
     if isinstance(users, bool) or not isinstance(users, int):
         raise PolicyError("users", f"must be a whole number, got {users!r}")
@@ -71,10 +67,8 @@ def check_sample(users: int) -> None:
 def check_share(argument: str, value: float) -> None:
     """Check that a share lies strictly between 0 and 1.
 
-    Raises
-    ------
-    PolicyError
-        It does not; the error names `argument`.
+    Raises:
+        PolicyError: It does not; the error names `argument`.
     """
     if not (math.isfinite(value) and 0 < value < 1):
         raise PolicyError(argument, f"must lie strictly between 0 and 1, got {value}")
@@ -84,30 +78,21 @@ def check_share(argument: str, value: float) -> None:
 class Strata:
     """Known shares of parts of the population.
 
-    Attributes
-    ----------
-    by
-        What tells the stratum of a user: an API as the log or the vocabulary calls it, or
-        `browser family`.
-    shares
-        Value -> share of the population, or lower and upper limit of it; `other` stands for all
-        other values, and for none.
-    left_out
-        Strata of whom no user counts; all of theirs in the population are taken to be exposed.
-    expected
-        So many users can nearly surely be drawn, by the sizes of the strata alone: tests are
-        sharpest there. None before a draw, and in files of before.
-
-    Raises
-    ------
-    PolicyError
-        Fewer than two strata, a share that is none, shares that do not add up to 1 or limits within
-        which none do, a stratum left out that has no share, or all of them.
+    Raises:
+        PolicyError: Fewer than two strata, a share that is none, shares that do not add up to 1 or
+            limits within which none do, a stratum left out that has no share, or all of them.
     """
 
+    # What tells the stratum of a user: an API as the log or the vocabulary calls it, or `browser
+    # family`.
     by: str
+    # Value -> share of the population, or lower and upper limit of it; `other` stands for all other
+    # values, and for none.
     shares: Mapping[str, float | tuple[float, float]]
+    # Strata of whom no user counts; all of theirs in the population are taken to be exposed.
     left_out: tuple[str, ...] = ()
+    # So many users can nearly surely be drawn, by the sizes of the strata alone: tests are sharpest
+    # there. None before a draw, and in files of before.
     expected: int | None = None
 
     def __post_init__(self) -> None:
@@ -183,15 +168,11 @@ class Strata:
 class Departure(NamedTuple):
     """What tests reckon with, of how the population may differ from the observed users.
 
-    Attributes
-    ----------
-    factors
-        The least and the largest factor from the share of a kind of user among the observed to that
-        in the population, without those who were not observed.
-    unobserved
-        Share of the population of whom nobody is observed.
-    fakes
-        Share of the observed rows that are no users, at most.
+    Attributes:
+        factors: The least and the largest factor from the share of a kind of user among the
+            observed to that in the population, without those who were not observed.
+        unobserved: Share of the population of whom nobody is observed.
+        fakes: Share of the observed rows that are no users, at most.
     """
 
     factors: Factors = AS_OBSERVED
@@ -211,29 +192,21 @@ Look = Literal["first", "later"]
 class SampleModel:
     """How the observed users may differ from independent draws from the population.
 
-    Attributes
-    ----------
-    bias
-        Factor by which the share of any kind of user in the population may differ from that among
-        those observed, in [1, 100]; within each stratum where there are some.
-    strata
-        What shares of the population are known; null: none, and those observed count as they come.
-    fake_share
-        Share of those observed that are no users but were added by somebody who may know all
-        values, at most; 0 or in [0.000001, 0.5].
-    cluster
-        Column that tells which of those observed came together, such as a household: one of each
-        counts. Null: they came one by one.
-    rows_are_users
-        Whether each row is taken for a user where the logs do not name the users.
-    look
-        Which look at the users of a database it is, see `store.looks`; null where nothing keeps
-        count, and in files of before.
+    Attributes:
+        bias: Factor by which the share of any kind of user in the population may differ from that
+            among those observed, in [1, 100]; within each stratum where there are some.
+        strata: What shares of the population are known; null: none, and those observed count as
+            they come.
+        fake_share: Share of those observed that are no users but were added by somebody who may
+            know all values, at most; 0 or in [0.000001, 0.5].
+        cluster: Column that tells which of those observed came together, such as a household: one
+            of each counts. Null: they came one by one.
+        rows_are_users: Whether each row is taken for a user where the logs do not name the users.
+        look: Which look at the users of a database it is, see `store.looks`; null where nothing
+            keeps count, and in files of before.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range, or strata or clusters go with added users.
+    Raises:
+        PolicyError: A number is out of its range, or strata or clusters go with added users.
     """
 
     bias: float = 1.0
@@ -290,10 +263,8 @@ class SampleModel:
     def check_plain_draws(self, what: str) -> None:
         """Check that those who count are independent draws from the population themselves.
 
-        Raises
-        ------
-        InputError
-            They are not: `what` has no limits for them.
+        Raises:
+            InputError: They are not: `what` has no limits for them.
         """
         exact = self.strata is None or self.strata.departure() == NO_DEPARTURE
         harmless = {"cluster", "rows-are-users", *["strata"] * exact}
@@ -343,16 +314,12 @@ PLAIN_DRAWS = SampleModel()
 class Drawn:
     """How many users count where one of each cluster was drawn, or some by the shares of strata.
 
-    Attributes
-    ----------
-    users, observed
-        Those who were drawn, and those of whom.
-    cluster
-        What tells clusters; null without.
-    binding
-        Stratum that had no user left: with more of them more could be drawn; null without strata.
-    unobserved
-        Share of the population of whose strata nobody was drawn; null without strata.
+    Attributes:
+        users, observed: Those who were drawn, and those of whom.
+        cluster: What tells clusters; null without.
+        binding: Stratum that had no user left: with more of them more could be drawn; null without
+            strata.
+        unobserved: Share of the population of whose strata nobody was drawn; null without strata.
     """
 
     users: int
@@ -366,30 +333,20 @@ class Drawn:
 class Policy:
     """What must hold, for whom, and how sure one must be.
 
-    Attributes
-    ----------
-    k
-        Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
-    population
-        `n`, users that sites will see.
-    budget
-        `Q*`, the largest tolerated exposure, a share of the users in (0, 1).
-    delta
-        The tolerated probability that the guarantee fails, in (0, 1); null when the observed users
-        are the population, and nothing is estimated.
-    candidates
-        The APIs that the decision ranges over, sorted, without repetition.
-    realised
-        Whether the budget is for the users of one population, and not for the average over
-        populations.
-    sample
-        How the observed users may differ from the population.
+    Attributes:
+        k: Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
+        population: `n`, users that sites will see.
+        budget: `Q*`, the largest tolerated exposure, a share of the users in (0, 1).
+        delta: The tolerated probability that the guarantee fails, in (0, 1); null when the observed
+            users are the population, and nothing is estimated.
+        candidates: The APIs that the decision ranges over, sorted, without repetition.
+        realised: Whether the budget is for the users of one population, and not for the average
+            over populations.
+        sample: How the observed users may differ from the population.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range, there is no candidate, or nothing is estimated that could
-        differ.
+    Raises:
+        PolicyError: A number is out of its range, there is no candidate, or nothing is estimated
+            that could differ.
     """
 
     k: int
@@ -419,10 +376,8 @@ class Policy:
     def check_candidates(self, apis: Iterable[str]) -> None:
         """Check that APIs are candidates of this policy.
 
-        Raises
-        ------
-        UnknownNameError
-            One is not; the message lists the nearest.
+        Raises:
+            UnknownNameError: One is not; the message lists the nearest.
         """
         for api in sorted(set(apis) - set(self.candidates)):
             raise UnknownNameError("candidate", api, self.candidates)

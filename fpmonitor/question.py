@@ -22,28 +22,19 @@ Missing = Literal["value", "drop", "exposed"]
 class Question:
     """What is asked of the users, whatever the API set.
 
-    Attributes
-    ----------
-    k
-        Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
-    population
-        `n`, users that sites will see; None stands for the number of observed users.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
-    missing
-        `value`: an absent observation is a value like others; `drop`: only users with an
-        observation of every API that is asked for; `exposed`: who lacks a value of a set shares it
-        with nobody. Then, too, a larger set only splits groups.
-    sample
-        How the observed users may differ from the population.
-    counted
-        Whether the observed ones are counted themselves, and stand for no others: then they may be
-        rows of a log of which nobody says that they are users.
+    Attributes:
+        k: Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
+        population: `n`, users that sites will see; None stands for the number of observed users.
+        delta: Tolerated probability that a limit fails, in (0, 1).
+        missing: `value`: an absent observation is a value like others; `drop`: only users with an
+            observation of every API that is asked for; `exposed`: who lacks a value of a set shares
+            it with nobody. Then, too, a larger set only splits groups.
+        sample: How the observed users may differ from the population.
+        counted: Whether the observed ones are counted themselves, and stand for no others: then
+            they may be rows of a log of which nobody says that they are users.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range, or `missing` is none of its words.
+    Raises:
+        PolicyError: A number is out of its range, or `missing` is none of its words.
     """
 
     k: int
@@ -113,10 +104,8 @@ def _share_text(share: float | tuple[float, float]) -> str:
 def threshold_of(k: float, population: int | None) -> int:
     """Return a threshold as a number of users: below 1 it is a share of the population, rounded up.
 
-    Raises
-    ------
-    PolicyError
-        A share of a population that is not named.
+    Raises:
+        PolicyError: A share of a population that is not named.
     """
     if not 0 < k < 1:
         return int(k)

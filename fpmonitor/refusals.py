@@ -52,12 +52,9 @@ _PLACEHOLDER = re.compile(
 def kind_of(status: str, text: str | None) -> Kind:
     """Say whether an observation is a value, an error, or a stand-in for a value.
 
-    Parameters
-    ----------
-    status
-        As in the dictionary of values: `value`, `undefined` or `error`.
-    text
-        The value; null where the status says it all.
+    Args:
+        status: As in the dictionary of values: `value`, `undefined` or `error`.
+        text: The value; null where the status says it all.
     """
     if status == "error":
         return "error"

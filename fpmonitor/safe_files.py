@@ -28,21 +28,15 @@ _MAX_TOML_DEPTH = 20
 def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> bytes:
     """Read a file.
 
-    Parameters
-    ----------
-    path
-        The file; of a device or a pipe, too, no more than the limit is read.
-    kind
-        What the file is, for the message.
-    hint
-        What to do where it cannot be read.
-    most
-        Bytes that it may have.
+    Args:
+        path: The file; of a device or a pipe, too, no more than the limit is read.
+        kind: What the file is, for the message.
+        hint: What to do where it cannot be read.
+        most: Bytes that it may have.
 
-    Raises
-    ------
-    InputError
-        It cannot be read, or is larger; or it is a named pipe, which may have no writer.
+    Raises:
+        InputError: It cannot be read, or is larger; or it is a named pipe, which may have no
+            writer.
     """
     try:
         is_named_pipe = path.is_fifo() and path.resolve().exists()  # that of `<(...)` has no name
@@ -112,10 +106,8 @@ def _is_deeper(content: Any, most: int) -> bool:
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     """Write files, name -> text, into a folder, which is made if it is not there.
 
-    Raises
-    ------
-    InputError
-        One of them cannot be written.
+    Raises:
+        InputError: One of them cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,10 +120,8 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
 def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
     """Write a file: on disk and whole, or not at all; a pipe or device is written to as it is.
 
-    Raises
-    ------
-    InputError
-        It cannot be written.
+    Raises:
+        InputError: It cannot be written.
     """
     try:
         is_file = path.is_file() or not path.exists()
@@ -148,10 +138,8 @@ def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
 def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
     """Give the block a file to fill, which takes this name when it is whole and on disk.
 
-    Raises
-    ------
-    InputError
-        It cannot be made, or cannot take its name.
+    Raises:
+        InputError: It cannot be made, or cannot take its name.
     """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -187,20 +175,14 @@ def sync(path: Path) -> None:
 def typed(content: Any, kind: type[_Kind], name: str, *, hint: str = "") -> _Kind:
     """Return parsed JSON or TOML as a type of ours, every member checked.
 
-    Parameters
-    ----------
-    content
-        What a parser of JSON or TOML returned.
-    kind
-        A dataclass or `msgspec.Struct`.
-    name
-        What the content should be, for the message: "a decision".
+    Args:
+        content: What a parser of JSON or TOML returned.
+        kind: A dataclass or `msgspec.Struct`.
+        name: What the content should be, for the message: "a decision".
 
-    Raises
-    ------
-    InputError
-        A member is missing, of the wrong type or out of its range; the message names it. What the
-        type itself refuses is told in its own words.
+    Raises:
+        InputError: A member is missing, of the wrong type or out of its range; the message names
+            it. What the type itself refuses is told in its own words.
     """
     try:
         return msgspec.convert(content, kind)

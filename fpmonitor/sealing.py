@@ -23,10 +23,8 @@ def make_seal_key(path: Path) -> None:
 def seal_file(source: Path, target: Path, key_file: Path) -> None:
     """Encrypt a file for the holder of a key (age v1: X25519, ChaCha20-Poly1305 in chunks).
 
-    Raises
-    ------
-    InputError
-        A file cannot be read or written, is a database in use, or is not a key file.
+    Raises:
+        InputError: A file cannot be read or written, is a database in use, or is not a key file.
     """
     left = beside(source, ".wal") + beside(source, ".undo")
     if left:
@@ -42,11 +40,9 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
 def open_file(source: Path, target: Path, key_file: Path) -> None:
     """Decrypt a file that `seal_file` or age encrypted; every byte of it is authenticated.
 
-    Raises
-    ------
-    InputError
-        A file cannot be read or written, is not a key file, or was not sealed for this key, or was
-        changed since; then nothing is written.
+    Raises:
+        InputError: A file cannot be read or written, is not a key file, or was not sealed for this
+            key, or was changed since; then nothing is written.
     """
     age, key = _age(), _read_key(key_file)
     with _new_file(target) as scratch, _readable(source):

@@ -18,10 +18,8 @@ _MOST_BYTES = 4096
 def make_secret_file(path: Path, secret: str) -> None:
     """Write a secret to a new file of mode 0600.
 
-    Raises
-    ------
-    InputError
-        The file already exists, or cannot be written.
+    Raises:
+        InputError: The file already exists, or cannot be written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -37,10 +35,8 @@ def make_secret_file(path: Path, secret: str) -> None:
 def check_owner_alone(path: Path, content: str) -> None:
     """Check that only its owner may read a file; `content` says what it holds.
 
-    Raises
-    ------
-    InputError
-        Others may read it, or there is no such file.
+    Raises:
+        InputError: Others may read it, or there is no such file.
     """
     try:
         others = path.stat().st_mode & _OTHERS
@@ -53,10 +49,9 @@ def check_owner_alone(path: Path, content: str) -> None:
 def read_secret_file(path: Path) -> str:
     """Read a secret: the text of a file without its line ends and its comments (`#`).
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, is open to others than its owner, or is too long for a secret.
+    Raises:
+        InputError: The file cannot be read, is open to others than its owner, or is too long for a
+            secret.
     """
     try:
         with path.open("rb") as file:

@@ -78,21 +78,15 @@ class MonitorElsewhere(Monitor):
 class SpectraMonitor(MonitorElsewhere):
     """Count spectra that a warehouse answered, and the questions that can be asked of them.
 
-    Parameters
-    ----------
-    paths
-        Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
-    engine
-        Address of the warehouse, which answers what is asked in the folder; null: a person does.
-    view, audience
-        As of a monitor.
+    Args:
+        paths: Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
+        engine: Address of the warehouse, which answers what is asked in the folder; null: a person
+            does.
+        view, audience: As of a monitor.
 
-    Raises
-    ------
-    InputError
-        They are no answers.
-    UndecidableError
-        A folder without any answer yet.
+    Raises:
+        InputError: They are no answers.
+        UndecidableError: A folder without any answer yet.
     """
 
     def __init__(
@@ -161,22 +155,15 @@ class SpectraMonitor(MonitorElsewhere):
 class SnapshotMonitor(MonitorElsewhere):
     """A snapshot in a folder, and the questions that can be asked of it.
 
-    Parameters
-    ----------
-    folder
-        Of the snapshot, as `take_engine_snapshot` named it.
-    engine
-        Address of a server of Spark Connect that reads the folder; by default this computer does,
-        and rows must fit into its memory.
-    view, audience
-        As of a monitor.
+    Args:
+        folder: Of the snapshot, as `take_engine_snapshot` named it.
+        engine: Address of a server of Spark Connect that reads the folder; by default this computer
+            does, and rows must fit into its memory.
+        view, audience: As of a monitor.
 
-    Raises
-    ------
-    InputError
-        The folder holds no snapshot, or the address is none.
-    EngineLostError
-        Nobody answers at the address.
+    Raises:
+        InputError: The folder holds no snapshot, or the address is none.
+        EngineLostError: Nobody answers at the address.
     """
 
     def __init__(

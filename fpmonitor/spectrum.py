@@ -16,17 +16,13 @@ from fpmonitor.errors import InputError
 class CountSpectrum:
     """How many distinct values were seen how often.
 
-    Attributes
-    ----------
-    counts
-        int64, strictly increasing, each at least 1: numbers of users.
-    values
-        int64, same shape, each at least 1: `values[i]` distinct values have `counts[i]` users each.
+    Attributes:
+        counts: int64, strictly increasing, each at least 1: numbers of users.
+        values: int64, same shape, each at least 1: `values[i]` distinct values have `counts[i]`
+            users each.
 
-    Raises
-    ------
-    InputError
-        Empty, not whole numbers, not positive, not increasing, or of different shapes.
+    Raises:
+        InputError: Empty, not whole numbers, not positive, not increasing, or of different shapes.
     """
 
     counts: NDArray[np.int64]

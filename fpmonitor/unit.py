@@ -47,17 +47,12 @@ def told_unit(unit: Unit) -> dict[str, str]:
 def check_limits(units: Sequence[Unit | None], *, rows_are_users: bool | None) -> None:
     """Check that limits for users may be told of what is observed.
 
-    Parameters
-    ----------
-    units
-        Who the rows are, of each log.
-    rows_are_users
-        Whether each row is said to be a user; null where that cannot be said.
+    Args:
+        units: Who the rows are, of each log.
+        rows_are_users: Whether each row is said to be a user; null where that cannot be said.
 
-    Raises
-    ------
-    UnitError
-        It is rows, or rows beside users, and nobody says that each is a user.
+    Raises:
+        UnitError: It is rows, or rows beside users, and nobody says that each is a user.
     """
     if weakest(units) != "row" or rows_are_users:
         return
@@ -89,14 +84,10 @@ def visitor_of(
 ) -> tuple[str, str, str] | None:
     """Return day, address or cookie, and user agent of a request; null where one is not known.
 
-    Parameters
-    ----------
-    time
-        As ISO 8601; its day counts as it is written.
-    cookie, address
-        The first that is there tells visitors with one user agent apart.
-    agent
-        The user agent.
+    Args:
+        time: As ISO 8601; its day counts as it is written.
+        cookie, address: The first that is there tells visitors with one user agent apart.
+        agent: The user agent.
     """
     whose = cookie or address
     day = time[:10] if isinstance(time, str) else ""

@@ -45,20 +45,13 @@ def _is_address(text: str) -> bool:
 class Form:
     """A form of values.
 
-    Attributes
-    ----------
-    words
-        What such values are called.
-    kind
-        What their column is.
-    fits
-        Whether a text has the form.
-    returned_by
-        APIs of the vocabulary that return such values.
-    is_private
-        Whether even some such values among others must not be stored.
-    seconds
-        Numbers of a clock: seconds of one step; else 0.
+    Attributes:
+        words: What such values are called.
+        kind: What their column is.
+        fits: Whether a text has the form.
+        returned_by: APIs of the vocabulary that return such values.
+        is_private: Whether even some such values among others must not be stored.
+        seconds: Numbers of a clock: seconds of one step; else 0.
     """
 
     words: str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SECTION = re.compile(r"\n *\n( *)Raises\n\1-{6}\n(?:(?!\n *\n|\n *\"\"\").)*", re.DOTALL)
+SECTION = re.compile(r"\n *\n( *)Raises:(?:\n\1 {4}.*)+")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

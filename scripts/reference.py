@@ -14,6 +14,7 @@ import json
 import pkgutil
 import re
 import sys
+import textwrap
 import tomllib
 import types
 from importlib import resources
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "scripts" / "papers.toml"
 MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
-_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+_SECTION = re.compile(
+    r"^(Args|Parameters|Attributes|Raises|Returns|Notes|Examples)(?::|\n-{3,})\n", re.MULTILINE
+)
 
 
 def cell(text: str) -> str:
@@ -132,16 +135,25 @@ def manual_page() -> str:
 # ---- The library --------------------------------------------------------------------------------
 
 
+def sections_of(thing: object) -> tuple[str, dict[str, str]]:
+    """What a docstring says first, and title -> text of its sections."""
+    about, *parts = _SECTION.split(inspect.getdoc(thing) or "")
+    bodies = [textwrap.dedent(body).strip("\n") for body in parts[1::2]]
+    return about.strip(), dict(zip(parts[::2], bodies, strict=True))
+
+
 def described(thing: object) -> list[str]:
-    """A docstring in the manner of numpydoc as Markdown."""
-    text = inspect.getdoc(thing) or ""
-    about, *sections = _SECTION.split(text)
-    lines = [about.strip(), ""]
-    for title, body in zip(sections[::2], sections[1::2], strict=True):
-        lines += [f"*{title}*", ""]
-        for entry in re.split(r"\n(?=\S)", body.strip("\n")):
-            name, _, rest = entry.partition("\n")
-            lines.append(f"* `{name}`: {' '.join(rest.split())}" if rest else name)
+    """A docstring as Markdown."""
+    about, sections = sections_of(thing)
+    lines = [about, ""]
+    for title, body in sections.items():
+        lines += [f"*{'Parameters' if title == 'Args' else title}*", ""]
+        if title in {"Args", "Parameters", "Attributes", "Raises"}:
+            for entry in re.split(r"\n(?=\S)", body):
+                name, _, rest = re.split(r"(: |\n)", entry, maxsplit=1)
+                lines.append(f"* `{name}`: {' '.join(rest.split())}")
+        else:
+            lines.append(body)
         lines.append("")
     return lines
 
@@ -316,8 +328,7 @@ def notes_of(name: str) -> str:
     """What the docstring of a function says of its source, and of what is wrong in print."""
     module, _, attribute = name.rpartition(".")
     thing = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
-    _, *sections = _SECTION.split(inspect.getdoc(thing) or "")
-    return dict(zip(sections[::2], sections[1::2], strict=True)).get("Notes", "").strip()
+    return sections_of(thing)[1].get("Notes", "")
 
 
 def papers() -> str:

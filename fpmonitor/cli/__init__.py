@@ -52,10 +52,8 @@ class Root(PlainGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name.
 
-        Raises
-        ------
-        InputError
-            It has another name now.
+        Raises:
+            InputError: It has another name now.
         """
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in MOVED and not ctx.resilient_parsing:

@@ -99,10 +99,9 @@ class LazyCommand(TyperCommand):
     def _refuse_uncounted(self, command: Any, args: list[str], settings: Settings | None) -> None:
         """Refuse exact figures to a named reader for whom they would not be counted.
 
-        Raises
-        ------
-        RefusedError
-            A reader is named for all commands, and this one opens a database and counts nothing.
+        Raises:
+            RefusedError: A reader is named for all commands, and this one opens a database and
+                counts nothing.
         """
         shared = None if settings is None else settings.shared.get("reader")
         reader = os.environ.get("FPMONITOR_READER") or shared

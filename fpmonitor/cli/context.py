@@ -23,21 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """Options of one call of the program.
+    """Options of one call of the program."""
 
-    Attributes
-    ----------
-    for_others
-        Whether the output is for others.
-    key_file
-        Holds the key of the database; None where it is not encrypted.
-    wait
-        Seconds to wait for a database that another process has open.
-    """
-
-    for_others: bool = False
-    key_file: Path | None = None
-    wait: float = 0.0
+    for_others: bool = False  # Whether the output is for others.
+    key_file: Path | None = None  # Holds the key of the database; None where it is not encrypted.
+    wait: float = 0.0  # Seconds to wait for a database that another process has open.
 
     @property
     def audience(self) -> Audience:

@@ -320,10 +320,8 @@ def who_counts(report: BatchReport) -> Iterator[str]:
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """Read `NAME=API`; without an API the name is none of the vocabulary.
 
-    Raises
-    ------
-    InputError
-        One has another form.
+    Raises:
+        InputError: One has another form.
     """
     found = {}
     for text in assignments:

@@ -28,10 +28,8 @@ _SHOWN = 5
 def text_of(path: Path) -> str:
     """Return the text of a list; of a folder, its files as the export of them is: name -> text.
 
-    Raises
-    ------
-    InputError
-        No such file or folder, too many or too large, or not text.
+    Raises:
+        InputError: No such file or folder, too many or too large, or not text.
     """
     if not path.is_dir():
         return read_text(path, "list", most=_MOST_BYTES)
@@ -82,10 +80,9 @@ class Deployed:
     ) -> CheckReport:
         """Test what the list leaves readable on the users of now.
 
-        Raises
-        ------
-        InputError
-            No format, no such list, or options for checks of the allow list; `given` are these.
+        Raises:
+            InputError: No format, no such list, or options for checks of the allow list; `given`
+                are these.
         """
         # Formats are loaded only for whoever has a list.
         from fpmonitor.answers.list_check import check_list  # noqa: PLC0415

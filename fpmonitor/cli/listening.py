@@ -31,10 +31,8 @@ def run_application(
     `hint` says what to do about an address that cannot be had. `path` is what follows the slash of
     the address that is printed, and that `ready` is told once it can be asked.
 
-    Raises
-    ------
-    InputError
-        The address is in use, or cannot be had; or uvicorn is not installed.
+    Raises:
+        InputError: The address is in use, or cannot be had; or uvicorn is not installed.
     """
     try:
         import uvicorn  # noqa: PLC0415 -- an extra

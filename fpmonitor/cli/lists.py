@@ -221,10 +221,8 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
 def _check_names(result: ExportResult) -> None:
     """Refuse a list that would do nothing because nobody knows what the blocked names are.
 
-    Raises
-    ------
-    InputError
-        It would.
+    Raises:
+        InputError: It would.
     """
     blocked = [verdict for verdict in result.verdicts if verdict.action == "block"]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]

@@ -83,10 +83,8 @@ class Shown:
 def ending_as_interrupted() -> Iterator[None]:
     """Take the request to end (SIGTERM) as an interrupt (Ctrl-C): what is done by then is kept.
 
-    Raises
-    ------
-    StoppedError
-        Nothing is.
+    Raises:
+        StoppedError: Nothing is.
     """
     try:
         with _sigterm_interrupts():

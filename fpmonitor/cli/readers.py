@@ -54,10 +54,8 @@ class Reader:
     def ask(self, monitor: Monitor, queries: Sequence[str]) -> None:
         """Count what the reader is about to learn.
 
-        Raises
-        ------
-        RefusedError
-            It would go beyond the limit; nothing of it is answered.
+        Raises:
+            RefusedError: It would go beyond the limit; nothing of it is answered.
         """
         if self.reader is None:
             return

@@ -45,30 +45,18 @@ def is_only_set(context: typer.Context, option: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings file.
+    """The settings file."""
 
-    Attributes
-    ----------
-    shared
-        Settings at the top, for all commands that have the option.
-    tables
-        One table per command, or per group of commands.
-    root
-        The command `fpmonitor`, with all commands below it.
-    """
-
-    shared: Mapping[str, Any]
-    tables: Mapping[str, Any]
-    root: TyperGroup
+    shared: Mapping[str, Any]  # Settings at the top, for all commands that have the option.
+    tables: Mapping[str, Any]  # One table per command, or per group of commands.
+    root: TyperGroup  # The command `fpmonitor`, with all commands below it.
 
     @classmethod
     def read(cls, root: TyperGroup) -> Settings:
         """Read the file of the working folder, if there is one.
 
-        Raises
-        ------
-        InputError
-            The file cannot be read, is not TOML, or has a table that is not a command.
+        Raises:
+            InputError: The file cannot be read, is not TOML, or has a table that is not a command.
         """
         try:
             content = read_toml(SETTINGS_FILE, "settings") if SETTINGS_FILE.is_file() else {}
@@ -94,14 +82,10 @@ class Settings:
     ) -> dict[str, Any]:
         """Return the defaults of a command, or of all commands of a group.
 
-        Parameters
-        ----------
-        command
-            The command, loaded.
-        path
-            Its name, after those of its groups.
-        modes
-            Its modes, which have tables of their own within that of the command.
+        Args:
+            command: The command, loaded.
+            path: Its name, after those of its groups.
+            modes: Its modes, which have tables of their own within that of the command.
         """
         table: Any = self.tables
         path = tuple(name.removeprefix("--") for name in path)

@@ -170,10 +170,8 @@ def attack(
 def _table(path: Path) -> pl.DataFrame:
     """Read a distribution.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read.
+    Raises:
+        InputError: The file cannot be read.
     """
     hint = "a CSV or Parquet file; independent APIs are always among the distributions"
     content = io.BytesIO(read_bytes(path, "distribution", hint=hint))

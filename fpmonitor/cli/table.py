@@ -17,34 +17,18 @@ _ANYWHERE = re.MULTILINE | re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in the help of the group above it, or a mode of a command: `exposure --rank`.
+    """A command in the help of the group above it, or a mode of a command: `exposure --rank`."""
 
-    Attributes
-    ----------
-    name
-        What the user types.
-    home
-        `module:name`, of a function or of a `typer.Typer` with commands; empty for a group of the
-        commands `below`.
-    about
-        Its line in the help; by default the docstring of the function.
-    below
-        Commands of the group.
-    modes
-        Options of the command that stand for functions of their own.
-    takes
-        Value of a mode's option, which its function takes as well; empty for a switch.
-    hidden
-        Not in the help: another line names it.
-    """
-
-    name: str
+    name: str  # What the user types.
+    # `module:name`, of a function or of a `typer.Typer` with commands; empty for a group of the
+    # commands `below`.
     home: str = ""
-    about: str = ""
-    below: tuple[Entry, ...] = ()
-    modes: tuple[Entry, ...] = ()
+    about: str = ""  # Its line in the help; by default the docstring of the function.
+    below: tuple[Entry, ...] = ()  # Commands of the group.
+    modes: tuple[Entry, ...] = ()  # Options of the command that stand for functions of their own.
+    # Value of a mode's option, which its function takes as well; empty for a switch.
     takes: str = ""
-    hidden: bool = False
+    hidden: bool = False  # Not in the help: another line names it.
 
     @property
     def help(self) -> str:

@@ -138,10 +138,8 @@ def forget(
 def _leave_no_trace(db: Path, visits: int) -> None:
     """Write the file anew after a deletion; whoever opened it in between is waited for.
 
-    Raises
-    ------
-    StoreError
-        It could not be done: the visits are deleted, but not every trace of them.
+    Raises:
+        StoreError: It could not be done: the visits are deleted, but not every trace of them.
     """
     invocation = INVOCATION.get()
     seconds = max(invocation.patience.seconds, _MOST_SECONDS_TO_REWRITE)

@@ -17,10 +17,8 @@ MAX_EPSILON = 30.0
 def check_whole_number(argument: str, value: object, *, least: int, most: int) -> None:
     """Check a whole number.
 
-    Raises
-    ------
-    PolicyError
-        It is not, or is out of range; the error names `argument`.
+    Raises:
+        PolicyError: It is not, or is out of range; the error names `argument`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise PolicyError(argument, f"must be a whole number from {least} to {most}, got {value!r}")
@@ -29,10 +27,8 @@ def check_whole_number(argument: str, value: object, *, least: int, most: int) -
 def check_epsilon(epsilon: float) -> None:
     """Check an LDP level.
 
-    Raises
-    ------
-    PolicyError
-        `epsilon`: not in (0, 30].
+    Raises:
+        PolicyError: `epsilon`: not in (0, 30].
     """
     if not 0 < epsilon <= MAX_EPSILON:
         raise PolicyError("epsilon", f"must be above 0 and at most {MAX_EPSILON}, got {epsilon}")
@@ -46,10 +42,8 @@ def check_values(values: int) -> None:
 def check_codes(codes: ArrayLike, values: int, argument: str = "codes") -> NDArray[np.int64]:
     """Return numbers of values as int64, shape (users,).
 
-    Raises
-    ------
-    PolicyError
-        Not a list of whole numbers from 0 to `values - 1`; the error names `argument`.
+    Raises:
+        PolicyError: Not a list of whole numbers from 0 to `values - 1`; the error names `argument`.
     """
     held = np.asarray(codes)
     if held.ndim != 1 or not np.issubdtype(held.dtype, np.integer):
@@ -64,10 +58,8 @@ def check_counts(
 ) -> NDArray[np.int64]:
     """Return numbers of users as int64, shape (length,).
 
-    Raises
-    ------
-    PolicyError
-        Not `length` whole numbers from 0 to `most`; the error names `argument`.
+    Raises:
+        PolicyError: Not `length` whole numbers from 0 to `most`; the error names `argument`.
     """
     users = np.asarray(counts)
     if users.shape != (length,) or not np.issubdtype(users.dtype, np.integer):

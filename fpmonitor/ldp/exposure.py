@@ -35,22 +35,13 @@ _SUM_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ApiReports:
-    """Reports on one API.
+    """Reports on one API."""
 
-    Attributes
-    ----------
-    mechanism
-        How the reports were made.
-    support_counts
-        int64: reports that support each value, shape (a,); for a matrix, the reports of each
-        number, shape (b,).
-    users
-        Number of reports.
-    """
-
-    mechanism: PureMechanism | StochasticMatrix
+    mechanism: PureMechanism | StochasticMatrix  # How the reports were made.
+    # int64: reports that support each value, shape (a,); for a matrix, the reports of each number,
+    # shape (b,).
     support_counts: NDArray[np.int64]
-    users: int
+    users: int  # Number of reports.
 
     def estimate(self) -> FrequencyEstimate:
         """Return unbiased frequencies of the values."""
@@ -80,22 +71,13 @@ class ApiReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedExposure:
-    """Statistical exposure `Q(n, k)` from randomised reports.
+    """Statistical exposure `Q(n, k)` from randomised reports."""
 
-    Attributes
-    ----------
-    estimate
-        Exposure of the nearest distribution, biased.
-    lower, upper
-        Limits, shares of the users.
-    epsilon
-        LDP level of a report, nats.
-    """
-
-    estimate: float
+    estimate: float  # Exposure of the nearest distribution, biased.
+    # lower, upper: Limits, shares of the users.
     lower: float
     upper: float
-    epsilon: float
+    epsilon: float  # LDP level of a report, nats.
 
 
 def randomised_exposure(
@@ -106,14 +88,10 @@ def randomised_exposure(
     The values of the API must be listed before collection; a value beyond the list is reported as
     a listed one for the rest, which counts as one group.
 
-    Parameters
-    ----------
-    reports
-        Reports of users drawn from the population.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
+    Args:
+        reports: Reports of users drawn from the population.
+        k, population: Anonymity threshold and `n`, users.
+        delta: Tolerated probability that a limit fails, in (0, 1).
     """
     estimate = reports.estimate()
     low, high = reports.limits(delta)
@@ -136,26 +114,19 @@ def exposure_limits(
 ) -> tuple[float, float]:
     """Return the least and largest exposure of all distributions within limits.
 
-    Parameters
-    ----------
-    low, high
-        Limits of the probabilities, shape (s,), in [0, 1].
-    k, population
-        Anonymity threshold and `n`, users.
-    multiplicities
-        Number of values with each pair of limits; one each by default.
+    Args:
+        low, high: Limits of the probabilities, shape (s,), in [0, 1].
+        k, population: Anonymity threshold and `n`, users.
+        multiplicities: Number of values with each pair of limits; one each by default.
 
-    Returns
-    -------
-    Two shares, the first rounded down and the second up: the distribution is bound to sum to 1 by a
-    multiplier, which is valid for any multiplier (weak duality), and between grid points the
-    exposure probability is bounded by its monotony. No distribution at all within the limits gives
-    (0, 1).
+    Returns:
+        Two shares, the first rounded down and the second up: the distribution is bound to sum to 1
+        by a multiplier, which is valid for any multiplier (weak duality), and between grid points
+        the exposure probability is bounded by its monotony. No distribution at all within the
+        limits gives (0, 1).
 
-    Raises
-    ------
-    PolicyError
-        `k` or `population` out of range, `high` below `low`.
+    Raises:
+        PolicyError: `k` or `population` out of range, `high` below `low`.
     """
     check_threshold(k, population)
     lows, highs = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)

@@ -47,29 +47,14 @@ MAX_SAMPLED_BITS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportsInformation:
-    """Information in the reports `Y` of all users, nats.
+    """Information in the reports `Y` of all users, nats."""
 
-    Attributes
-    ----------
-    users
-        `n`.
-    of_distribution
-        `I(Y; P)`.
-    of_tally
-        `I(Y; T)`, with `T` the number of users of each value.
-    standard_error
-        Of `of_distribution`, from Monte Carlo; 0 when it is exact.
-    exact
-        Whether both are, by enumeration.
-    tally_error
-        Standard error of `of_tally - of_distribution`; NaN where that is its limit for many users.
-    """
-
-    users: int
-    of_distribution: float
-    of_tally: float
-    standard_error: float
-    exact: bool
+    users: int  # `n`.
+    of_distribution: float  # `I(Y; P)`.
+    of_tally: float  # `I(Y; T)`, with `T` the number of users of each value.
+    standard_error: float  # Of `of_distribution`, from Monte Carlo; 0 when it is exact.
+    exact: bool  # Whether both are, by enumeration.
+    # Standard error of `of_tally - of_distribution`; NaN where that is its limit for many users.
     tally_error: float
 
     def distribution_utility(self, prior: DirichletPrior) -> float:
@@ -94,18 +79,14 @@ def reports_information(
 ) -> ReportsInformation:
     """Return the information of the reports of `users` users about distribution and tally.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    users
-        `n`, at least 1.
-    rng
-        For the Monte Carlo estimate, where enumeration is out of reach.
+    Args:
+        mechanism, prior: On the same values.
+        users: `n`, at least 1.
+        rng: For the Monte Carlo estimate, where enumeration is out of reach.
 
-    Notes
-    -----
-    "LDP metrics", Table 4.1. `I(X; P) = H(X) - n H(X_1 | P)`: the first sign in (D.20) is wrong.
+    Notes:
+        "LDP metrics", Table 4.1. `I(X; P) = H(X) - n H(X_1 | P)`: the first sign in (D.20) is
+        wrong.
     """
     check_prior(prior, mechanism.values)
     check_whole_number("users", users, least=1, most=MAX_USERS)

@@ -41,18 +41,14 @@ def exact_information(
 ) -> float | None:
     """`I(Y; P)`, nats, by a finite sum; None where the sum is out of reach.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    matrix
-        Of the mechanism, reports of equal likelihood ratios merged; None where it is too large.
-    users
-        `n`, at least 1.
+    Args:
+        mechanism, prior: On the same values.
+        matrix: Of the mechanism, reports of equal likelihood ratios merged; None where it is too
+            large.
+        users: `n`, at least 1.
 
-    Notes
-    -----
-    "LDP metrics", Propositions D.10 and D.13; Table 10.2 counts their terms.
+    Notes:
+        "LDP metrics", Propositions D.10 and D.13; Table 10.2 counts their terms.
     """
     alike = len(set(prior.alpha)) == 1
     bits = mechanism.independent_bits

@@ -59,10 +59,9 @@ def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:
     Values are of one class when a report is possible for both, or a chain of values links them.
     There are `b'` classes.
 
-    Notes
-    -----
-    "LDP metrics", Theorem 6.7(2). Remark 6.9(1) says that `b' > 1` only if the LDP level is 0; it
-    is infinite then.
+    Notes:
+        "LDP metrics", Theorem 6.7(2). Remark 6.9(1) says that `b' > 1` only if the LDP level is 0;
+        it is infinite then.
     """
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
         return np.zeros(mechanism.values, dtype=np.intp)
@@ -79,10 +78,9 @@ def expected_log_determinant(
     A square matrix needs one-dimensional integrals only, up to four values take quadrature, more
     take quasi Monte Carlo, with the standard error over independent scramblings.
 
-    Notes
-    -----
-    "LDP metrics", Theorem 6.7. Near the boundary of the simplex an LU decomposition of `J` loses
-    all digits when the matrix has zeros; the Cauchy-Binet sum has positive terms only.
+    Notes:
+        "LDP metrics", Theorem 6.7. Near the boundary of the simplex an LU decomposition of `J`
+        loses all digits when the matrix has zeros; the Cauchy-Binet sum has positive terms only.
     """
     if not is_faithful(mechanism):
         return Expectation(-math.inf, 0.0)
@@ -250,12 +248,10 @@ def information_of_bits(
     a product over values: `J` is one integral of rank-one matrices, by the trapezoidal rule in
     `log t`.
 
-    Parameters
-    ----------
-    true_support, false_support
-        Probability of the bit of the user's own value, of another value; the latter in (0, 1).
-    distributions
-        Probabilities of the values, shape (distributions, a).
+    Args:
+        true_support, false_support: Probability of the bit of the user's own value, of another
+            value; the latter in (0, 1).
+        distributions: Probabilities of the values, shape (distributions, a).
     """
     high = true_support / false_support
     low = (1 - true_support) / (1 - false_support)

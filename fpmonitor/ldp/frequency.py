@@ -27,18 +27,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FrequencyEstimate:
-    """Unbiased estimate of the probabilities of the values.
+    """Unbiased estimate of the probabilities of the values."""
 
-    Attributes
-    ----------
-    frequencies
-        float64, shape (a,); may be negative or above 1.
-    covariance
-        float64, shape (a, a): of the estimate, for users drawn from the distribution; itself
-        estimated.
-    """
-
-    frequencies: NDArray[np.float64]
+    frequencies: NDArray[np.float64]  # float64, shape (a,); may be negative or above 1.
+    # float64, shape (a, a): of the estimate, for users drawn from the distribution; itself
+    # estimated.
     covariance: NDArray[np.float64]
 
     def on_simplex(self) -> NDArray[np.float64]:
@@ -51,19 +44,14 @@ def estimate_frequencies(
 ) -> FrequencyEstimate:
     """Estimate frequencies, unbiased, from the number of reports that support each value.
 
-    Parameters
-    ----------
-    mechanism
-        Randomised response, unary encoding or local hashing.
-    support_counts
-        Whole numbers, shape (a,), from 0 to `users`.
-    users
-        Reports, at least 1.
+    Args:
+        mechanism: Randomised response, unary encoding or local hashing.
+        support_counts: Whole numbers, shape (a,), from 0 to `users`.
+        users: Reports, at least 1.
 
-    Notes
-    -----
-    Wang, Blocki, Li and Jha (2017), equation (1). Supports of two values are independent bits given
-    the value, or exclude each other, which fixes the covariance.
+    Notes:
+        Wang, Blocki, Li and Jha (2017), equation (1). Supports of two values are independent bits
+        given the value, or exclude each other, which fixes the covariance.
     """
     counts = _checked(support_counts, mechanism.values, users)
     gain = mechanism.true_support - mechanism.false_support
@@ -82,12 +70,9 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
     The left inverse of the matrix that is best for the uniform distribution; the frequencies sum to
     1.
 
-    Parameters
-    ----------
-    mechanism
-        Faithful.
-    report_counts
-        Whole numbers, shape (b,), not all zero.
+    Args:
+        mechanism: Faithful.
+        report_counts: Whole numbers, shape (b,), not all zero.
     """
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
@@ -105,24 +90,20 @@ def limits_from_reports(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper limits of all probabilities, which hold together, for any matrix.
 
-    Parameters
-    ----------
-    mechanism, report_counts
-        As `estimate_from_reports`.
-    delta
-        Tolerated probability that any of the limits fails, in (0, 1).
+    Args:
+        mechanism, report_counts: As `estimate_from_reports`.
+        delta: Tolerated probability that any of the limits fails, in (0, 1).
 
-    Returns
-    -------
-    Two float64 arrays of shape (a,), shares.
+    Returns:
+        Two float64 arrays of shape (a,), shares.
 
-    Notes
-    -----
-    Each report scores its entry in the row of a value of the decoder. By Chernoff's bound (1952) a
-    share `t` of the value is refuted, at `delta / 2a` a limit, when the mean score is improbable
-    whatever the other users hold: `(t M + (1 - t) N)^n exp(-h s) <= delta / 2a` for a tilt `h`,
-    with the moment `M` of the value's scores and the largest `N` of another's. Finite-sample, and
-    valid for any scores and tilts, so that rounding of the decoder cannot break it.
+    Notes:
+        Each report scores its entry in the row of a value of the decoder. By Chernoff's bound
+        (1952) a share `t` of the value is refuted, at `delta / 2a` a limit, when the mean score is
+        improbable whatever the other users hold: `(t M + (1 - t) N)^n exp(-h s) <= delta / 2a` for
+        a tilt `h`, with the moment `M` of the value's scores and the largest `N` of another's.
+        Finite-sample, and valid for any scores and tilts, so that rounding of the decoder cannot
+        break it.
     """
     counts = check_report_counts(report_counts, mechanism.matrix().shape[0])
     check_share("delta", delta)
@@ -173,24 +154,18 @@ def least_share_inside(
     Far sharper than the sum of limits of the single values: their errors add up, those of the
     reports on all of them together mostly cancel.
 
-    Parameters
-    ----------
-    mechanism
-        Faithful if it is a matrix.
-    counts
-        Whole numbers: reports that support each value, shape (a,); for a matrix, the reports of
-        each number, shape (b,).
-    users
-        Reports, at least 1.
-    places
-        Positions of the values; not all of them.
-    delta
-        Tolerated probability that the limit fails, in (0, 1).
+    Args:
+        mechanism: Faithful if it is a matrix.
+        counts: Whole numbers: reports that support each value, shape (a,); for a matrix, the
+            reports of each number, shape (b,).
+        users: Reports, at least 1.
+        places: Positions of the values; not all of them.
+        delta: Tolerated probability that the limit fails, in (0, 1).
 
-    Notes
-    -----
-    Chernoff's bound as in `limits_from_reports`, on how many of the values a report supports. Given
-    the user's value, supports are independent bits, or (randomised response) exclude each other.
+    Notes:
+        Chernoff's bound as in `limits_from_reports`, on how many of the values a report supports.
+        Given the user's value, supports are independent bits, or (randomised response) exclude each
+        other.
     """
     check_share("delta", delta)
     level = math.log(delta) / users
@@ -228,10 +203,8 @@ def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], leve
 def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
     """Left inverse of the matrix, shape (a, b), whose columns sum to 1.
 
-    Raises
-    ------
-    PolicyError
-        `mechanism`: not faithful, so that different distributions look alike.
+    Raises:
+        PolicyError: `mechanism`: not faithful, so that different distributions look alike.
     """
     if not is_faithful(mechanism):
         raise PolicyError(
@@ -247,10 +220,9 @@ def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
 def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
     """Return the nearest distribution in Euclidean distance, shape (a,).
 
-    Notes
-    -----
-    Held, Wolfe and Crowder (1974), "Validation of subgradient optimization": lower all by one
-    amount, and cut at 0.
+    Notes:
+        Held, Wolfe and Crowder (1974), "Validation of subgradient optimization": lower all by one
+        amount, and cut at 0.
     """
     wanted = np.asarray(frequencies, dtype=np.float64)
     falling = np.sort(wanted)[::-1]
@@ -265,22 +237,17 @@ def frequency_limits(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper limits of all probabilities, which hold together.
 
-    Parameters
-    ----------
-    mechanism, support_counts, users
-        As `estimate_frequencies`.
-    delta
-        Tolerated probability that any of the limits fails, in (0, 1).
+    Args:
+        mechanism, support_counts, users: As `estimate_frequencies`.
+        delta: Tolerated probability that any of the limits fails, in (0, 1).
 
-    Returns
-    -------
-    Two float64 arrays of shape (a,), shares.
+    Returns:
+        Two float64 arrays of shape (a,), shares.
 
-    Notes
-    -----
-    The number of reports that support a value is binomial, whatever the distribution, with a mean
-    that grows with the value's probability: Clopper and Pearson (1934), at `delta / 2a` per limit.
-    Finite-sample; the randomisation is accounted for.
+    Notes:
+        The number of reports that support a value is binomial, whatever the distribution, with a
+        mean that grows with the value's probability: Clopper and Pearson (1934), at `delta / 2a`
+        per limit. Finite-sample; the randomisation is accounted for.
     """
     counts = _checked(support_counts, mechanism.values, users)
     check_share("delta", delta)
@@ -314,10 +281,8 @@ def _checked(support_counts: ArrayLike, values: int, users: int) -> NDArray[np.i
 def check_report_counts(report_counts: ArrayLike, reports: int) -> NDArray[np.int64]:
     """Numbers of users with each report as int64.
 
-    Raises
-    ------
-    PolicyError
-        `report_counts`: not one whole number per report, or none positive.
+    Raises:
+        PolicyError: `report_counts`: not one whole number per report, or none positive.
     """
     counts = check_counts("report_counts", report_counts, reports)
     if counts.max() == 0:

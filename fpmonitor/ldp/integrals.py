@@ -39,16 +39,12 @@ _BLOCK_CELLS = 30_000  # stays in the cache
 def expected_logs(weights: NDArray[np.float64], alpha: NDArray[np.float64]) -> NDArray[np.float64]:
     """`E log (w.P)` of each row of weights, `P` Dirichlet.
 
-    Parameters
-    ----------
-    weights
-        Shape (r, a), not negative, each row with a positive entry.
-    alpha
-        Parameters of the Dirichlet distribution, shape (a,), positive.
+    Args:
+        weights: Shape (r, a), not negative, each row with a positive entry.
+        alpha: Parameters of the Dirichlet distribution, shape (a,), positive.
 
-    Returns
-    -------
-    float64, shape (r,), nats, to about 1e-12.
+    Returns:
+        float64, shape (r,), nats, to about 1e-12.
     """
     total = alpha.sum()
 
@@ -90,14 +86,10 @@ def expected_xlogx_of_bits(
 ) -> float:
     """`E L log L` for `L = w.P` with independent random weights, `P` Dirichlet.
 
-    Parameters
-    ----------
-    high, low
-        The two weights; `probability * high + (1 - probability) * low` must be 1.
-    probability
-        That a weight is `high`, in (0, 1).
-    alpha
-        Parameters of the Dirichlet distribution, shape (a,), positive.
+    Args:
+        high, low: The two weights; `probability * high + (1 - probability) * low` must be 1.
+        probability: That a weight is `high`, in (0, 1).
+        alpha: Parameters of the Dirichlet distribution, shape (a,), positive.
     """
     total = alpha.sum()
     distinct, multiplicities = np.unique(alpha, return_counts=True)

@@ -28,10 +28,9 @@ NAMES_HINT = (
 def read_matrix(path: Path) -> tuple[StochasticMatrix, tuple[str, ...] | None]:
     """Read a matrix of probabilities, and the names of its columns if the first line has them.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, is not a matrix of numbers, or a column is not a distribution.
+    Raises:
+        InputError: The file cannot be read, is not a matrix of numbers, or a column is not a
+            distribution.
     """
     text = read_text(path, "mechanism", most=MAX_MATRIX_BYTES)
     try:
@@ -52,10 +51,8 @@ def read_matrix(path: Path) -> tuple[StochasticMatrix, tuple[str, ...] | None]:
 def read_points(path: Path) -> PointPrior:
     """Read a prior of finitely many distributions: a line each, its weight and its probabilities.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or is no such prior.
+    Raises:
+        InputError: The file cannot be read, or is no such prior.
     """
     hint = "a line for each distribution: its weight, and the probability of each value"
     text = read_text(path, "prior", most=MAX_MATRIX_BYTES)

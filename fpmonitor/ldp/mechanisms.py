@@ -59,18 +59,12 @@ class Mechanism(Protocol):
 class StochasticMatrix:
     """Any mechanism with finitely many reports.
 
-    Attributes
-    ----------
-    probabilities
-        float64, shape (b, a): `Q[y, x]`, in [0, 1]; columns sum to 1. Kept read-only.
-
-    Raises
-    ------
-    PolicyError
-        `matrix`: not two-dimensional, fewer than two values, a negative entry, a column that does
-        not sum to 1.
+    Raises:
+        PolicyError: `matrix`: not two-dimensional, fewer than two values, a negative entry, a
+            column that does not sum to 1.
     """
 
+    # float64, shape (b, a): `Q[y, x]`, in [0, 1]; columns sum to 1. Kept read-only.
     probabilities: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -132,21 +126,12 @@ class StochasticMatrix:
 class RandomisedResponse:
     """Generalised randomised response: report the truth, or any other value equally likely.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    epsilon
-        LDP level, nats, positive.
-
-    Raises
-    ------
-    PolicyError
-        `values` or `epsilon` out of range.
+    Raises:
+        PolicyError: `values` or `epsilon` out of range.
     """
 
-    values: int
-    epsilon: float
+    values: int  # Number of values, `a`, at least 2.
+    epsilon: float  # LDP level, nats, positive.
 
     def __post_init__(self) -> None:
         check_values(self.values)
@@ -220,24 +205,13 @@ class RandomisedResponse:
 class UnaryEncoding:
     """One bit per value, flipped independently: basic RAPPOR, OUE, BLH's parameters.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    true_support
-        Probability that the bit of the user's own value is set, in (0, 1].
-    false_support
-        Probability that any other bit is set, in [0, true_support).
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
+    Raises:
+        PolicyError: An argument out of range.
     """
 
-    values: int
-    true_support: float
-    false_support: float
+    values: int  # Number of values, `a`, at least 2.
+    true_support: float  # Probability that the bit of the user's own value is set, in (0, 1].
+    false_support: float  # Probability that any other bit is set, in [0, true_support).
 
     def __post_init__(self) -> None:
         check_values(self.values)
@@ -303,18 +277,10 @@ class UnaryEncoding:
 
 @dataclass(frozen=True, slots=True)
 class HashedReports:
-    """Reports of local hashing: each names its hash function and the noisy hash.
+    """Reports of local hashing: each names its hash function and the noisy hash."""
 
-    Attributes
-    ----------
-    seeds
-        uint64, shape (users,): the functions.
-    hashes
-        int64, same shape, in `range(hash_range)`.
-    """
-
-    seeds: NDArray[np.uint64]
-    hashes: NDArray[np.int64]
+    seeds: NDArray[np.uint64]  # uint64, shape (users,): the functions.
+    hashes: NDArray[np.int64]  # int64, same shape, in `range(hash_range)`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,24 +291,14 @@ class LocalHash:
     independently, which makes supports independent bits: the distribution of the likelihoods is
     that of unary encoding with the same support probabilities.
 
-    Attributes
-    ----------
-    values
-        Number of values, `a`, at least 2.
-    epsilon
-        LDP level, nats, positive.
-    hash_range
-        Number of hashes, `g`, at least 2; 0, the default, stands for that of least variance,
-        `e^epsilon + 1` (Wang, Blocki, Li and Jha 2017, optimised local hashing).
-
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
+    Raises:
+        PolicyError: An argument out of range.
     """
 
-    values: int
-    epsilon: float
+    values: int  # Number of values, `a`, at least 2.
+    epsilon: float  # LDP level, nats, positive.
+    # Number of hashes, `g`, at least 2; 0, the default, stands for that of least variance,
+    # `e^epsilon + 1` (Wang, Blocki, Li and Jha 2017, optimised local hashing).
     hash_range: int = 0
 
     def __post_init__(self) -> None:
@@ -434,10 +390,8 @@ def binary_local_hash(values: int, epsilon: float) -> UnaryEncoding:
 def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
     """Apply the second mechanism to the report of the first: `R Q`.
 
-    Raises
-    ------
-    PolicyError
-        `second`: takes another number of values than the first has reports.
+    Raises:
+        PolicyError: `second`: takes another number of values than the first has reports.
     """
     inner, outer = first.matrix(), second.matrix()
     if outer.shape[1] != inner.shape[0]:
@@ -451,10 +405,8 @@ def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
     """Apply both mechanisms to one value, independently; LDP levels add up at most.
 
-    Raises
-    ------
-    PolicyError
-        `second`: has another number of values.
+    Raises:
+        PolicyError: `second`: has another number of values.
     """
     one, other = first.matrix(), second.matrix()
     if one.shape[1] != other.shape[1]:
@@ -466,10 +418,9 @@ def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> StochasticMatrix:
     """Apply one of the mechanisms, drawn by weight; the report names it.
 
-    Raises
-    ------
-    PolicyError
-        `weights`: not one positive weight per mechanism; `mechanisms`: not all of the same values.
+    Raises:
+        PolicyError: `weights`: not one positive weight per mechanism; `mechanisms`: not all of the
+            same values.
     """
     shares = np.array(weights, dtype=np.float64)
     if shares.shape != (len(mechanisms),) or not (shares > 0).all():

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`I(X; Y | P)`, nats: information of a report about its user, given the distribution.
 
-    Notes
-    -----
-    "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
+    Notes:
+        "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
     """
     check_prior(prior, mechanism.values)
     bits = mechanism.independent_bits
@@ -54,9 +53,8 @@ def _information_of_bits(true_support: float, false_support: float, prior: Diric
 def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
     """`S_mu = H(X | Y, P) / H(X | P)`: share of a value's entropy that a report leaves, in [0, 1].
 
-    Notes
-    -----
-    "LDP metrics", Definition 4.1.
+    Notes:
+        "LDP metrics", Definition 4.1.
     """
     share = 1 - report_information(mechanism, prior) / prior.value_entropy_given_distribution
     return min(max(share, 0.0), 1.0)
@@ -65,11 +63,10 @@ def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
 def worst_case_privacy(mechanism: Mechanism) -> float:
     """`S^wc = exp(-LDP)`: the least share of entropy left, over all distributions and reports.
 
-    Notes
-    -----
-    "LDP metrics", Theorem 5.3. The proof uses the prior of the distribution where its posterior is
-    meant (B.7, B.15); the theorem holds. The infimum is approached, for distributions that put all
-    but `e` on one value, only like `1 + LDP / |log e|`.
+    Notes:
+        "LDP metrics", Theorem 5.3. The proof uses the prior of the distribution where its posterior
+        is meant (B.7, B.15); the theorem holds. The infimum is approached, for distributions that
+        put all but `e` on one value, only like `1 + LDP / |log e|`.
     """
     return math.exp(-mechanism.ldp_level)
 
@@ -82,18 +79,15 @@ def asymptotic_utility(
     Minus infinity when the mechanism is not faithful: then no number of users reveals the
     distribution.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    rng
-        For the quasi Monte Carlo integral, which only mechanisms on five values or more need that
-        are not square.
+    Args:
+        mechanism, prior: On the same values.
+        rng: For the quasi Monte Carlo integral, which only mechanisms on five values or more need
+            that are not square.
 
-    Notes
-    -----
-    "LDP metrics", Definition 6.5 and Theorem 6.7. The sign of `log(2 pi e) / 2` is wrong in Lemma
-    C.7, (C.19), (C.25), (C.26). For Jeffreys' prior the limit is approached like `n^-1/4` only.
+    Notes:
+        "LDP metrics", Definition 6.5 and Theorem 6.7. The sign of `log(2 pi e) / 2` is wrong in
+        Lemma C.7, (C.19), (C.25), (C.26). For Jeffreys' prior the limit is approached like `n^-1/4`
+        only.
     """
     check_prior(prior, mechanism.values)
     expected = expected_log_determinant(mechanism, prior, rng=rng)
@@ -104,9 +98,8 @@ def asymptotic_utility(
 def participation(utility: Expectation, prior: DirichletPrior) -> Expectation:
     """`F_mu = exp(2 (U^as - C_mu))`: share of truthful users with the same utility, in [0, 1].
 
-    Notes
-    -----
-    "LDP metrics", Definition 6.10.
+    Notes:
+        "LDP metrics", Definition 6.10.
     """
     factor = math.exp(2 * (utility.value - prior.truthful_utility))
     return Expectation(min(factor, 1.0), 2 * factor * utility.standard_error)
@@ -117,10 +110,9 @@ def participation_bound(mechanism: Mechanism, prior: DirichletPrior) -> float:
 
     Infinite where the LDP level is.
 
-    Notes
-    -----
-    "LDP metrics", Theorem 8.1. A step of its proof is misprinted (A.14): the factor is
-    `e^LDP - 1`, not its square, and the row minima may sum to less than 1.
+    Notes:
+        "LDP metrics", Theorem 8.1. A step of its proof is misprinted (A.14): the factor is
+        `e^LDP - 1`, not its square, and the row minima may sum to less than 1.
     """
     return _squared_excess(mechanism) * math.exp(-2 * (HALF_LOG_2_PI_E + prior.truthful_utility))
 
@@ -131,10 +123,9 @@ def prior_free_participation_bound(mechanism: Mechanism) -> float:
     `(e^LDP - 1)^2 a^(-a / (a - 1)) sum_y min_x Q[y, x]`; the last sum is omitted (1) where the
     matrix is not at hand.
 
-    Notes
-    -----
-    Not in "LDP metrics", which says after Theorem 8.1 that no such bound exists: see
-    `priors.truthful_utility_floor`.
+    Notes:
+        Not in "LDP metrics", which says after Theorem 8.1 that no such bound exists: see
+        `priors.truthful_utility_floor`.
     """
     values = mechanism.values
     constant = math.exp(-values / (values - 1) * math.log(values))

@@ -36,46 +36,28 @@ _CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OptimalMatrix:
-    """The matrix of greatest asymptotic utility, and how it is mixed.
+    """The matrix of greatest asymptotic utility, and how it is mixed."""
 
-    Attributes
-    ----------
-    matrix
-        The mechanism: a report is a set of values.
-    weights
-        Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged over the
-        values.
-    gap
-        By how much, at most, another matrix of the family exceeds the expected log determinant of
-        the Fisher information, nats.
-    """
-
-    matrix: StochasticMatrix
+    matrix: StochasticMatrix  # The mechanism: a report is a set of values.
+    # Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged over the
+    # values.
     weights: NDArray[np.float64]
+    # By how much, at most, another matrix of the family exceeds the expected log determinant of the
+    # Fisher information, nats.
     gap: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Family:
-    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together.
+    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together."""
 
-    Attributes
-    ----------
-    rows
-        Of each kind, shape (reports, a).
-    information
-        Fisher information of each kind at the points of the prior, shape (kinds, points, a, a).
-    sums
-        Sum of the rows of each kind over its reports, shape (kinds, columns); a single column where
-        all are alike. The mixture sums to 1.
-    costs
-        `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
-    """
-
-    rows: list[NDArray[np.float64]]
+    rows: list[NDArray[np.float64]]  # Of each kind, shape (reports, a).
+    # Fisher information of each kind at the points of the prior, shape (kinds, points, a, a).
     information: NDArray[np.float64]
+    # Sum of the rows of each kind over its reports, shape (kinds, columns); a single column where
+    # all are alike. The mixture sums to 1.
     sums: NDArray[np.float64]
-    costs: NDArray[np.float64]
+    costs: NDArray[np.float64]  # `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
 
 
 def optimal_matrix(
@@ -87,38 +69,31 @@ def optimal_matrix(
 ) -> OptimalMatrix:
     """Return the matrix of greatest asymptotic utility at an LDP level or an average privacy.
 
-    Parameters
-    ----------
-    prior
-        On at most 12 values; on at most 6 where its parameters are not all equal.
-    epsilon
-        LDP level, nats, above 0.
-    privacy
-        Instead: average privacy `S_mu` that is kept at least, a share.
-    rng
-        For the points of the prior at which the utility is averaged.
+    Args:
+        prior: On at most 12 values; on at most 6 where its parameters are not all equal.
+        epsilon: LDP level, nats, above 0.
+        privacy: Instead: average privacy `S_mu` that is kept at least, a share.
+        rng: For the points of the prior at which the utility is averaged.
 
-    Raises
-    ------
-    PolicyError
-        The prior has too many values; a number is out of range, or both or neither is given.
-    UndecidableError
-        The search did not come within its tolerance.
+    Raises:
+        PolicyError: The prior has too many values; a number is out of range, or both or neither is
+            given.
+        UndecidableError: The search did not come within its tolerance.
 
-    Notes
-    -----
-    "LDP metrics", section 11, leaves it open. A report with the row `r` of the matrix adds
-    `r r' / (r.p)` to the Fisher information, which is convex in `r`: to split a report never tells
-    less. Rows of an LDP level are sums of such with the entries 1 and `e^epsilon` only (Holohan,
-    Leith, Mason 2017, "Extreme points of the local differential privacy polytope"): so a report is
-    a set of values, and each value in it `e^epsilon` times as likely as each outside; for a
-    symmetric prior sets of equal size are equally likely. At an average privacy, whose entropy is a
-    sum over the reports, the family is sets of all sizes and of 24 levels up to 12.
+    Notes:
+        "LDP metrics", section 11, leaves it open. A report with the row `r` of the matrix adds `r
+        r' / (r.p)` to the Fisher information, which is convex in `r`: to split a report never tells
+        less. Rows of an LDP level are sums of such with the entries 1 and `e^epsilon` only
+        (Holohan, Leith, Mason 2017, "Extreme points of the local differential privacy polytope"):
+        so a report is a set of values, and each value in it `e^epsilon` times as likely as each
+        outside; for a symmetric prior sets of equal size are equally likely. At an average privacy,
+        whose entropy is a sum over the reports, the family is sets of all sizes and of 24 levels up
+        to 12.
 
-    What remains is how often each kind occurs: the mean log determinant is concave in that, and
-    Jensen's inequality gives steps that never lose, `w slope / (multipliers . sums + nu cost)`, the
-    multiplicative algorithm of optimal designs (Silvey, Titterington, Torsney 1978) with more than
-    one condition. The multipliers bound what the result lacks.
+        What remains is how often each kind occurs: the mean log determinant is concave in that, and
+        Jensen's inequality gives steps that never lose, `w slope / (multipliers . sums + nu cost)`,
+        the multiplicative algorithm of optimal designs (Silvey, Titterington, Torsney 1978) with
+        more than one condition. The multipliers bound what the result lacks.
     """
     if (epsilon is None) == (privacy is None):
         raise PolicyError("epsilon", "give one of epsilon and privacy")

@@ -49,24 +49,12 @@ _TIDY = 1e-6  # nats that a simpler matrix may tell less
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BestForUsers:
-    """The best matrix that a search found for so many users.
+    """The best matrix that a search found for so many users."""
 
-    Attributes
-    ----------
-    matrix
-        The mechanism.
-    distribution_utility
-        `U^distr` of it, exact, a share.
-    reports
-        Most different reports of the matrices searched.
-    proved
-        Whether no matrix of this privacy has more.
-    """
-
-    matrix: StochasticMatrix
-    distribution_utility: float
-    reports: int
-    proved: bool
+    matrix: StochasticMatrix  # The mechanism.
+    distribution_utility: float  # `U^distr` of it, exact, a share.
+    reports: int  # Most different reports of the matrices searched.
+    proved: bool  # Whether no matrix of this privacy has more.
 
 
 @dataclass(frozen=True)
@@ -136,34 +124,25 @@ def best_for_users(
 ) -> BestForUsers | None:
     """Return the matrix of greatest `U^distr` for `users` users; None where it is out of reach.
 
-    Parameters
-    ----------
-    prior
-        Of the distribution.
-    users
-        `n`, at least 1.
-    epsilon
-        LDP level, nats, above 0.
-    privacy
-        Instead: average privacy `S_mu` that is kept at least, a share.
-    others
-        Mechanisms of this privacy to start from: the result tells no less than any of them that is
-        within reach.
-    rng
-        For the other starts.
+    Args:
+        prior: Of the distribution.
+        users: `n`, at least 1.
+        epsilon: LDP level, nats, above 0.
+        privacy: Instead: average privacy `S_mu` that is kept at least, a share.
+        others: Mechanisms of this privacy to start from: the result tells no less than any of them
+            that is within reach.
+        rng: For the other starts.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of range, or both or neither of `epsilon` and `privacy` is given.
+    Raises:
+        PolicyError: A number is out of range, or both or neither of `epsilon` and `privacy` is
+            given.
 
-    Notes
-    -----
-    "LDP metrics", section 11, asks for the greatest `U^distr` at a given `S_mu`. To split a report
-    never tells less, so that at an LDP level reports are sets of values, as for `optimal_matrix`,
-    and only their weights are searched; for two values they are fixed, and randomised response is
-    the best for every `n`. At an average privacy splitting costs, and matrices are searched of up
-    to twice as many reports as values.
+    Notes:
+        "LDP metrics", section 11, asks for the greatest `U^distr` at a given `S_mu`. To split a
+        report never tells less, so that at an LDP level reports are sets of values, as for
+        `optimal_matrix`, and only their weights are searched; for two values they are fixed, and
+        randomised response is the best for every `n`. At an average privacy splitting costs, and
+        matrices are searched of up to twice as many reports as values.
     """
     check_whole_number("users", users, least=1, most=MAX_USERS)
     few = prior.values <= MAX_SEARCHED_VALUES

@@ -61,39 +61,20 @@ _ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": Loc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMechanism:
-    """One mechanism of a comparison.
+    """One mechanism of a comparison."""
 
-    Attributes
-    ----------
-    mechanism
-        Name of the protocol.
-    epsilon
-        LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
-    hash_range
-        Number of hashes of local hashing; None for others.
-    average_privacy, worst_case_privacy
-        `S_mu` and `S^wc`, shares.
-    asymptotic_utility
-        `U^as`, nats.
-    asymptotic_utility_error
-        Standard error of it.
-    participation
-        `F_mu`, a share.
-    equivalent_users
-        Number of truthful users with the same utility.
-    frequency_error
-        Standard error of the estimated share of a value that all values share evenly.
-    """
-
-    mechanism: str
+    mechanism: str  # Name of the protocol.
+    # LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
     epsilon: float | None
-    hash_range: int | None = None
+    hash_range: int | None = None  # Number of hashes of local hashing; None for others.
+    # average_privacy, worst_case_privacy: `S_mu` and `S^wc`, shares.
     average_privacy: float | None = None
     worst_case_privacy: float | None = None
-    asymptotic_utility: float | None = None
-    asymptotic_utility_error: float | None = None
-    participation: float | None = None
-    equivalent_users: float | None = None
+    asymptotic_utility: float | None = None  # `U^as`, nats.
+    asymptotic_utility_error: float | None = None  # Standard error of it.
+    participation: float | None = None  # `F_mu`, a share.
+    equivalent_users: float | None = None  # Number of truthful users with the same utility.
+    # Standard error of the estimated share of a value that all values share evenly.
     frequency_error: float | None = None
 
 
@@ -109,27 +90,18 @@ def compare(
 ) -> list[ComparedMechanism]:
     """Compare the protocols at equal epsilon, equal average privacy, or equal utility.
 
-    Parameters
-    ----------
-    values
-        Number of values.
-    users
-        Number of users who report.
-    epsilon
-        LDP level of all, nats: equal worst-case privacy.
-    privacy
-        Average privacy `S_mu` of all, in (0, 1).
-    utility
-        Effective participation `F_mu` of all, in (0, 1), which grows with the asymptotic utility.
-    alpha
-        Parameters of the Dirichlet prior, one per value; Jeffreys' by default.
-    seed
-        Of the quasi Monte Carlo integrals.
+    Args:
+        values: Number of values.
+        users: Number of users who report.
+        epsilon: LDP level of all, nats: equal worst-case privacy.
+        privacy: Average privacy `S_mu` of all, in (0, 1).
+        utility: Effective participation `F_mu` of all, in (0, 1), which grows with the asymptotic
+            utility.
+        alpha: Parameters of the Dirichlet prior, one per value; Jeffreys' by default.
+        seed: Of the quasi Monte Carlo integrals.
 
-    Raises
-    ------
-    PolicyError
-        Not exactly one of the three terms, or a number out of range.
+    Raises:
+        PolicyError: Not exactly one of the three terms, or a number out of range.
     """
     check_values(values)
     check_whole_number("users", users, least=1, most=10**10)
@@ -230,37 +202,22 @@ def _root(falling: Callable[[float], float]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiPlan:
-    """How to collect one API.
+    """How to collect one API."""
 
-    Attributes
-    ----------
-    api
-        Its name.
-    values
-        Number of values to list before collection.
-    mechanism, epsilon
-        The protocol that meets the accuracy with the greatest average privacy, and its least
-        epsilon, nats; None when none does. At a given epsilon, the mechanism that tells most, which
-        may be the best `matrix`.
-    hash_range
-        Number of hashes of local hashing; None for others.
-    average_privacy
-        `S_mu` of it under Jeffreys' prior, a share.
-    accuracy
-        Half the expected distance of the limits of the exposure, a share of the users; None at a
-        given epsilon.
-    users
-        Number of users whose answers are expected to prove the exposure within a given budget, 0
-        where so few values cannot expose more; None without a budget.
-    """
-
-    api: str
-    values: int
+    api: str  # Its name.
+    values: int  # Number of values to list before collection.
+    # mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
+    # and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that tells
+    # most, which may be the best `matrix`.
     mechanism: str | None
     epsilon: float | None
-    hash_range: int | None
-    average_privacy: float | None
+    hash_range: int | None  # Number of hashes of local hashing; None for others.
+    average_privacy: float | None  # `S_mu` of it under Jeffreys' prior, a share.
+    # Half the expected distance of the limits of the exposure, a share of the users; None at a
+    # given epsilon.
     accuracy: float | None
+    # Number of users whose answers are expected to prove the exposure within a given budget, 0
+    # where so few values cannot expose more; None without a budget.
     users: int | None = None
 
 
@@ -281,25 +238,16 @@ def plan_api(
     The distribution is taken to be that of the spectrum. Accuracy is foreseen at the expected
     reports.
 
-    Parameters
-    ----------
-    api
-        Name of the API.
-    spectrum
-        Users with each value, from a collection without randomisation.
-    users
-        Number of users who will report.
-    k, population
-        Anonymity threshold and `n`, users, of the exposure.
-    accuracy
-        Largest half width of the limits, a share of the users, in (0, 1).
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
-    mechanisms
-        Names of the mechanisms to choose from.
-    rest
-        Number of users besides those of the spectrum, whose values will be reported as one more
-        value for the rest; all of them may be exposed.
+    Args:
+        api: Name of the API.
+        spectrum: Users with each value, from a collection without randomisation.
+        users: Number of users who will report.
+        k, population: Anonymity threshold and `n`, users, of the exposure.
+        accuracy: Largest half width of the limits, a share of the users, in (0, 1).
+        delta: Tolerated probability that a limit fails, in (0, 1).
+        mechanisms: Names of the mechanisms to choose from.
+        rest: Number of users besides those of the spectrum, whose values will be reported as one
+            more value for the rest; all of them may be exposed.
     """
     check_threshold(k, population)
     check_share("accuracy", accuracy)
@@ -340,14 +288,10 @@ def fewest_users(
     The distribution is taken to be that of the spectrum; the upper limit is foreseen at the
     expected reports. None is found where more than 10^10 users would be needed.
 
-    Parameters
-    ----------
-    api, spectrum, k, population, delta
-        As for `plan_api`.
-    epsilon
-        LDP level, nats, above 0.
-    budget
-        Largest tolerated exposure, a share of the users, in (0, 1).
+    Args:
+        api, spectrum, k, population, delta: As for `plan_api`.
+        epsilon: LDP level, nats, above 0.
+        budget: Largest tolerated exposure, a share of the users, in (0, 1).
     """
     check_threshold(k, population)
     check_share("budget", budget)
@@ -413,19 +357,14 @@ def _nothing(api: str, values: int) -> ApiPlan:
 def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """Return the mechanism of greatest asymptotic utility at an LDP level, Jeffreys' prior.
 
-    Parameters
-    ----------
-    api
-        Name of the API.
-    values
-        How many it can have. Up to 10, the best matrix of all is among the candidates.
-    epsilon
-        LDP level, nats, above 0.
+    Args:
+        api: Name of the API.
+        values: How many it can have. Up to 10, the best matrix of all is among the candidates.
+        epsilon: LDP level, nats, above 0.
 
-    Notes
-    -----
-    "LDP metrics", section 11, asks for the best mechanism at given privacy: see
-    `optimal.optimal_matrix`.
+    Notes:
+        "LDP metrics", section 11, asks for the best mechanism at given privacy: see
+        `optimal.optimal_matrix`.
     """
     check_epsilon(epsilon)
     if values < 2:
@@ -462,17 +401,10 @@ def _participation(mechanism: Mechanism, prior: DirichletPrior) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participations:
-    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values.
+    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values."""
 
-    Attributes
-    ----------
-    participation
-        Of the planned mechanism.
-    best_participation
-        Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
-    """
-
-    participation: float | None
+    participation: float | None  # Of the planned mechanism.
+    # Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
     best_participation: float | None
 
 

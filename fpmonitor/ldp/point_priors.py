@@ -31,20 +31,12 @@ _SUM_TOLERANCE = 1e-9
 class PointPrior:
     """Prior that is one of finitely many distributions.
 
-    Attributes
-    ----------
-    weights
-        float64, shape (points,): probability of each, of sum 1.
-    distributions
-        float64, shape (points, a): the probabilities of the values, each row of sum 1.
-
-    Raises
-    ------
-    PolicyError
-        `prior`: shapes that do not fit, a negative number, or a sum that is not 1.
+    Raises:
+        PolicyError: `prior`: shapes that do not fit, a negative number, or a sum that is not 1.
     """
 
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # float64, shape (points,): probability of each, of sum 1.
+    # float64, shape (points, a): the probabilities of the values, each row of sum 1.
     distributions: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -71,9 +63,8 @@ class PointPrior:
 def average_privacy_of_points(mechanism: Mechanism, prior: PointPrior) -> float:
     """`S_mu = H(X | Y, P) / H(X | P)`, a share; 1 where the distribution tells the value.
 
-    Notes
-    -----
-    "LDP metrics", Definition 4.1 for any prior (Remark 4.4), a finite sum.
+    Notes:
+        "LDP metrics", Definition 4.1 for any prior (Remark 4.4), a finite sum.
     """
     check_prior(prior, mechanism.values)
     entropy = prior.value_entropy_given_distribution
@@ -91,24 +82,17 @@ def point_utilities(
 ) -> tuple[float | None, float | None]:
     """`U^distr` and `U^tally` of `users` users, shares; null where the prior leaves nothing open.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    users
-        `n`, at least 1.
+    Args:
+        mechanism, prior: On the same values.
+        users: `n`, at least 1.
 
-    Raises
-    ------
-    PolicyError
-        `prior` or `users` out of range.
-    UndecidableError
-        Too many tallies to enumerate.
+    Raises:
+        PolicyError: `prior` or `users` out of range.
+        UndecidableError: Too many tallies to enumerate.
 
-    Notes
-    -----
-    "LDP metrics", Definition 4.3 for any prior (Remark 4.4): the tally of the reports is
-    multinomial for each distribution, and everything is a sum over tallies.
+    Notes:
+        "LDP metrics", Definition 4.3 for any prior (Remark 4.4): the tally of the reports is
+        multinomial for each distribution, and everything is a sum over tallies.
     """
     check_prior(prior, mechanism.values)
     check_whole_number("users", users, least=1, most=MAX_USERS)

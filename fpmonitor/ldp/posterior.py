@@ -33,27 +33,17 @@ MAX_STEPS = 200_000_000
 class Posterior:
     """Exact posterior: a mixture of Dirichlet distributions, one for each tally of values.
 
-    Attributes
-    ----------
-    prior
-        The prior.
-    tallies
-        int64, shape (m, a): number of users of each value.
-    weights
-        float64, shape (m,): probability of each tally given the reports.
-    log_evidence
-        Log probability of one sequence of reports with these counts.
-
-    Notes
-    -----
-    "LDP metrics", section 9 and (10.7). The normalising constant `C_y` has three meanings there:
-    in (9.3) the evidence, in (9.5) times `B(alpha)`, in (10.7) times `(a + e^eps - 1)^n` as well.
+    Notes:
+        "LDP metrics", section 9 and (10.7). The normalising constant `C_y` has three meanings
+        there: in (9.3) the evidence, in (9.5) times `B(alpha)`, in (10.7) times `(a + e^eps - 1)^n`
+        as well.
     """
 
-    prior: DirichletPrior
-    tallies: NDArray[np.int64]
+    prior: DirichletPrior  # The prior.
+    tallies: NDArray[np.int64]  # int64, shape (m, a): number of users of each value.
+    # float64, shape (m,): probability of each tally given the reports.
     weights: NDArray[np.float64]
-    log_evidence: float
+    log_evidence: float  # Log probability of one sequence of reports with these counts.
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -76,19 +66,13 @@ def exact_posterior(
 ) -> Posterior:
     """Return the posterior by expanding the likelihood into a polynomial of the distribution.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values.
-    report_counts
-        Users who sent each report, whole numbers, shape (b,).
+    Args:
+        mechanism, prior: On the same values.
+        report_counts: Users who sent each report, whole numbers, shape (b,).
 
-    Raises
-    ------
-    PolicyError
-        `prior` or `report_counts` do not fit; the reports are impossible.
-    UndecidableError
-        Too many users: use `sample_posterior`.
+    Raises:
+        PolicyError: `prior` or `report_counts` do not fit; the reports are impossible.
+        UndecidableError: Too many users: use `sample_posterior`.
     """
     check_prior(prior, mechanism.values)
     matrix = mechanism.matrix()
@@ -141,23 +125,16 @@ def sample_posterior(
 
     Successive draws are dependent, the more so the noisier the mechanism: raise `thinning`.
 
-    Parameters
-    ----------
-    mechanism, prior, report_counts
-        As `exact_posterior`.
-    draws
-        Number of distributions, at least 1.
-    burn_in, thinning
-        Steps before the first draw, and steps per draw.
+    Args:
+        mechanism, prior, report_counts: As `exact_posterior`.
+        draws: Number of distributions, at least 1.
+        burn_in, thinning: Steps before the first draw, and steps per draw.
 
-    Returns
-    -------
-    float64, shape (draws, a).
+    Returns:
+        float64, shape (draws, a).
 
-    Raises
-    ------
-    PolicyError
-        An argument out of range.
+    Raises:
+        PolicyError: An argument out of range.
     """
     check_prior(prior, mechanism.values)
     matrix = mechanism.matrix()

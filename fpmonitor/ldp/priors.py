@@ -25,18 +25,11 @@ MAX_USERS = 10**7
 class DirichletPrior:
     """Dirichlet prior of the probabilities `P` of the values.
 
-    Attributes
-    ----------
-    alpha
-        One positive parameter per value, at least two.
-
-    Raises
-    ------
-    PolicyError
-        `prior`: fewer than two parameters, or one that is not positive and finite.
+    Raises:
+        PolicyError: `prior`: fewer than two parameters, or one that is not positive and finite.
     """
 
-    alpha: tuple[float, ...]
+    alpha: tuple[float, ...]  # One positive parameter per value, at least two.
 
     def __post_init__(self) -> None:
         alpha = tuple(float(parameter) for parameter in self.alpha)
@@ -95,10 +88,9 @@ class DirichletPrior:
     def truthful_utility(self) -> float:
         """`C_mu`, nats: asymptotic utility of users who report their true values.
 
-        Notes
-        -----
-        "LDP metrics", section 6.2 and (10.1). It has the lower bound of `truthful_utility_floor`;
-        the paper says that there is none.
+        Notes:
+            "LDP metrics", section 6.2 and (10.1). It has the lower bound of
+            `truthful_utility_floor`; the paper says that there is none.
         """
         expected_logs = scipy.special.digamma(self.parameters) - scipy.special.digamma(self.total)
         return float(-HALF_LOG_2_PI_E - expected_logs.sum() / (2 * (self.values - 1)))
@@ -163,10 +155,9 @@ class DirichletPrior:
 def truthful_utility_floor(values: int) -> float:
     """Lower bound of `C_mu`, nats, over all priors with a density on `values` values.
 
-    Notes
-    -----
-    By the inequality of the means, `-sum log P_x >= a log a`. "LDP metrics", after Theorem 8.1,
-    says that no such bound exists.
+    Notes:
+        By the inequality of the means, `-sum log P_x >= a log a`. "LDP metrics", after Theorem 8.1,
+        says that no such bound exists.
     """
     return -HALF_LOG_2_PI_E + values * math.log(values) / (2 * values - 2)
 
@@ -191,10 +182,8 @@ class OfValues(Protocol):
 def check_prior(prior: OfValues, values: int) -> None:
     """Check that a prior has one parameter for each value.
 
-    Raises
-    ------
-    PolicyError
-        `prior`: it does not.
+    Raises:
+        PolicyError: `prior`: it does not.
     """
     if prior.values != values:
         raise PolicyError(

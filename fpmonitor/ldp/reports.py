@@ -41,26 +41,20 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedValue:
-    """What reports tell of the probability of one value.
+    """What reports tell of the probability of one value."""
 
-    Attributes
-    ----------
-    value
-        Its number, from 0.
-    estimate, standard_error
-        Unbiased, so that it may be negative; of users drawn from the distribution.
-    lower, upper
-        Limits of the probabilities of all values, which hold together with probability 1 - delta.
-    posterior_mean, posterior_lower, posterior_upper
-        Mean of the posterior, and the interval that leaves out delta / 2 on each side; null without
-        draws, and for more than 12 bits or 1,000 values.
-    """
-
-    value: int
+    value: int  # Its number, from 0.
+    # estimate, standard_error: Unbiased, so that it may be negative; of users drawn from the
+    # distribution.
     estimate: float
     standard_error: float
+    # lower, upper: Limits of the probabilities of all values, which hold together with probability
+    # 1 - delta.
     lower: float
     upper: float
+    # posterior_mean, posterior_lower, posterior_upper: Mean of the posterior, and the interval that
+    # leaves out delta / 2 on each side; null without draws, and for more than 12 bits or 1,000
+    # values.
     posterior_mean: float | None
     posterior_lower: float | None
     posterior_upper: float | None
@@ -69,10 +63,8 @@ class EstimatedValue:
 def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
     """Read how many users sent each report, by its number; of bits, the lowest is value 0.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or a line is no report of the mechanism.
+    Raises:
+        InputError: The file cannot be read, or a line is no report of the mechanism.
     """
     bits = isinstance(mechanism, UnaryEncoding)
     most = _reports(mechanism)
@@ -109,18 +101,12 @@ def estimate_values(
 ) -> list[EstimatedValue]:
     """Estimate the probabilities of the values: unbiased, limited, and by the posterior.
 
-    Parameters
-    ----------
-    mechanism, prior
-        On the same values; the mechanism faithful.
-    counts
-        As `read_reports` returns them.
-    delta
-        See `EstimatedValue`.
-    draws
-        From the posterior, by Gibbs sampling; 0 for none.
-    rng
-        Of the draws.
+    Args:
+        mechanism, prior: On the same values; the mechanism faithful.
+        counts: As `read_reports` returns them.
+        delta: See `EstimatedValue`.
+        draws: From the posterior, by Gibbs sampling; 0 for none.
+        rng: Of the draws.
     """
     users, values = sum(counts.values()), mechanism.values
     if isinstance(mechanism, UnaryEncoding | RandomisedResponse):

@@ -48,14 +48,11 @@ def sample_information(
 
     The error of the second is NaN where it is the limit for many users.
 
-    Parameters
-    ----------
-    mechanism, prior, users
-        As in `finite.reports_information`; the mechanism need not be faithful.
-    matrix
-        Of the mechanism, reports of equal likelihood ratios merged.
-    rng
-        Draws distributions and reports.
+    Args:
+        mechanism, prior, users: As in `finite.reports_information`; the mechanism need not be
+            faithful.
+        matrix: Of the mechanism, reports of equal likelihood ratios merged.
+        rng: Draws distributions and reports.
     """
     distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
     beyond = tally_beyond_distribution(matrix, prior, users, rng=rng)

@@ -15,19 +15,15 @@ from fpmonitor.policy import check_share
 def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
     """Return the epsilon, nats, of one user's report among those of all, in random order.
 
-    Parameters
-    ----------
-    epsilon
-        LDP level of each report, nats.
-    users
-        Number of users whose reports are shuffled; one report of each.
-    delta
-        Probability beyond which the level holds, in (0, 1); choose it far below `1 / users`.
+    Args:
+        epsilon: LDP level of each report, nats.
+        users: Number of users whose reports are shuffled; one report of each.
+        delta: Probability beyond which the level holds, in (0, 1); choose it far below `1 / users`.
 
-    Notes
-    -----
-    Holds for whoever sees the shuffled reports and does not work together with the shuffler, even
-    if all other users do. Where the theorem does not apply, too few users, it is `epsilon`.
+    Notes:
+        Holds for whoever sees the shuffled reports and does not work together with the shuffler,
+        even if all other users do. Where the theorem does not apply, too few users, it is
+        `epsilon`.
     """
     check_epsilon(epsilon)
     check_whole_number("users", users, least=1, most=10**10)

@@ -29,61 +29,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """The metrics of a mechanism under a prior.
+    """The metrics of a mechanism under a prior."""
 
-    Attributes
-    ----------
-    ldp
-        LDP level, nats; infinite when a report can exclude a value.
-    average_privacy, worst_case_privacy
-        `S_mu` and `S^wc`, shares.
-    asymptotic_utility
-        `U^as`, nats; minus infinity when the mechanism is not faithful.
-    participation
-        `F_mu`, a share.
-    participation_bound, participation_bound_any_prior
-        Upper bounds of it from the LDP level, for this prior and for every one with a density;
-        infinite where the level is, and above 1 where they say nothing.
-    entropy_given_p
-        `H(X | P)`, nats.
-    rank
-        `d`: rank of the matrix; the number of values when the mechanism is faithful.
-    classes
-        `b'`: classes of values that no report confounds; 1 for a finite LDP level.
-    distribution_utility_limit, tally_utility_limit
-        Their limits for many users, shares.
-    distribution_utility, tally_utility
-        Shares, for a number of users; None without one.
-    digit_utility
-        Nats, for a number of users; None without one.
-    asymptotic_utility_error, digit_utility_error
-        Standard errors where Monte Carlo was needed, else 0; nats.
-    tally_utility_error
-        Standard error of what `tally_utility` has beyond the distribution, a share; NaN where that
-        is its limit for many users.
-    obstacle
-        Why there are none although a number of users was given; else empty.
-    """
-
-    ldp: float
+    ldp: float  # LDP level, nats; infinite when a report can exclude a value.
+    # average_privacy, worst_case_privacy: `S_mu` and `S^wc`, shares.
     average_privacy: float
     worst_case_privacy: float
-    asymptotic_utility: float
-    participation: float
+    asymptotic_utility: float  # `U^as`, nats; minus infinity when the mechanism is not faithful.
+    participation: float  # `F_mu`, a share.
+    # participation_bound, participation_bound_any_prior: Upper bounds of it from the LDP level, for
+    # this prior and for every one with a density; infinite where the level is, and above 1 where
+    # they say nothing.
     participation_bound: float
     participation_bound_any_prior: float
-    entropy_given_p: float
-    rank: int
-    classes: int
+    entropy_given_p: float  # `H(X | P)`, nats.
+    rank: int  # `d`: rank of the matrix; the number of values when the mechanism is faithful.
+    classes: int  # `b'`: classes of values that no report confounds; 1 for a finite LDP level.
+    # distribution_utility_limit, tally_utility_limit: Their limits for many users, shares.
     distribution_utility_limit: float
     tally_utility_limit: float
+    # distribution_utility, tally_utility: Shares, for a number of users; None without one.
     distribution_utility: float | None
     tally_utility: float | None
-    digit_utility: float | None
+    digit_utility: float | None  # Nats, for a number of users; None without one.
+    # asymptotic_utility_error, digit_utility_error: Standard errors where Monte Carlo was needed,
+    # else 0; nats.
     asymptotic_utility_error: float
     digit_utility_error: float
+    # Standard error of what `tally_utility` has beyond the distribution, a share; NaN where that is
+    # its limit for many users.
     tally_utility_error: float
-    obstacle: str
+    obstacle: str  # Why there are none although a number of users was given; else empty.
 
     def to_json(self) -> dict[str, float | None]:
         """Return the metrics without their errors; null where infinite."""
@@ -119,12 +95,11 @@ def metrics_of(
 ) -> Metrics:
     """Return all metrics of a mechanism; those for a number of users if `users` is given.
 
-    Notes
-    -----
-    "LDP metrics", Theorem 6.7(2) and Corollary 6.8: the reports tell about `(d - 1) log(n) / 2`
-    nats of the distribution and `(d + b' - 2) log(n) / 2` of the tally, true values
-    `(a - 1) log(n) / 2` and `(a - 1) log n`. (C.2), in the proof of the corollary, has `b' = a - 1`
-    for true values and the growth `(d + b' - 1) / 2`: the theorem's are right.
+    Notes:
+        "LDP metrics", Theorem 6.7(2) and Corollary 6.8: the reports tell about `(d - 1) log(n) / 2`
+        nats of the distribution and `(d + b' - 2) log(n) / 2` of the tally, true values `(a - 1)
+        log(n) / 2` and `(a - 1) log n`. (C.2), in the proof of the corollary, has `b' = a - 1` for
+        true values and the growth `(d + b' - 1) / 2`: the theorem's are right.
     """
     utility = asymptotic_utility(mechanism, prior, rng=rng)
     finite, obstacle = None, ""

@@ -35,14 +35,11 @@ def tally_beyond_distribution(
 ) -> Expectation | None:
     """`I(Y; T | P)`, nats, for any matrix; None where neither tally is of few enough coordinates.
 
-    Parameters
-    ----------
-    matrix
-        Reports of equal likelihood ratios merged, shape (reports, values); need not be faithful.
-    prior, users
-        On the same values; `n`, at least 1.
-    rng
-        Draws distributions and tallies.
+    Args:
+        matrix: Reports of equal likelihood ratios merged, shape (reports, values); need not be
+            faithful.
+        prior, users: On the same values; `n`, at least 1.
+        rng: Draws distributions and tallies.
     """
     of_reports = len(matrix) <= matrix.shape[1]
     outcomes = min(matrix.shape)
@@ -73,16 +70,12 @@ def tally_beyond_distribution(
 def entropy_of_sum(chances: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     """Entropy, nats, of a sum of independent multinomials.
 
-    Parameters
-    ----------
-    chances
-        Shape (multinomials, outcomes), each row of sum 1.
-    counts
-        Trials of each, shape (multinomials,).
+    Args:
+        chances: Shape (multinomials, outcomes), each row of sum 1.
+        counts: Trials of each, shape (multinomials,).
 
-    Notes
-    -----
-    The law is folded into a window: its entropy does not depend on where the window starts.
+    Notes:
+        The law is folded into a window: its entropy does not depend on where the window starts.
     """
     free = chances[:, :-1]
     variances = counts @ (free * (1 - free))

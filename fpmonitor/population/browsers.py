@@ -78,27 +78,15 @@ _VERSION_SHIFT, _TRAITS_SHIFT = 8, 32
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BrowserGroups:
-    """Users of a snapshot by browser and traits of automation; arrays have an entry a group.
+    """Users of a snapshot by browser and traits of automation; arrays have an entry a group."""
 
-    Attributes
-    ----------
-    family
-        int8, position in `vocabulary.FAMILIES`, or `UNKNOWN`.
-    version
-        int64, major version; 0 where it is not known, and of browsers of phones that are not those
-        of desktops.
-    traits
-        int64, see `signs_of`.
-    users
-        int64, how many they are.
-    rows
-        Group of each row of the snapshot; None where the rows are not in memory.
-    """
-
-    family: NDArray[np.int8]
+    family: NDArray[np.int8]  # int8, position in `vocabulary.FAMILIES`, or `UNKNOWN`.
+    # int64, major version; 0 where it is not known, and of browsers of phones that are not those of
+    # desktops.
     version: NDArray[np.int64]
-    traits: NDArray[np.int64]
-    users: NDArray[np.int64]
+    traits: NDArray[np.int64]  # int64, see `signs_of`.
+    users: NDArray[np.int64]  # int64, how many they are.
+    # Group of each row of the snapshot; None where the rows are not in memory.
     rows: NDArray[np.intp] | None = None
 
     @property

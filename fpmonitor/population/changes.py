@@ -27,14 +27,11 @@ def recoding_of(
 ) -> Recoding:
     """Find out what a view changes.
 
-    Raises
-    ------
-    UnknownNameError
-        A transform of an API that was never observed.
-    InputError
-        A transform of values that are kept by their digest, or a look for automation in them.
-    UndecidableError
-        Every user looks automated.
+    Raises:
+        UnknownNameError: A transform of an API that was never observed.
+        InputError: A transform of values that are kept by their digest, or a look for automation in
+            them.
+        UndecidableError: Every user looks automated.
     """
     if view.transforms:
         check_values_kept(snapshot, "--what-if")

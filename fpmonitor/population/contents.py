@@ -84,15 +84,18 @@ class Contents(Draws):
 
         Values count as they were logged: what a view makes coarser was seen all the same.
         """
+        seen = self.seen(apis)
+        found = {api: find_lack(one, k, self.means.get(api, "")) for api, one in seen.items()}
+        return {api: lack for api, lack in found.items() if lack is not None}
+
+    def seen(self, apis: Iterable[str]) -> dict[str, list[Seen]]:
+        """Count who shares a value of some APIs, as `lacks` judges it."""
         wanted = self.named(apis)
         counted = [api for api in wanted if api not in self._unobserved]
         seen: dict[str, list[Seen]] = {api: [] for api in wanted}
         if self.snapshot.in_memory(1):
-            seen |= {api: self._seen(api, self._code_counts(api)) for api in counted}
-        else:
-            seen |= self._seen_by_queries(counted)
-        found = {api: find_lack(seen[api], k, self.means.get(api, "")) for api in wanted}
-        return {api: lack for api, lack in found.items() if lack is not None}
+            return seen | {api: self._seen(api, self._code_counts(api)) for api in counted}
+        return seen | self._seen_by_queries(counted)
 
     def _code_counts(self, api: str) -> dict[int, int]:
         [codes] = self.snapshot.codes([api])
@@ -200,12 +203,10 @@ class Contents(Draws):
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.
 
-        Raises
-        ------
-        InputError
-            The users have one visit each as far as is kept; or the visits are asked for others.
-        UndecidableError
-            The users do not fit into memory.
+        Raises:
+            InputError: The users have one visit each as far as is kept; or the visits are asked for
+                others.
+            UndecidableError: The users do not fit into memory.
         """
         reader = getattr(self.snapshot, "visit_rows", None)
         if self.audience is not Audience.OWNER:
@@ -230,10 +231,8 @@ class Contents(Draws):
     def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
         """Count the groups of those users only who are in some rows of the snapshot, in memory.
 
-        Parameters
-        ----------
-        rows
-            bool, one for each row of the snapshot; None is returned where nobody is left.
+        Args:
+            rows: bool, one for each row of the snapshot; None is returned where nobody is left.
         """
         kept = rows if self._rows is None else rows[self._rows]
         if not kept.any():

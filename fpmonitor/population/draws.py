@@ -48,14 +48,11 @@ class Draws(People):
     def one_of_each(self, cluster: str, k: int) -> Self:
         """Return one user of each cluster, drawn; who has no value is in none with others.
 
-        Raises
-        ------
-        UndecidableError
-            The rows are not in memory; for others, fewer than k users would be left out.
-        InputError
-            Values that are kept as digests.
-        UnknownNameError
-            What tells clusters was never observed.
+        Raises:
+            UndecidableError: The rows are not in memory; for others, fewer than k users would be
+                left out.
+            InputError: Values that are kept as digests.
+            UnknownNameError: What tells clusters was never observed.
         """
         position, called = self.kinds(cluster, "cluster")
         order = self.by_values[self._generator("cluster").permutation(self.users)]
@@ -76,14 +73,10 @@ class Draws(People):
         a stratum, which others are told from k on: a stratum of fewer is left out for them, as one
         without users is for all.
 
-        Raises
-        ------
-        UndecidableError
-            No stratum has users, or the rows are not in memory.
-        InputError
-            Users in no stratum, or values that are kept as digests.
-        UnknownNameError
-            What tells the strata was never observed.
+        Raises:
+            UndecidableError: No stratum has users, or the rows are not in memory.
+            InputError: Users in no stratum, or values that are kept as digests.
+            UnknownNameError: What tells the strata was never observed.
         """
         position = self._strata_of(strata)
         names = list(strata.shares)
@@ -110,10 +103,8 @@ class Draws(People):
         What share a user is in does not follow from values, but the draw follows from the data, so
         nobody can draw again.
 
-        Raises
-        ------
-        UndecidableError
-            The rows are not in memory.
+        Raises:
+            UndecidableError: The rows are not in memory.
         """
         if not self.snapshot.in_memory(1):
             raise UndecidableError(
@@ -135,12 +126,9 @@ class Draws(People):
         The draw follows from the data, as the hash by which values of the others are kept, so
         nobody can draw again.
 
-        Raises
-        ------
-        InputError
-            Fewer than two users are asked for, or fewer than two are left.
-        UnknownNameError
-            An API that was never observed.
+        Raises:
+            InputError: Fewer than two users are asked for, or fewer than two are left.
+            UnknownNameError: An API that was never observed.
         """
         if not 2 <= users <= self.users - 2:
             raise InputError(
@@ -215,24 +203,16 @@ class Draws(People):
     ) -> tuple[NDArray[np.intp], list[str | None]]:
         """Tell users apart by columns: position of each one's kind, and what the kinds are called.
 
-        Parameters
-        ----------
-        by
-            Columns separated by commas, or `browser family` and `operating system`; a kind is
-            called by the values of all, and null where a user lacks one.
-        what
-            What errors are about.
-        told_brave
-            Whether Brave, whose user agent is that of Chrome, is a family of its own.
+        Args:
+            by: Columns separated by commas, or `browser family` and `operating system`; a kind is
+                called by the values of all, and null where a user lacks one.
+            what: What errors are about.
+            told_brave: Whether Brave, whose user agent is that of Chrome, is a family of its own.
 
-        Raises
-        ------
-        UnknownNameError
-            A column that was never observed.
-        InputError
-            No column is named, or values are kept as digests.
-        UndecidableError
-            The rows are not in memory.
+        Raises:
+            UnknownNameError: A column that was never observed.
+            InputError: No column is named, or values are kept as digests.
+            UndecidableError: The rows are not in memory.
         """
         columns = split_names(by)
         if not columns:

@@ -26,14 +26,10 @@ _WORD_BITS = 64
 class DuckDBSource:
     """Spectrum source over a snapshot; each spectrum is one query.
 
-    Parameters
-    ----------
-    database
-        The open database.
-    snapshot
-        One of its snapshots.
-    apis
-        The APIs that may be asked for; all of the snapshot by default.
+    Args:
+        database: The open database.
+        snapshot: One of its snapshots.
+        apis: The APIs that may be asked for; all of the snapshot by default.
     """
 
     def __init__(
@@ -150,12 +146,9 @@ class DuckDBSource:
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of the tuples of `apis` within each cohort of users with equal values of `given`.
 
-        Parameters
-        ----------
-        given
-            APIs that make the cohorts, at least one; the order of `codes`.
-        apis
-            APIs that divide them.
+        Args:
+            given: APIs that make the cohorts, at least one; the order of `codes`.
+            apis: APIs that divide them.
         """
         cohort = [self._snapshot.column(api) for api in given]
         columns = dict.fromkeys([*cohort, *(self._snapshot.column(api) for api in apis)])

@@ -47,14 +47,10 @@ def find_lack(seen: Iterable[Seen], k: int, api: str = "") -> Lack | None:
     Users who share values with fewer than k others count where they are at least k together: the
     answer is the same for 0, 1, ..., k - 1 of them, and as few cannot make a constant a variable.
 
-    Parameters
-    ----------
-    seen
-        The values of the API, absent ones left out.
-    k
-        The threshold of the question.
-    api
-        Its name in the vocabulary, which knows the variety of some; empty for none.
+    Args:
+        seen: The values of the API, absent ones left out.
+        k: The threshold of the question.
+        api: Its name in the vocabulary, which knows the variety of some; empty for none.
     """
     users = dict.fromkeys(("value", "error", "placeholder"), 0)
     rare = rare_values = common = 0

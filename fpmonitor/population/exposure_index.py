@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
 from fpmonitor.policy import Drawn
 from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.question import Question
+from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.vocabulary import columns_of
 
 
@@ -16,20 +18,13 @@ from fpmonitor.vocabulary import columns_of
 class IndexedExposure:
     """Exposure of one API set, as shares.
 
-    Attributes
-    ----------
-    apis
-        The set, sorted.
-    empirical
-        Share of the observed users in groups smaller than k.
-    unbiased
-        Estimate for the population; null for one above the number of users.
-    lower, upper
-        Limits of the certificate, each wrong with probability at most delta.
-    suppressed
-        Whether fewer than k users are exposed, which others are told as k - 1 users.
-    masked
-        APIs of the set whose volatile values are masked.
+    Attributes:
+        apis: The set, sorted.
+        empirical: Share of the observed users in groups smaller than k.
+        unbiased: Estimate for the population; null for one above the number of users.
+        lower, upper: Limits of the certificate, each wrong with probability at most delta.
+        suppressed: Whether fewer than k users are exposed, which others are told as k - 1 users.
+        masked: APIs of the set whose volatile values are masked.
     """
 
     apis: tuple[str, ...]
@@ -45,12 +40,9 @@ class IndexedExposure:
 class ExposureIndex:
     """Users in memory, merged where they agree on all APIs, and one question.
 
-    Attributes
-    ----------
-    sample
-        The users; its source holds as few rows as there are different users.
-    means
-        See `Population.means`.
+    Attributes:
+        sample: The users; its source holds as few rows as there are different users.
+        means: See `Population.means`.
     """
 
     sample: CertifiedSample
@@ -91,30 +83,41 @@ class ExposureIndex:
         """Digest of the data, as decisions note it."""
         return self.sample.seal
 
+    def asking(self, question: Question) -> ExposureIndex:
+        """Return the same users with another k, population or delta.
+
+        For their owner, who is told of the same users whatever k is, and where none were drawn.
+        """
+        return replace(self, sample=self.sample.asking(question))
+
+    def counted(self, apis: Sequence[str]) -> tuple[tuple[str, ...], CountSpectrum]:
+        """Return what the log calls some APIs, and what is told of their counts; no limits.
+
+        Errors as of `explore`.
+        """
+        wanted = self.named(apis)
+        if not wanted:
+            raise InputError("apis: name at least one")
+        return wanted, self.sample.told(wanted).most
+
     def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `answers.exposure`.
 
         APIs are named as in the log or as in the vocabulary.
 
-        Raises
-        ------
-        InputError
-            An empty set, or a name that may mean several APIs.
-        UnknownNameError
-            An API that is not held.
+        Raises:
+            InputError: An empty set, or a name that may mean several APIs.
+            UnknownNameError: An API that is not held.
         """
-        wanted = self.named(apis)
-        if not wanted:
-            raise InputError("apis: name at least one")
-        told = self.sample.told(wanted)
+        wanted, spectrum = self.counted(apis)
         lower, upper = self.sample.limits(wanted)
         return IndexedExposure(
             apis=wanted,
-            empirical=empirical_exposure(told.most, self.k),
-            unbiased=unbiased_exposure(told.most, k=self.k, population=self.population),
+            empirical=empirical_exposure(spectrum, self.k),
+            unbiased=unbiased_exposure(spectrum, k=self.k, population=self.population),
             lower=lower,
             upper=upper,
-            suppressed=told.suppressed,
+            suppressed=self.sample.told(wanted).suppressed,
             masked=tuple(api for api in wanted if api in self.sample.masked),
         )
 

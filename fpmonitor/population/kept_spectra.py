@@ -35,18 +35,13 @@ class KeptSpectra:
     Rows are compared by their position, so that few differ where users keep theirs; whatever the
     order is, the spectra are those of the rows of now.
 
-    Parameters
-    ----------
-    most
-        Bytes of the groups that are kept, of all sets together: 16 a group. Sets that have no room,
-        or whose codes have none in one number, are counted each time.
+    Args:
+        most: Bytes of the groups that are kept, of all sets together: 16 a group. Sets that have no
+            room, or whose codes have none in one number, are counted each time.
 
-    Attributes
-    ----------
-    columns
-        API -> codes, as they were followed last.
-    size
-        Bytes of the groups that are kept.
+    Attributes:
+        columns: API -> codes, as they were followed last.
+        size: Bytes of the groups that are kept.
     """
 
     def __init__(self, most: int = 1 << 29) -> None:
@@ -63,16 +58,12 @@ class KeptSpectra:
     ) -> dict[_ApiSet, CountSpectrum]:
         """Return the count spectra of some sets, which are kept from now on, and no others.
 
-        Parameters
-        ----------
-        columns
-            API -> code of each user, from 0 to 2^31 - 1, which stands for the same value in every
-            call.
-        sets
-            Not empty, of APIs among them.
-        look
-            Told before each set how many were counted; what it raises ends that, and those that
-            were counted are kept.
+        Args:
+            columns: API -> code of each user, from 0 to 2^31 - 1, which stands for the same value
+                in every call.
+            sets: Not empty, of APIs among them.
+            look: Told before each set how many were counted; what it raises ends that, and those
+                that were counted are kept.
         """
         changed = self._changed(columns)
         self.columns = dict(columns)

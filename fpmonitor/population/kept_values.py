@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ChosenValues:
-    """Users whose values are counted by few of them.
+    """Users whose values are counted by few of them."""
 
-    Attributes
-    ----------
-    users
-        Number of all users, `m`.
-    kept_spectra
-        Counts, of some sets, the spectra of the values that are kept, with probability `2^-level`
-        each, and all of their users; None where no value is kept. Which values are kept depends on
-        nothing that sets were chosen by.
-    in_memory
-        Whether the users are.
-    """
-
-    users: int
+    users: int  # Number of all users, `m`.
+    # Counts, of some sets, the spectra of the values that are kept, with probability `2^-level`
+    # each, and all of their users; None where no value is kept. Which values are kept depends on
+    # nothing that sets were chosen by.
     kept_spectra: Callable[[Sequence[Sequence[str]], int], list[CountSpectrum | None]]
-    in_memory: bool = False
+    in_memory: bool = False  # Whether the users are.
 
 
 def kept_in_memory(source: MemorySource, secret: str) -> ChosenValues:

@@ -22,19 +22,13 @@ if TYPE_CHECKING:
 def level_source(users: Population, components: Sequence[Component]) -> MemorySource:
     """Return users with an API for each level of some components, `screen=2`, as far as it goes.
 
-    Parameters
-    ----------
-    users
-        Whom the levels are shown of, with their values.
-    components
-        With APIs called as in their log.
+    Args:
+        users: Whom the levels are shown of, with their values.
+        components: With APIs called as in their log.
 
-    Raises
-    ------
-    InputError
-        Values that are kept by their digest only.
-    UndecidableError
-        The rows are not in memory.
+    Raises:
+        InputError: Values that are kept by their digest only.
+        UndecidableError: The rows are not in memory.
     """
     apis = [api for component in components for api in component.apis]
     if not all(level.raw for component in components for level in component.levels):

@@ -46,17 +46,12 @@ _Edge = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
 class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A map that is made from some of the users: one of the first three.
 
-    Attributes
-    ----------
-    buckets
-        Edges of at most so many buckets of a number.
-    sizes
-        At most so many sizes of a group of numbers.
-    frequent
-        At most so many values, the most frequent ones.
-    exposed
-        Share of the users from whom it is made that it may expose by itself, as expected: by
-        default half of the budget.
+    Attributes:
+        buckets: Edges of at most so many buckets of a number.
+        sizes: At most so many sizes of a group of numbers.
+        frequent: At most so many values, the most frequent ones.
+        exposed: Share of the users from whom it is made that it may expose by itself, as expected:
+            by default half of the budget.
     """
 
     buckets: _Number | None = None
@@ -85,25 +80,16 @@ class LevelMap(
     A value that is not what a step needs, such as a text among numbers, shows as `other`, and so
     does one too large to be kept.
 
-    Attributes
-    ----------
-    name
-        What people call the level.
-    raw
-        Shows all; alone.
-    step
-        Rounds a number down to a multiple of this; of a group, one for each API.
-    edges
-        Shows the largest of these that a number reaches; increasing.
-    top
-        Shows these values, and `other` for the rest.
-    regex
-        Shows what this finds first in a value. Classes such as digits are those of ASCII, and a dot
-        is any character.
-    sizes
-        Of several numbers: shows the largest of these, by product, that fits into all.
-    design
-        To be made from users; alone.
+    Attributes:
+        name: What people call the level.
+        raw: Shows all; alone.
+        step: Rounds a number down to a multiple of this; of a group, one for each API.
+        edges: Shows the largest of these that a number reaches; increasing.
+        top: Shows these values, and `other` for the rest.
+        regex: Shows what this finds first in a value. Classes such as digits are those of ASCII,
+            and a dot is any character.
+        sizes: Of several numbers: shows the largest of these, by product, that fits into all.
+        design: To be made from users; alone.
     """
 
     name: str | None = None
@@ -267,29 +253,16 @@ class Component:
 
     Levels are numbered: 0 is withheld, and the last one is the finest.
 
-    Attributes
-    ----------
-    name
-        What it is called.
-    apis
-        Its APIs, shown at one level together.
-    levels
-        Maps from fine to coarse, each of what the one before it shows.
-    utility
-        Of each level from withheld to the finest: not negative, none smaller than the one before.
-    least, most
-        The coarsest and the finest level that may be chosen.
-
-    Raises
-    ------
-    ValueError
-        Some of these do not fit together; the message says which.
+    Raises:
+        ValueError: Some of these do not fit together; the message says which.
     """
 
-    name: str
-    apis: tuple[str, ...]
-    levels: tuple[LevelMap, ...]
+    name: str  # What it is called.
+    apis: tuple[str, ...]  # Its APIs, shown at one level together.
+    levels: tuple[LevelMap, ...]  # Maps from fine to coarse, each of what the one before it shows.
+    # Of each level from withheld to the finest: not negative, none smaller than the one before.
     utility: tuple[float, ...]
+    # least, most: The coarsest and the finest level that may be chosen.
     least: int
     most: int
 
@@ -360,10 +333,8 @@ class LevelsFile(msgspec.Struct, forbid_unknown_fields=True):
 def read_levels(path: Path) -> tuple[Component, ...]:
     """Read the components of a TOML file: docs/levels.md.
 
-    Raises
-    ------
-    InputError
-        Not readable, not TOML, or a component that cannot be; the message names it.
+    Raises:
+        InputError: Not readable, not TOML, or a component that cannot be; the message names it.
     """
     hint = '[[component]] with apis = ["..."] and levels = [{raw = true}, {step = 50}], fine first'
     kind = f"levels: {path}"
@@ -381,10 +352,8 @@ def read_levels(path: Path) -> tuple[Component, ...]:
 def check_components(components: Sequence[Component]) -> None:
     """Refuse components that cannot stand beside each other.
 
-    Raises
-    ------
-    InputError
-        A name or an API that stands twice, or nothing to choose.
+    Raises:
+        InputError: A name or an API that stands twice, or nothing to choose.
     """
     for kind, names in (
         ("component", [component.name for component in components]),

@@ -163,10 +163,8 @@ def smallest_type(size: int) -> np.dtype[Any]:
 def kinds_of_rows(columns: Sequence[Codes]) -> NDArray[np.intp]:
     """Give equal rows one number, from 0 on, in the order of their codes.
 
-    Parameters
-    ----------
-    columns
-        At least one, all of the same length.
+    Args:
+        columns: At least one, all of the same length.
     """
     kinds = np.zeros(len(columns[0]), dtype=np.intp)
     for codes in columns:
@@ -186,21 +184,12 @@ def joined_kinds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeTable:
-    """Rows of integer codes, each standing for a number of users.
+    """Rows of integer codes, each standing for a number of users."""
 
-    Attributes
-    ----------
-    columns
-        One unsigned array per column, all of the same length, at least one row.
-    cardinalities
-        Codes of column `i` are below `cardinalities[i]`.
-    weights
-        int64, users of each row, at least 1.
-    """
-
+    # One unsigned array per column, all of the same length, at least one row.
     columns: tuple[Codes, ...]
-    cardinalities: tuple[int, ...]
-    weights: NDArray[np.int64]
+    cardinalities: tuple[int, ...]  # Codes of column `i` are below `cardinalities[i]`.
+    weights: NDArray[np.int64]  # int64, users of each row, at least 1.
 
     def keys(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """Name the groups of `columns` by whole numbers, ordered as their tuples are.
@@ -242,7 +231,8 @@ class CodeTable:
         weights = self.weights.astype(np.float64)  # as they are counted, once for all
         for columns, places in self._together(sets):
             keys, size = self.keys(columns)
-            if not is_dense(size, len(keys)):
+            # Ranks in place of keys name no cell of a joint table, however few they are.
+            if size != self._possible(columns) or not is_dense(size, len(keys)):
                 sizes[places[0]] = count_keys(keys, size, self.weights)[1].astype(np.int64)
                 continue
             joint = np.bincount(keys, weights, size)
@@ -327,21 +317,15 @@ def _decode(keys: NDArray[np.int64], cardinalities: Sequence[int]) -> list[Codes
 class MemorySource:
     """Spectrum source over integer codes held in memory.
 
-    Parameters
-    ----------
-    apis
-        Names, without repetition, in any order.
-    codes
-        One array of whole numbers (at least 0) per API, all of one length, an entry for each row.
-        0 stands for an absent value, and counts like any other.
-    weights
-        Users of each row, whole numbers of at least 1; one user a row when left out.
+    Args:
+        apis: Names, without repetition, in any order.
+        codes: One array of whole numbers (at least 0) per API, all of one length, an entry for each
+            row. 0 stands for an absent value, and counts like any other.
+        weights: Users of each row, whole numbers of at least 1; one user a row when left out.
 
-    Raises
-    ------
-    InputError
-        Arrays of different lengths, numbers that are not whole or too small, a repeated name, no
-        row, or 2^53 users and more.
+    Raises:
+        InputError: Arrays of different lengths, numbers that are not whole or too small, a repeated
+            name, no row, or 2^53 users and more.
     """
 
     def __init__(

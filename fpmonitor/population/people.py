@@ -50,21 +50,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Selected:
-    """Users who were drawn: one of each cluster, by the shares of strata, or both.
+    """Users who were drawn: one of each cluster, by the shares of strata, or both."""
 
-    Attributes
-    ----------
-    sample
-        What they were drawn by; of the strata that are left out there nobody was drawn.
-    rows
-        Rows of the snapshot, increasing.
-    drawn
-        How many they are.
-    """
-
+    # What they were drawn by; of the strata that are left out there nobody was drawn.
     sample: SampleModel
-    rows: NDArray[np.intp]
-    drawn: Drawn
+    rows: NDArray[np.intp]  # Rows of the snapshot, increasing.
+    drawn: Drawn  # How many they are.
 
 
 class People:
@@ -123,12 +114,10 @@ class People:
 
         Where the log has several columns of an API, it is all of them.
 
-        Raises
-        ------
-        UnknownNameError
-            One was never observed; the message lists the nearest names that may be told.
-        InputError
-            A name that may mean several APIs.
+        Raises:
+            UnknownNameError: One was never observed; the message lists the nearest names that may
+                be told.
+            InputError: A name that may mean several APIs.
         """
         found: dict[str, None] = {}
         for api in apis:

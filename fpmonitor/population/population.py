@@ -44,19 +44,13 @@ from fpmonitor.vocabulary import split_names
 class Population(Contents):
     """Users that questions are asked of.
 
-    Parameters
-    ----------
-    snapshot
-        One row a user.
-    window
-        What the snapshot was taken of; noted in decisions.
-    view
-        How the users are looked at: volatile values, automation, coarser values.
-    audience
-        Whom answers are for.
-    look, first_names
-        Which look at the users of a database it is: see `SampleModel`; and the names in its first
-        log, null where nothing noted them.
+    Args:
+        snapshot: One row a user.
+        window: What the snapshot was taken of; noted in decisions.
+        view: How the users are looked at: volatile values, automation, coarser values.
+        audience: Whom answers are for.
+        look, first_names: Which look at the users of a database it is: see `SampleModel`; and the
+            names in its first log, null where nothing noted them.
     """
 
     def without_few(self, k: int) -> Population:
@@ -74,12 +68,9 @@ class Population(Contents):
     def with_all(self, apis: Sequence[str], *, least: int = 1) -> Self:
         """Return those users who have an observation of every one of some APIs.
 
-        Raises
-        ------
-        UndecidableError
-            Fewer have than `least`.
-        UnknownNameError
-            An API that was never observed.
+        Raises:
+            UndecidableError: Fewer have than `least`.
+            UnknownNameError: An API that was never observed.
         """
         self.check_names(apis)
         other = self._copied()
@@ -98,14 +89,12 @@ class Population(Contents):
         By shares they are drawn once: those who were drawn are meant as they are. Where `missing`
         is `drop`, others are told of all users unless at least k of them lack some.
 
-        Raises
-        ------
-        UnknownNameError
-            An API that was never observed.
-        InputError
-            One of them tells clusters; or limits are asked for of rows that may be no users.
-        UndecidableError
-            `missing` is `drop`, and nobody has all of them; for others, fewer than k.
+        Raises:
+            UnknownNameError: An API that was never observed.
+            InputError: One of them tells clusters; or limits are asked for of rows that may be no
+                users.
+            UndecidableError: `missing` is `drop`, and nobody has all of them; for others, fewer
+                than k.
         """
         if not question.counted:
             check_limits(self.snapshot.units, rows_are_users=question.sample.rows_are_users)
@@ -175,17 +164,12 @@ class Population(Contents):
     ) -> CertifiedSample:
         """Return the users of one question about some sets, with limits.
 
-        Parameters
-        ----------
-        question
-            What is asked.
-        sets
-            All that is asked for; together they name the APIs that a user must have.
-        given
-            APIs that make cohorts, among those of the sets.
-        chosen
-            Whether the limits of all sets hold together, whichever are named after looking; else
-            each holds for a set that was named before.
+        Args:
+            question: What is asked.
+            sets: All that is asked for; together they name the APIs that a user must have.
+            given: APIs that make cohorts, among those of the sets.
+            chosen: Whether the limits of all sets hold together, whichever are named after looking;
+                else each holds for a set that was named before.
         """
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
@@ -215,14 +199,11 @@ class Population(Contents):
     ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds.
 
-        Parameters
-        ----------
-        question, candidates
-            What is asked, and the APIs that may be asked for.
-        kept
-            Follows these users from call to call: the spectra of `sets` are then known at once.
-        sets
-            Of the candidates.
+        Args:
+            question, candidates: What is asked, and the APIs that may be asked for.
+            kept: Follows these users from call to call: the spectra of `sets` are then known at
+                once.
+            sets: Of the candidates.
         """
         named = self.named(candidates)
         sample = self.sample(question, [named])

@@ -37,45 +37,23 @@ class Recode:
 
     A row of a group in `randomised` whose code is not in `fixed` gets the token of its browser
     family, `tokens + 1 + family`; any other code `c` becomes `codes[c]`.
-
-    Attributes
-    ----------
-    codes
-        int64, one entry a code; None leaves codes as they are.
-    randomised
-        bool, one entry a browser group.
-    fixed
-        int64, codes of what is no value: absent, undefined, an error.
-    tokens
-        A number above all codes.
     """
 
-    codes: NDArray[np.int64] | None
-    randomised: NDArray[np.bool_]
-    fixed: NDArray[np.int64]
-    tokens: int
+    codes: NDArray[np.int64] | None  # int64, one entry a code; None leaves codes as they are.
+    randomised: NDArray[np.bool_]  # bool, one entry a browser group.
+    fixed: NDArray[np.int64]  # int64, codes of what is no value: absent, undefined, an error.
+    tokens: int  # A number above all codes.
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recoding:
-    """What a view changes in the rows of a snapshot.
+    """What a view changes in the rows of a snapshot."""
 
-    Attributes
-    ----------
-    groups
-        The rows by browser.
-    changes
-        API -> what becomes of its codes; the other APIs stay as they are.
-    dropped
-        bool, one entry a browser group: whether its users are left out.
-    description
-        Words that name the view in digests; empty where it changes nothing.
-    """
-
-    groups: BrowserGroups
+    groups: BrowserGroups  # The rows by browser.
+    # API -> what becomes of its codes; the other APIs stay as they are.
     changes: Mapping[str, Recode]
-    dropped: NDArray[np.bool_]
-    description: str
+    dropped: NDArray[np.bool_]  # bool, one entry a browser group: whether its users are left out.
+    description: str  # Words that name the view in digests; empty where it changes nothing.
 
     @property
     def users_dropped(self) -> int:

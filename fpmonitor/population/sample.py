@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -31,25 +32,16 @@ if TYPE_CHECKING:
 class CertifiedSample:
     """Users, and what is asked of them: what is told of their spectra, and limits.
 
-    Parameters
-    ----------
-    question
-        What is asked; its population is named.
-    source
-        Spectra of the users.
-    digest, seal
-        Digest of the data, and the same as it may leave.
-    audience
-        Whom the numbers are for.
-    masked
-        APIs whose volatile values the view masks: see `Population.masked`.
-    growing
-        APIs whose values a view masks unless data contradict it. That splits groups, which must not
-        lower the upper limit of a set that holds one.
-    universe, first
-        As of `Limits`.
-    drawn
-        See `Drawn`; None where all count.
+    Args:
+        question: What is asked; its population is named.
+        source: Spectra of the users.
+        digest, seal: Digest of the data, and the same as it may leave.
+        audience: Whom the numbers are for.
+        masked: APIs whose volatile values the view masks: see `Population.masked`.
+        growing: APIs whose values a view masks unless data contradict it. That splits groups, which
+            must not lower the upper limit of a set that holds one.
+        drawn: See `Drawn`; None where all count.
+        first: As of `Limits`.
     """
 
     def __init__(
@@ -88,6 +80,12 @@ class CertifiedSample:
         unknown = {tuple(sorted(set(apis))): None for apis in sets}.keys() - self._known.keys()
         wanted = sorted(unknown)
         self._known |= dict(zip(wanted, self.source.spectra(wanted), strict=True))
+
+    def asking(self, question: Question) -> CertifiedSample:
+        """Return the same users and what is known of them, with another k, population or delta."""
+        other = copy.copy(self)
+        other.question = question.among(self.users)
+        return other
 
     def know(self, spectra: Mapping[tuple[str, ...], CountSpectrum]) -> None:
         """Take the spectra of some sets, sorted, that were counted elsewhere."""
@@ -184,18 +182,11 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class HeldUsers:
-    """Users in memory.
+    """Users in memory."""
 
-    Attributes
-    ----------
-    source
-        Their values.
-    codes
-        API -> codes as the snapshot has them, without repetition and increasing: those of the
-        source are their positions. Of APIs that may make cohorts.
-    """
-
-    source: MemorySource
+    source: MemorySource  # Their values.
+    # API -> codes as the snapshot has them, without repetition and increasing: those of the source
+    # are their positions. Of APIs that may make cohorts.
     codes: Mapping[str, NDArray[np.integer[Any]]]
 
     @property

@@ -35,37 +35,19 @@ Days = tuple[date, date]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CohortSpectra:
-    """Users that share the values of some APIs, and how those of other APIs divide them.
+    """Users that share the values of some APIs, and how those of other APIs divide them."""
 
-    Attributes
-    ----------
-    codes
-        Code of each API that makes the cohort, 0 for absent.
-    spectrum
-        Count spectrum of its users.
-    """
-
-    codes: tuple[int, ...]
-    spectrum: CountSpectrum
+    codes: tuple[int, ...]  # Code of each API that makes the cohort, 0 for absent.
+    spectrum: CountSpectrum  # Count spectrum of its users.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """Users who brought an API on several visits.
+    """Users who brought an API on several visits."""
 
-    Attributes
-    ----------
-    users
-        How many.
-    changed
-        Those who brought different values.
-    kept
-        Those who brought the same value on two visits.
-    """
-
-    users: int = 0
-    changed: int = 0
-    kept: int = 0
+    users: int = 0  # How many.
+    changed: int = 0  # Those who brought different values.
+    kept: int = 0  # Those who brought the same value on two visits.
 
     def __add__(self, other: Returned) -> Returned:
         return Returned(
@@ -180,10 +162,8 @@ class Snapshot(UserRows, Protocol):
 def check_values_kept(snapshot: Snapshot, what: str) -> None:
     """Refuse what has to look into values where only digests of them are kept.
 
-    Raises
-    ------
-    InputError
-        They are.
+    Raises:
+        InputError: They are.
     """
     if snapshot.values_are_digested:
         raise InputError(
@@ -213,19 +193,15 @@ def words_of_rows(snapshot: Snapshot) -> NDArray[np.uint64]:
 class MemorySnapshot:
     """A snapshot whose rows are in memory: of a calendar window, of a folder, of a frame.
 
-    Attributes
-    ----------
-    columns
-        API -> codes.
-    texts
-        Reads what the codes of an API stand for: see `Snapshot.values`.
-    said
-        See `Snapshot`.
-    people
-        int64, a number for each row, the same in every window; null where nobody is known again.
-    digest, values_are_digested, returned, key, units
-        See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
-        one of its own by default, so that nothing that leaves can be compared.
+    Attributes:
+        columns: API -> codes.
+        texts: Reads what the codes of an API stand for: see `Snapshot.values`.
+        said: See `Snapshot`.
+        people: int64, a number for each row, the same in every window; null where nobody is known
+            again.
+        digest, values_are_digested, returned, key, units: See `Snapshot`; `returned` finds out what
+            `repeats` says, nothing by default, and the key is one of its own by default, so that
+            nothing that leaves can be compared.
     """
 
     columns: Mapping[str, Codes]

@@ -46,21 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredSnapshot:
-    """A snapshot in a table of the database: see `snapshot.Snapshot`.
+    """A snapshot in a table of the database: see `snapshot.Snapshot`."""
 
-    Attributes
-    ----------
-    database
-        The open database.
-    table
-        Its rows.
-    window
-        What it was taken of.
-    """
-
-    database: Database
-    table: Table
-    window: Window
+    database: Database  # The open database.
+    table: Table  # Its rows.
+    window: Window  # What it was taken of.
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -185,15 +175,9 @@ class StoredSnapshot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FollowedSnapshot(StoredSnapshot):
-    """A snapshot whose rows are in memory and in no table.
+    """A snapshot whose rows are in memory and in no table."""
 
-    Attributes
-    ----------
-    rows
-        Column -> codes.
-    """
-
-    rows: Mapping[str, Codes]
+    rows: Mapping[str, Codes]  # Column -> codes.
 
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs."""

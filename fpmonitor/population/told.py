@@ -17,23 +17,12 @@ Which = Literal["most", "least"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToldSource:
-    """What others are told of spectra.
+    """What others are told of spectra."""
 
-    Attributes
-    ----------
-    source
-        The spectra as they are.
-    k
-        Anonymity threshold, users.
-    which
-        The most or the least exposing case.
-    known
-        Spectra of some sets, sorted, that were counted elsewhere.
-    """
-
-    source: SpectrumSource
-    k: int
-    which: Which
+    source: SpectrumSource  # The spectra as they are.
+    k: int  # Anonymity threshold, users.
+    which: Which  # The most or the least exposing case.
+    # Spectra of some sets, sorted, that were counted elsewhere.
     known: Mapping[tuple[str, ...], CountSpectrum] = field(default_factory=dict)
 
     @property

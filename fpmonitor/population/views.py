@@ -16,20 +16,15 @@ Volatile = Literal["shared", "left-out", "raw"]
 class View:
     """How a snapshot is looked at.
 
-    Attributes
-    ----------
-    volatile
-        A volatile value counts as one token that all users of the browser family share; or the API
-        is left out of every set, as if it returned nothing; or `raw`, as it was logged.
-    drop_automation
-        Leave out users that look automated.
-    transforms
-        API -> what it returns instead.
+    Attributes:
+        volatile: A volatile value counts as one token that all users of the browser family share;
+            or the API is left out of every set, as if it returned nothing; or `raw`, as it was
+            logged.
+        drop_automation: Leave out users that look automated.
+        transforms: API -> what it returns instead.
 
-    Raises
-    ------
-    InputError
-        `volatile` is none of its words.
+    Raises:
+        InputError: `volatile` is none of its words.
     """
 
     volatile: Volatile = "shared"

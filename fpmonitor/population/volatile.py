@@ -32,17 +32,10 @@ Versions = tuple[str, int, int | None]  # a family, its first and last version; 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volatility:
-    """In which browsers an API is volatile.
+    """In which browsers an API is volatile."""
 
-    Attributes
-    ----------
-    groups
-        bool, one entry a browser group.
-    versions
-        The families with their first and last version, null where it goes on.
-    """
-
-    groups: NDArray[np.bool_]
+    groups: NDArray[np.bool_]  # bool, one entry a browser group.
+    # The families with their first and last version, null where it goes on.
     versions: tuple[Versions, ...]
 
 

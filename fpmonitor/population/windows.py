@@ -36,21 +36,14 @@ from fpmonitor.unit import Unit
 class Windows:
     """The windows of a database.
 
-    Attributes
-    ----------
-    database
-        The open database.
-    division
-        Their length, or `batch` or `source`.
-    window
-        Which visits count.
-    view, audience
-        As of `Population`; values made coarser cannot be compared between windows.
+    Attributes:
+        database: The open database.
+        division: Their length, or `batch` or `source`.
+        window: Which visits count.
+        view, audience: As of `Population`; values made coarser cannot be compared between windows.
 
-    Raises
-    ------
-    InputError
-        The view makes values coarser.
+    Raises:
+        InputError: The view makes values coarser.
     """
 
     database: Database
@@ -118,10 +111,8 @@ class Windows:
     def kept(self, question: Sequence[object]) -> tuple[KeptWindow, ...]:
         """Windows with visits, in the order of time, and what is kept of a question about them.
 
-        Parameters
-        ----------
-        question
-            All that the answer follows from beside these windows, as it prints.
+        Args:
+            question: All that the answer follows from beside these windows, as it prints.
         """
         if not self._are_kept:
             return tuple(KeptWindow(span=span) for span in self.spans())

@@ -41,16 +41,11 @@ def reports_for(
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Return a user's answers: for each set its number and the tokens, after redaction.
 
-    Parameters
-    ----------
-    study, ask
-        The terms and the request.
-    tokens
-        Token by API; an API that is missing is `absent`.
-    rng
-        Draws cover redactions and randomised reports; simulations pass their own.
-    answered
-        Requests of the study that the user answered before.
+    Args:
+        study, ask: The terms and the request.
+        tokens: Token by API; an API that is missing is `absent`.
+        rng: Draws cover redactions and randomised reports; simulations pass their own.
+        answered: Requests of the study that the user answered before.
     """
     check_ask(study, ask, answered)
     single = token_limit(study.report_bytes, ("",))
@@ -125,17 +120,12 @@ class AnsweredRequests:
 
     It is what makes a user answer a request once, and the analyst no more than the study allows.
 
-    Parameters
-    ----------
-    requests
-        What was answered before.
-    path
-        File to keep it in, which is read first; only in memory by default.
+    Args:
+        requests: What was answered before.
+        path: File to keep it in, which is read first; only in memory by default.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or is none of this kind.
+    Raises:
+        InputError: The file cannot be read, or is none of this kind.
     """
 
     def __init__(
@@ -153,10 +143,8 @@ class AnsweredRequests:
     def check_new(self, ask: CollectionRequest) -> None:
         """Refuse a request that was answered before.
 
-        Raises
-        ------
-        InputError
-            It was: a second answer would count as another user's.
+        Raises:
+            InputError: It was: a second answer would count as another user's.
         """
         if ask.id in {one.id for one in self._requests}:
             raise InputError(
@@ -189,19 +177,14 @@ def seal_answers(
 ) -> list[Upload]:
     """Answer a request, once, with one sealed message for each set, in random order.
 
-    Parameters
-    ----------
-    study, ask, tokens, rng
-        As for `reports_for`.
-    answered
-        What this user answered before; the request is added.
-    shuffler, recipient
-        Public keys to seal with; the shuffler's layer is the outer one.
+    Args:
+        study, ask, tokens, rng: As for `reports_for`.
+        answered: What this user answered before; the request is added.
+        shuffler, recipient: Public keys to seal with; the shuffler's layer is the outer one.
 
-    Raises
-    ------
-    InputError
-        It was answered before, breaks the terms of the study, or a key is that of another role.
+    Raises:
+        InputError: It was answered before, breaks the terms of the study, or a key is that of
+            another role.
     """
     answered.check_new(ask)
     for config, role in ((shuffler, "shuffler"), (recipient, ask.recipient)):

@@ -61,10 +61,8 @@ def counts_digest(apis: Iterable[str], tuples: Tuples) -> str:
 def check_study_counts(study: Study, counts: Counts, randomised: Collection[str] = ()) -> None:
     """Check that counts fit a study and include every single API but the `randomised` ones.
 
-    Raises
-    ------
-    InputError
-        A single API is missing, or a set is unknown or too large for the study.
+    Raises:
+        InputError: A single API is missing, or a set is unknown or too large for the study.
     """
     missing = [api for api in study.apis if (api,) not in counts and api not in randomised]
     if missing:

@@ -39,10 +39,8 @@ def decode(
     `name` says what it should be, for the message: "study"; `dec_hook` makes what JSON has no type
     for.
 
-    Raises
-    ------
-    InputError
-        Not JSON; or a member is missing, of the wrong type or out of its range.
+    Raises:
+        InputError: Not JSON; or a member is missing, of the wrong type or out of its range.
     """
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
@@ -57,10 +55,8 @@ def decode(
 def file_parts(path: Path, size: int) -> Iterator[bytes]:
     """Yield the content of a file in parts of `size` bytes; the last one may be shorter.
 
-    Raises
-    ------
-    InputError
-        It cannot be read.
+    Raises:
+        InputError: It cannot be read.
     """
     try:
         with path.open("rb") as file:

@@ -43,28 +43,15 @@ if TYPE_CHECKING:
 class RoleConfig(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-role-1"
 ):
-    """What a role is, and where it is found.
+    """What a role is, and where it is found."""
 
-    Attributes
-    ----------
-    role
-        Whose folder it is.
-    host, port
-        Where its service listens.
-    services
-        Addresses of the other roles.
-    origins
-        Origins of pages that may send uploads; `*` for any.
-    pool_mb
-        Largest size of the shuffler's store, MB.
-    """
-
-    role: Role
+    role: Role  # Whose folder it is.
+    # host, port: Where its service listens.
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
-    services: Mapping[Role, str]
-    origins: tuple[str, ...] = ()
-    pool_mb: int = 10_000
+    services: Mapping[Role, str]  # Addresses of the other roles.
+    origins: tuple[str, ...] = ()  # Origins of pages that may send uploads; `*` for any.
+    pool_mb: int = 10_000  # Largest size of the shuffler's store, MB.
 
 
 @dataclass(frozen=True)
@@ -77,10 +64,8 @@ class RoleFolder:
     def of(cls, path: Path, role: Role) -> RoleFolder:
         """Return the folder of a role, itself or in a pilot.
 
-        Raises
-        ------
-        InputError
-            There is none.
+        Raises:
+            InputError: There is none.
         """
         for one in (path / role, path):
             if (one / "role.json").is_file():
@@ -148,10 +133,8 @@ class RoleFolder:
     def address(self, role: Role) -> str:
         """Return the address of a role.
 
-        Raises
-        ------
-        InputError
-            It is not in the configuration.
+        Raises:
+            InputError: It is not in the configuration.
         """
         if role == self.config.role:
             return f"http://{self.config.host}:{self.config.port}"
@@ -169,10 +152,8 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
 
     `port` is that of the shuffler; the curator has the next one, the analyst the one after it.
 
-    Raises
-    ------
-    InputError
-        The folder exists, or cannot be made.
+    Raises:
+        InputError: The folder exists, or cannot be made.
     """
     try:
         path.mkdir(parents=True)

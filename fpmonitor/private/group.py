@@ -50,10 +50,8 @@ class SealedChannel:
     def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Seal, shuffle, open and count the answers.
 
-        Raises
-        ------
-        UndecidableError
-            The participants are fewer than the minimum batch of the shuffler.
+        Raises:
+            UndecidableError: The participants are fewer than the minimum batch of the shuffler.
         """
         reader = self._readers[ask.recipient]
         reader.add_ask(ask)
@@ -112,36 +110,17 @@ class OpenChannel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRun:
-    """What a group found, and what its participants then know about each other.
+    """What a group found, and what its participants then know about each other."""
 
-    Attributes
-    ----------
-    setting
-        Whether they are the population (`fixed`) or draws from it (`statistical`).
-    participants
-        Number of participants.
-    agreed
-        Number of participants whose own computation gave the released set.
-    comparison
-        The set, its limits, and the exposure in the released tuples.
-    messages
-        Number of messages that each participant sent, in both rounds.
-    marginals_true
-        Whether the published marginals are those of the participants' tokens.
-    alone
-        Number of participants whose released tuple nobody else has.
-    alone_in_all
-        Number of participants whose tuple of all APIs nobody else has: they would stand out if
-        whole records had been collected. Nobody in the group can compute it; the simulation can.
-    """
-
-    setting: Setting
-    participants: int
-    agreed: int
-    comparison: JointComparison
-    messages: int
-    marginals_true: bool
-    alone: int
+    setting: Setting  # Whether they are the population (`fixed`) or draws from it (`statistical`).
+    participants: int  # Number of participants.
+    agreed: int  # Number of participants whose own computation gave the released set.
+    comparison: JointComparison  # The set, its limits, and the exposure in the released tuples.
+    messages: int  # Number of messages that each participant sent, in both rounds.
+    marginals_true: bool  # Whether the published marginals are those of the participants' tokens.
+    alone: int  # Number of participants whose released tuple nobody else has.
+    # Number of participants whose tuple of all APIs nobody else has: they would stand out if whole
+    # records had been collected. Nobody in the group can compute it; the simulation can.
     alone_in_all: int
 
     def to_json(self) -> dict[str, Any]:
@@ -170,25 +149,17 @@ def run_group(
 ) -> GroupRun:
     """Simulate a group that finds and releases its set.
 
-    Parameters
-    ----------
-    study, weights
-        The terms, and the utility of each API, that all agreed on beforehand.
-    holders
-        Tokens by API of each participant.
-    channel
-        Carries the messages.
-    sign
-        Signs with the curator's key, which all participants hold and the study names.
-    setting
-        `fixed`: the participants are the population. `statistical`: they are draws from one.
-    rng
-        Shuffles the published marginals for each participant.
+    Args:
+        study, weights: The terms, and the utility of each API, that all agreed on beforehand.
+        holders: Tokens by API of each participant.
+        channel: Carries the messages.
+        sign: Signs with the curator's key, which all participants hold and the study names.
+        setting: `fixed`: the participants are the population. `statistical`: they are draws from
+            one.
+        rng: Shuffles the published marginals for each participant.
 
-    Raises
-    ------
-    UndecidableError
-        There are too few participants, or no set is within the budget.
+    Raises:
+        UndecidableError: There are too few participants, or no set is within the budget.
     """
     first = first_ask(study)
     published = channel(first, holders)

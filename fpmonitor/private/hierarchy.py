@@ -37,31 +37,20 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round, and what it gained.
+    """One round, and what it gained."""
 
-    Attributes
-    ----------
-    number
-        From 1.
-    sets
-        The requested sets; every user sends one message for each.
-    withheld
-        Share of the tokens of the requested APIs that were redacted, over all users.
-    safe, unsafe
-        Number of requested sets that are within the budget by their own counts, or are not.
-    recommended, promise
-        The set of greatest weight within the budget after the round, and its upper limit.
-    weight, gain
-        Its weight, and by how much the round raised it.
-    """
-
-    number: int
-    sets: tuple[ApiSet, ...]
-    withheld: float
+    number: int  # From 1.
+    sets: tuple[ApiSet, ...]  # The requested sets; every user sends one message for each.
+    withheld: float  # Share of the tokens of the requested APIs that were redacted, over all users.
+    # safe, unsafe: Number of requested sets that are within the budget by their own counts, or are
+    # not.
     safe: int
     unsafe: int
+    # recommended, promise: The set of greatest weight within the budget after the round, and its
+    # upper limit.
     recommended: ApiSet
     promise: Promise
+    # weight, gain: Its weight, and by how much the round raised it.
     weight: float
     gain: float
 
@@ -190,14 +179,10 @@ def simulate_hierarchy(
 ) -> Hierarchy:
     """Simulate all rounds with users whose tokens are known.
 
-    Parameters
-    ----------
-    table
-        Tokens, a row per user, a text column per API of the study.
-    study
-        The policy; `largest_set` limits the rounds.
-    least_gain
-        Stop after a round, from the second on, that raises the weight by less.
+    Args:
+        table: Tokens, a row per user, a text column per API of the study.
+        study: The policy; `largest_set` limits the rounds.
+        least_gain: Stop after a round, from the second on, that raises the weight by less.
     """
     ask = first_ask(study)
     counts: dict[ApiSet, Tuples] = {}

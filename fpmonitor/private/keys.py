@@ -69,24 +69,14 @@ class SecretKey(msgspec.Struct, frozen=True):
 class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
     """Keys of one role, the newest first: it is the one to seal for, all of them open messages.
 
-    Attributes
-    ----------
-    role
-        Role that they belong to.
-    keys
-        Their ids differ.
-    signing
-        The curator's key to sign what it promises of a set; it is never rotated, as the study
-        names it. Null for other roles.
-
-    Raises
-    ------
-    InputError
-        There is no key, or two have one id; or a curator has no key to sign with.
+    Raises:
+        InputError: There is no key, or two have one id; or a curator has no key to sign with.
     """
 
-    role: Role
-    keys: tuple[SecretKey, ...]
+    role: Role  # Role that they belong to.
+    keys: tuple[SecretKey, ...]  # Their ids differ.
+    # The curator's key to sign what it promises of a set; it is never rotated, as the study names
+    # it. Null for other roles.
     signing: Ed25519PrivateKey | None = None
 
     def __post_init__(self) -> None:
@@ -104,10 +94,8 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     def rotated(self) -> SecretKeys:
         """Return the ring with a new key in front; the others still open messages.
 
-        Raises
-        ------
-        InputError
-            There are 255 keys.
+        Raises:
+            InputError: There are 255 keys.
         """
         used = {key.id for key in self.keys}
         newest = self.keys[0].id
@@ -120,10 +108,8 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     def retired(self, key_id: int) -> SecretKeys:
         """Return the ring without a key; messages sealed for it cannot be opened any more.
 
-        Raises
-        ------
-        InputError
-            There is no such key, or it is the only one.
+        Raises:
+            InputError: There is no such key, or it is the only one.
         """
         left = tuple(key for key in self.keys if key.id != key_id)
         if len(left) == len(self.keys):
@@ -150,10 +136,8 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
     def sign(self, message: bytes) -> str:
         """Return a signature in hexadecimal.
 
-        Raises
-        ------
-        InputError
-            These are not the keys of a curator.
+        Raises:
+            InputError: These are not the keys of a curator.
         """
         if self.signing is None:
             raise InputError(f"keys: the {self.role} does not sign, only the curator does")
@@ -167,24 +151,13 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
 class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-public-keys-1"):
     """What a role publishes of its keys.
 
-    Attributes
-    ----------
-    role
-        Role that they belong to.
-    configs
-        An `HpkeConfigList`, the preferred key first; in base64 in the file.
-    verifying
-        Key of the curator's signatures, in hexadecimal; empty for other roles.
-
-    Raises
-    ------
-    WireError
-        There is no key for our algorithms.
+    Raises:
+        WireError: There is no key for our algorithms.
     """
 
-    role: Role
-    configs: bytes
-    verifying: str = ""
+    role: Role  # Role that they belong to.
+    configs: bytes  # An `HpkeConfigList`, the preferred key first; in base64 in the file.
+    verifying: str = ""  # Key of the curator's signatures, in hexadecimal; empty for other roles.
 
     def __post_init__(self) -> None:
         decode_configs(self.configs)
@@ -209,10 +182,8 @@ class KeyHolder:
     def use_keys(self, ring: SecretKeys) -> None:
         """Use these keys from now on.
 
-        Raises
-        ------
-        InputError
-            They belong to another role.
+        Raises:
+            InputError: They belong to another role.
         """
         if ring.role != self._role:
             raise InputError(f"keys: belong to the {ring.role}, not to the {self._role}")
@@ -231,10 +202,8 @@ def open_message(
 ) -> bytes:
     """Open a message that was sealed for a role and a request.
 
-    Raises
-    ------
-    SealError
-        No key has the id of the frame, or the frame does not open.
+    Raises:
+        SealError: No key has the id of the frame, or the frame does not open.
     """
     private = keys.get(frame.config_id)
     if private is None:
@@ -297,10 +266,8 @@ def public_path(path: Path) -> Path:
 def read_secret_keys(path: Path) -> SecretKeys:
     """Read secret keys.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, others may read it, or it does not hold secret keys.
+    Raises:
+        InputError: The file cannot be read, others may read it, or it does not hold secret keys.
     """
     data = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
     check_owner_alone(path, "the secret keys")
@@ -326,11 +293,9 @@ def _key_of_text(kind: Any, text: Any) -> X25519PrivateKey | Ed25519PrivateKey:
 def read_public(path: Path, role: Role) -> PublicKeys:
     """Read the published keys of a role.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, does not hold published keys, or holds those of another role: a
-        message sealed for them would be lost.
+    Raises:
+        InputError: The file cannot be read, does not hold published keys, or holds those of another
+            role: a message sealed for them would be lost.
     """
     data = read_bytes(path, "public keys", most=MAX_KEYS_BYTES)
     try:

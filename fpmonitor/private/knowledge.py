@@ -61,41 +61,24 @@ _TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Upper limit of the exposure of an API set, and the rule that it comes from.
+    """Upper limit of the exposure of an API set, and the rule that it comes from."""
 
-    Attributes
-    ----------
-    upper
-        Share of the users; 1 says nothing.
-    rule
-        `count`: the set was requested; `certificate`: it was, and the limit is for a population;
-        `randomised`: of an API with randomised answers, 1 for the observed users themselves;
-        `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`:
-        of disjoint requested sets; `join`: of overlapping ones, joint values counted;
-        `join size`: of overlapping ones, the number of joint values bounded.
-    """
-
-    upper: float
+    upper: float  # Share of the users; 1 says nothing.
+    # `count`: the set was requested; `certificate`: it was, and the limit is for a population;
+    # `randomised`: of an API with randomised answers, 1 for the observed users themselves; `top-r`,
+    # `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`: of
+    # disjoint requested sets; `join`: of overlapping ones, joint values counted; `join size`: of
+    # overlapping ones, the number of joint values bounded.
     rule: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParetoFront:
-    """Trade-off of disjoint parts: more joint values kept, or more users outside them.
+    """Trade-off of disjoint parts: more joint values kept, or more users outside them."""
 
-    Attributes
-    ----------
-    sizes
-        float64, increasing: joint values that remain.
-    tails
-        float64, same shape, decreasing: share of the users outside.
-    whole
-        Whether it has all points; of very many, some are dropped.
-    """
-
-    sizes: NDArray[np.float64]
-    tails: NDArray[np.float64]
-    whole: bool = True
+    sizes: NDArray[np.float64]  # float64, increasing: joint values that remain.
+    tails: NDArray[np.float64]  # float64, same shape, decreasing: share of the users outside.
+    whole: bool = True  # Whether it has all points; of very many, some are dropped.
 
     def joined(self, offer: SizedTails, *, cell: float, most: float) -> ParetoFront:
         """Add a part; keep the undominated points with at most `most` exposed users."""
@@ -139,29 +122,21 @@ def best_points(
 class Knowledge:
     """Counts of some API sets, and the limits that follow in one setting.
 
-    Parameters
-    ----------
-    study
-        The policy.
-    counts
-        Number of reports by tuple of tokens, for each API set, with every single API. A report
-        with a redacted token counts as exposed.
-    randomised
-        Randomised answers on APIs that have no counts. They say nothing of the observed users
-        themselves, and are part of no larger request.
-    setting
-        `fixed`: the observed users themselves, without error. `statistical`: a population of
-        `study.population` users, of which the observed ones are independent draws; all limits
-        together hold with probability `1 - study.delta`, whatever was requested and redacted in
-        later rounds because of the answers of earlier ones.
+    Args:
+        study: The policy.
+        counts: Number of reports by tuple of tokens, for each API set, with every single API. A
+            report with a redacted token counts as exposed.
+        randomised: Randomised answers on APIs that have no counts. They say nothing of the observed
+            users themselves, and are part of no larger request.
+        setting: `fixed`: the observed users themselves, without error. `statistical`: a population
+            of `study.population` users, of which the observed ones are independent draws; all
+            limits together hold with probability `1 - study.delta`, whatever was requested and
+            redacted in later rounds because of the answers of earlier ones.
 
-    Raises
-    ------
-    InputError
-        A single API is missing, or a set is unknown or too large for the study; or a token is no
-        report of its randomisation.
-    UndecidableError
-        There are fewer than 2 reports, or fewer than `k` on a randomised API.
+    Raises:
+        InputError: A single API is missing, or a set is unknown or too large for the study; or a
+            token is no report of its randomisation.
+        UndecidableError: There are fewer than 2 reports, or fewer than `k` on a randomised API.
     """
 
     def __init__(
@@ -340,17 +315,13 @@ class Knowledge:
     def rules(self, apis: ApiSet, *, beaten: bool = False) -> list[Promise]:
         """Return the upper limits of a set by every rule that applies.
 
-        Parameters
-        ----------
-        apis
-            Sorted; none: no value is exposed.
-        beaten
-            Also by rules that cannot be the best: theorems 2 and 3, and any other beside a count.
+        Args:
+            apis: Sorted; none: no value is exposed.
+            beaten: Also by rules that cannot be the best: theorems 2 and 3, and any other beside a
+                count.
 
-        Raises
-        ------
-        InputError
-            An API that the study does not have.
+        Raises:
+            InputError: An API that the study does not have.
         """
         if not set(apis) <= set(self.study.apis):
             raise InputError("selection: names an API that the study does not have")
@@ -450,14 +421,10 @@ def certified_limits(study: Study, spectrum: CountSpectrum, *, delta: float) -> 
 
     The upper limit does not fall where groups are split, so that it holds with redacted values.
 
-    Parameters
-    ----------
-    study
-        `population` and `k`.
-    spectrum
-        Of all users, at least 2.
-    delta
-        Tolerated error probability of each limit.
+    Args:
+        study: `population` and `k`.
+        spectrum: Of all users, at least 2.
+        delta: Tolerated error probability of each limit.
     """
     limits = exposure_limits(
         users=spectrum.users, k=study.k, population=study.population, delta=delta, growing=True

@@ -36,12 +36,9 @@ def matrix_randomisation(
     the columns, the last one for all others; those too long for a report of the study are listed by
     their digests.
 
-    Raises
-    ------
-    PolicyError
-        `mechanism`: not faithful, so that shares cannot be estimated from the reports.
-    InputError
-        Values are missing or repeated, or the matrix is too large for a request.
+    Raises:
+        PolicyError: `mechanism`: not faithful, so that shares cannot be estimated from the reports.
+        InputError: Values are missing or repeated, or the matrix is too large for a request.
     """
     check_matrix_size(*matrix.probabilities.shape)
     if not is_faithful(matrix):

@@ -45,18 +45,10 @@ class UnknownKeyError(SealError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Exchange:
-    """What protects the response to one request (section 4.4).
+    """What protects the response to one request (section 4.4)."""
 
-    Attributes
-    ----------
-    encapsulated
-        Encapsulated key of the request.
-    secret
-        Exported from the HPKE context.
-    """
-
-    encapsulated: bytes
-    secret: bytes
+    encapsulated: bytes  # Encapsulated key of the request.
+    secret: bytes  # Exported from the HPKE context.
 
     def seal_response(self, response: bytes, nonce: bytes | None = None) -> bytes:
         """Seal the response; only tests pass a nonce."""
@@ -67,10 +59,8 @@ class Exchange:
     def open_response(self, data: bytes) -> bytes:
         """Open the response.
 
-        Raises
-        ------
-        SealError
-            It is not the response to this request, or was modified.
+        Raises:
+            SealError: It is not the response to this request, or was modified.
         """
         key, aead_nonce = self._keys(data[:_KEY_BYTES])
         try:
@@ -113,12 +103,9 @@ def seal_request(
 def open_request(data: bytes, keys: Mapping[int, X25519PrivateKey]) -> tuple[bytes, Exchange]:
     """Open a request at the gateway (section 4.3).
 
-    Raises
-    ------
-    UnknownKeyError
-        The gateway has no such key, or it is for other algorithms.
-    SealError
-        The request does not open.
+    Raises:
+        UnknownKeyError: The gateway has no such key, or it is for other algorithms.
+        SealError: The request does not open.
     """
     head, rest = data[: _HEAD.size], data[_HEAD.size :]
     if len(rest) < ENCAPSULATED_BYTES:

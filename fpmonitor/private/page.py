@@ -14,24 +14,16 @@ from fpmonitor.serve.snippet import OWN_FILE, SEALED, for_script, script_element
 class SealedAnswers:
     """What a page needs to answer a collection request.
 
-    Attributes
-    ----------
-    to
-        URL of the shuffler.
-    study, ask
-        The files, byte by byte.
-    shuffler_keys, recipient_keys
-        `HpkeConfigList` of each.
-
-    Raises
-    ------
-    InputError
-        The request violates the terms of the study, or a list has no key for our algorithms.
+    Raises:
+        InputError: The request violates the terms of the study, or a list has no key for our
+            algorithms.
     """
 
-    to: str
+    to: str  # URL of the shuffler.
+    # study, ask: The files, byte by byte.
     study: bytes
     ask: bytes
+    # shuffler_keys, recipient_keys: `HpkeConfigList` of each.
     shuffler_keys: bytes
     recipient_keys: bytes
 

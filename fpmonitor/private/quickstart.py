@@ -49,10 +49,8 @@ def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) 
 
     The folder then has the requests, the selection, and in each role's folder what it holds.
 
-    Raises
-    ------
-    UndecidableError
-        No API is within the budget, or there are too few users.
+    Raises:
+        UndecidableError: No API is within the budget, or there are too few users.
     """
     study = make_pilot(pilot, terms)
     channel = SealedChannel(pilot)

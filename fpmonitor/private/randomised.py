@@ -42,46 +42,29 @@ _NO_REPORT = "counts: a token is not a report of the randomisation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedShare:
-    """Estimated share of a value.
+    """Estimated share of a value."""
 
-    Attributes
-    ----------
-    token
-        The value as listed; the last one stands for all others.
-    share
-        Unbiased estimate of its probability; may be negative or above 1.
-    lower, upper
-        Limits of the probability.
-    """
-
-    token: str
-    share: float
+    token: str  # The value as listed; the last one stands for all others.
+    share: float  # Unbiased estimate of its probability; may be negative or above 1.
+    # lower, upper: Limits of the probability.
     lower: float
     upper: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedApi:
-    """Estimates from the randomised answers on one API.
+    """Estimates from the randomised answers on one API."""
 
-    Attributes
-    ----------
-    api, mechanism, epsilon
-        The API and its randomisation; epsilon in nats, null where a matrix has no LDP level.
-    users
-        Number of reports.
-    lower, upper
-        Limits of the statistical exposure `Q(n, k)`, shares of the users.
-    values
-        All listed values. All limits hold together with probability `1 - delta`.
-    """
-
+    # api, mechanism, epsilon: The API and its randomisation; epsilon in nats, null where a matrix
+    # has no LDP level.
     api: str
     mechanism: str
     epsilon: float | None
-    users: int
+    users: int  # Number of reports.
+    # lower, upper: Limits of the statistical exposure `Q(n, k)`, shares of the users.
     lower: float
     upper: float
+    # All listed values. All limits hold together with probability `1 - delta`.
     values: tuple[EstimatedShare, ...]
 
 
@@ -112,22 +95,15 @@ def estimate(
 ) -> RandomisedApi:
     """Estimate the frequencies and the exposure of an API from its randomised answers.
 
-    Parameters
-    ----------
-    study, ask, api
-        The terms, the request, and an API that it randomises.
-    counts
-        Number of users by token of this API alone.
-    delta
-        Tolerated probability that any of the limits fails, in (0, 1).
+    Args:
+        study, ask, api: The terms, the request, and an API that it randomises.
+        counts: Number of users by token of this API alone.
+        delta: Tolerated probability that any of the limits fails, in (0, 1).
 
-    Raises
-    ------
-    InputError
-        The API is not randomised, or is redacted, too; a token is not a report on it; or the
-        matrix is not faithful.
-    UndecidableError
-        Fewer than `k` users answered.
+    Raises:
+        InputError: The API is not randomised, or is redacted, too; a token is not a report on it;
+            or the matrix is not faithful.
+        UndecidableError: Fewer than `k` users answered.
     """
     plan = ask.randomise.get(api)
     if plan is None or (api,) not in ask.sets:
@@ -173,14 +149,10 @@ def ranked_values(
 ) -> tuple[list[str], SizedTails]:
     """Rank the listed values by one half of the answers, and bound what the first ones leave out.
 
-    Parameters
-    ----------
-    study, api, answers
-        As for `estimate`.
-    delta
-        Tolerated probability that any of the tails fails, in (0, 1).
-    rng
-        Splits the answers: the other half must not know by which order it is counted.
+    Args:
+        study, api, answers: As for `estimate`.
+        delta: Tolerated probability that any of the tails fails, in (0, 1).
+        rng: Splits the answers: the other half must not know by which order it is counted.
     """
     plan = answers.ask.randomise[api]
     tokens = sorted(answers.counts)
@@ -253,20 +225,14 @@ def plan_randomisation(
 
     Values of fewer than `k` users are not listed, since a request is public: they are the rest.
 
-    Parameters
-    ----------
-    tokens
-        Number of users by token.
-    study
-        `k` and `n` of the exposure, and `delta`, which its APIs share evenly.
-    users
-        Users who will report.
-    accuracy
-        Largest half distance of the limits of the exposure, in (0, 1).
+    Args:
+        tokens: Number of users by token.
+        study: `k` and `n` of the exposure, and `delta`, which its APIs share evenly.
+        users: Users who will report.
+        accuracy: Largest half distance of the limits of the exposure, in (0, 1).
 
-    Returns
-    -------
-    The plan, and its randomisation; None where no mechanism is accurate enough.
+    Returns:
+        The plan, and its randomisation; None where no mechanism is accurate enough.
     """
     listed = _listed(api, tokens, study)
     rest = sum(tokens.values()) - sum(tokens[token] for token in listed)
@@ -305,10 +271,8 @@ def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | 
 
     `values` are the tokens to be listed, the last one for all others.
 
-    Raises
-    ------
-    InputError
-        The number of values is not the planned one.
+    Raises:
+        InputError: The number of values is not the planned one.
     """
     if plan.mechanism is None or plan.epsilon is None:
         return None

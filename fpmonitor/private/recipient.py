@@ -38,20 +38,12 @@ class WrongKeysError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The possible answers to one set.
+    """The possible answers to one set."""
 
-    Attributes
-    ----------
-    limit
-        Length of the longest token, bytes.
-    allowed
-        Possible tokens of each API; null where any is possible.
-    reports
-        Randomisation of each API whose reports are not values; null where there is none.
-    """
-
-    limit: int
+    limit: int  # Length of the longest token, bytes.
+    # Possible tokens of each API; null where any is possible.
     allowed: tuple[frozenset[str] | None, ...]
+    # Randomisation of each API whose reports are not values; null where there is none.
     reports: tuple[Randomisation | None, ...]
 
     def fits(self, tokens: tuple[str, ...]) -> bool:
@@ -74,17 +66,12 @@ class _Form:
 class Recipient(KeyHolder):
     """The curator or the analyst; `StoreError` where its store cannot be read or written.
 
-    Parameters
-    ----------
-    path, study
-        Its store, and the terms.
-    ring
-        Its keys, which determine whether it is the curator or the analyst.
+    Args:
+        path, study: Its store, and the terms.
+        ring: Its keys, which determine whether it is the curator or the analyst.
 
-    Raises
-    ------
-    InputError
-        The keys are the shuffler's, or the store belongs to another study.
+    Raises:
+        InputError: The keys are the shuffler's, or the store belongs to another study.
     """
 
     def __init__(self, path: Path, study: Study, ring: SecretKeys) -> None:
@@ -114,10 +101,8 @@ class Recipient(KeyHolder):
     def close_ask(self, ask_id: bytes, messages: int) -> None:
         """Take note that the shuffler closed a request, and passed on so many messages in all.
 
-        Raises
-        ------
-        InputError
-            The request is unknown.
+        Raises:
+            InputError: The request is unknown.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
@@ -131,15 +116,11 @@ class Recipient(KeyHolder):
     def take(self, data: bytes, *, drop: bool = False) -> Receipt:
         """Open and count a batch, once; the counts are on disk on return.
 
-        Raises
-        ------
-        WireError
-            The bytes are not a batch.
-        WrongKeysError
-            Fewer than one in ten messages open, and `drop` does not say that the others may be
-            lost; the batch can be taken later, with the right keys.
-        InputError
-            The request is unknown; nothing is counted.
+        Raises:
+            WireError: The bytes are not a batch.
+            WrongKeysError: Fewer than one in ten messages open, and `drop` does not say that the
+                others may be lost; the batch can be taken later, with the right keys.
+            InputError: The request is unknown; nothing is counted.
         """
         batch = decode_batch(data)
         if batch.ask not in self._forms:

@@ -46,64 +46,34 @@ _MOST_RESTORED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRedaction:
-    """Effect of the rules on one API.
+    """Effect of the rules on one API."""
 
-    Attributes
-    ----------
-    api
-        Its name.
-    values, kept
-        Number of observed tokens, and of those that are sent.
-    rare
-        Share of the users whose token is not kept.
-    cover
-        Probability with which a kept token is redacted as well.
-    redacted
-        Expected share of the users whose token is redacted.
-    suspicion
-        Probability that a redacted token hides one that is not kept, by Bayes' rule. 0 where
-        nothing is kept: that every token is redacted reveals nothing about anyone.
-    """
-
-    api: str
+    api: str  # Its name.
+    # values, kept: Number of observed tokens, and of those that are sent.
     values: int
     kept: int
-    rare: float
-    cover: float
-    redacted: float
+    rare: float  # Share of the users whose token is not kept.
+    cover: float  # Probability with which a kept token is redacted as well.
+    redacted: float  # Expected share of the users whose token is redacted.
+    # Probability that a redacted token hides one that is not kept, by Bayes' rule. 0 where nothing
+    # is kept: that every token is redacted reveals nothing about anyone.
     suspicion: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionPlan:
-    """Rules for one set, their cost and their effect.
+    """Rules for one set, their cost and their effect."""
 
-    Attributes
-    ----------
-    apis
-        The set.
-    rules
-        By API; an API without a rule is sent unchanged.
-    before, after
-        Upper limits of the exposure without and with the rules, shares, in the same sense.
-    basis
-        Source of the limits: `marginals`, `certificate` or `count`.
-    per_api
-        Effect on each API.
-    loss
-        Expected share of redacted tokens, weighted.
-    within_budget
-        Whether `after` is.
-    """
-
-    apis: ApiSet
-    basis: str
+    apis: ApiSet  # The set.
+    basis: str  # Source of the limits: `marginals`, `certificate` or `count`.
+    # before, after: Upper limits of the exposure without and with the rules, shares, in the same
+    # sense.
     before: float
     after: float
-    loss: float
-    within_budget: bool
-    per_api: tuple[ApiRedaction, ...]
-    rules: Mapping[str, RedactionRule]
+    loss: float  # Expected share of redacted tokens, weighted.
+    within_budget: bool  # Whether `after` is.
+    per_api: tuple[ApiRedaction, ...]  # Effect on each API.
+    rules: Mapping[str, RedactionRule]  # By API; an API without a rule is sent unchanged.
 
     @property
     def promise(self) -> SetPromise:
@@ -116,17 +86,13 @@ def cover_for(rare: float, suspicion: float) -> float:
 
     `rare / (rare + (1 - rare) cover) = suspicion`, by Bayes' rule.
 
-    Parameters
-    ----------
-    rare
-        Share of the users whose token is not kept, below `suspicion`.
-    suspicion
-        In (0, 1]; 1: no cover.
+    Args:
+        rare: Share of the users whose token is not kept, below `suspicion`.
+        suspicion: In (0, 1]; 1: no cover.
 
-    Raises
-    ------
-    PolicyError
-        `suspicion` is out of range, or too many users have no kept token for any cover.
+    Raises:
+        PolicyError: `suspicion` is out of range, or too many users have no kept token for any
+            cover.
     """
     check_suspicion(suspicion)
     if rare >= suspicion:
@@ -137,10 +103,8 @@ def cover_for(rare: float, suspicion: float) -> float:
 def check_suspicion(suspicion: float) -> None:
     """Check the largest probability that a redacted token is a rare one.
 
-    Raises
-    ------
-    PolicyError
-        It is not in (0, 1].
+    Raises:
+        PolicyError: It is not in (0, 1].
     """
     if not 0 < suspicion <= 1:
         raise PolicyError("suspicion", f"must be above 0 and at most 1, got {suspicion}")
@@ -162,22 +126,16 @@ def plan_from_marginals(
     limit needs no sample: `(k - 1) / n prod (r + 1)`. In the fixed setting values beyond the `r`
     are shown as well, their users counted as exposed, as far as the budget goes.
 
-    Parameters
-    ----------
-    study, counts, setting
-        As in `Knowledge`. Only values of `k` reports or more are kept: the rules are public.
-    apis
-        The set.
-    weights
-        What a redacted token of each API costs; 1 where not named.
-    suspicion
-        Largest probability that a redacted token hides one that is not kept, in (0, 1].
+    Args:
+        study, counts, setting: As in `Knowledge`. Only values of `k` reports or more are kept: the
+            rules are public.
+        apis: The set.
+        weights: What a redacted token of each API costs; 1 where not named.
+        suspicion: Largest probability that a redacted token hides one that is not kept, in (0, 1].
 
-    Raises
-    ------
-    InputError, PolicyError, UndecidableError
-        As `Knowledge`; `suspicion` out of its range; or a single value of all users is above the
-        budget.
+    Raises:
+        InputError, PolicyError, UndecidableError: As `Knowledge`; `suspicion` out of its range; or
+            a single value of all users is above the budget.
     """
     check_suspicion(suspicion)
     knowledge = Knowledge(study, counts, setting)
@@ -227,17 +185,10 @@ def _best_way(
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Tokens of an API that may be kept, the most frequent first.
+    """Tokens of an API that may be kept, the most frequent first."""
 
-    Attributes
-    ----------
-    tokens
-        Those of at least `k` reports.
-    outside
-        float64, shape (tokens + 1,): share of the users outside of the first `r`.
-    """
-
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # Those of at least `k` reports.
+    # float64, shape (tokens + 1,): share of the users outside of the first `r`.
     outside: NDArray[np.float64]
 
     @classmethod
@@ -374,28 +325,21 @@ def plan_from_sample(
     Greedily: values with the largest share of exposed users are withheld first; those that turn
     out unnecessary to withhold are restored.
 
-    Parameters
-    ----------
-    study
-        The policy.
-    table
-        Tokens, a row per user, a text column per API of the set; at least 4 users.
-    apis
-        The set.
-    rng
-        Splits the users and draws covers. Derive its seed from the data.
-    setting
-        `fixed`: `after` is the largest share of the users of the table exposed in a few draws of
-        the covers. `statistical`: the rules are chosen on one half of the users, and certified on
-        the other: redaction is then a function that has nothing to do with these users, their
-        redacted tuples are independent draws, and the certificate holds for them unchanged.
-    weights, suspicion
-        As in `plan_from_marginals`.
+    Args:
+        study: The policy.
+        table: Tokens, a row per user, a text column per API of the set; at least 4 users.
+        apis: The set.
+        rng: Splits the users and draws covers. Derive its seed from the data.
+        setting: `fixed`: `after` is the largest share of the users of the table exposed in a few
+            draws of the covers. `statistical`: the rules are chosen on one half of the users, and
+            certified on the other: redaction is then a function that has nothing to do with these
+            users, their redacted tuples are independent draws, and the certificate holds for them
+            unchanged.
+        weights, suspicion: As in `plan_from_marginals`.
 
-    Raises
-    ------
-    InputError, PolicyError, UndecidableError
-        The table lacks an API, `suspicion` is out of range, or there are too few users.
+    Raises:
+        InputError, PolicyError, UndecidableError: The table lacks an API, `suspicion` is out of
+            range, or there are too few users.
     """
     check_suspicion(suspicion)
     if not set(apis) <= set(table.columns) or not apis:

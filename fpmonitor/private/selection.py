@@ -34,24 +34,12 @@ _MULTIPLIERS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedSet:
-    """An API set and the limits of its exposure.
+    """An API set and the limits of its exposure."""
 
-    Attributes
-    ----------
-    apis
-        Sorted names.
-    fixed
-        Upper limit for the observed users themselves.
-    statistical
-        Upper limit for the population.
-    entropy_upper_bits
-        Upper bound of the joint entropy of the observed users, bits.
-    """
-
-    apis: ApiSet
-    fixed: Promise
-    statistical: Promise
-    entropy_upper_bits: float
+    apis: ApiSet  # Sorted names.
+    fixed: Promise  # Upper limit for the observed users themselves.
+    statistical: Promise  # Upper limit for the population.
+    entropy_upper_bits: float  # Upper bound of the joint entropy of the observed users, bits.
 
     def promise(self, setting: Setting) -> Promise:
         """Return the upper limit in a setting."""
@@ -60,38 +48,23 @@ class PromisedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a curator chose, and by what knowledge.
+    """What a curator chose, and by what knowledge."""
 
-    Attributes
-    ----------
-    setting
-        Whose exposure is within the budget: `fixed`, the observed users; `statistical`, the
-        population.
-    level
-        What the curator knows of the joint distribution: `marginals`, `pairs`, `triples`,
-        `sets of 4`.
-    users
-        Observed users, `m`.
-    recommended
-        The set of greatest weight within the budget; empty when there is none.
-    weight
-        Its weight: the number of its APIs unless weights were given.
-    best
-        Whether no set within the budget by the rules `top-r` (from marginals) or `blocks` (from
-        more) has a greater weight; false if the search was cut short.
-    singles
-        Every API of the study alone.
-    rules
-        Limits of the recommended set by every rule, in each setting, the smallest first.
-    """
-
+    # Whose exposure is within the budget: `fixed`, the observed users; `statistical`, the
+    # population.
     setting: Setting
+    # What the curator knows of the joint distribution: `marginals`, `pairs`, `triples`, `sets of
+    # 4`.
     level: str
-    users: int
+    users: int  # Observed users, `m`.
+    # The set of greatest weight within the budget; empty when there is none.
     recommended: PromisedSet
-    weight: float
+    weight: float  # Its weight: the number of its APIs unless weights were given.
+    # Whether no set within the budget by the rules `top-r` (from marginals) or `blocks` (from more)
+    # has a greater weight; false if the search was cut short.
     best: bool
-    singles: tuple[PromisedSet, ...]
+    singles: tuple[PromisedSet, ...]  # Every API of the study alone.
+    # Limits of the recommended set by every rule, in each setting, the smallest first.
     rules: Mapping[Setting, tuple[Promise, ...]]
 
     @property
@@ -111,19 +84,14 @@ def select_values(
 ) -> Selection:
     """Choose the set of the greatest weight whose limit is within the budget.
 
-    Parameters
-    ----------
-    study, counts, randomised, setting
-        As for `Knowledge`.
-    weights
-        Utility of each API, finite and not negative; 1 where not named.
+    Args:
+        study, counts, randomised, setting: As for `Knowledge`.
+        weights: Utility of each API, finite and not negative; 1 where not named.
 
-    Raises
-    ------
-    InputError
-        The counts do not fit the study, the setting is unknown, or a weight is not a utility.
-    UndecidableError
-        There are fewer than 2 reports.
+    Raises:
+        InputError: The counts do not fit the study, the setting is unknown, or a weight is not a
+            utility.
+        UndecidableError: There are fewer than 2 reports.
     """
     if setting not in SETTINGS:
         raise InputError(f"setting: {setting!r} is not one of {', '.join(SETTINGS)}")
@@ -148,21 +116,13 @@ def select_values(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointComparison(PromisedSet):
-    """A set and its limits from what the curator knew, beside what the analyst's counts show.
+    """A set and its limits from what the curator knew, beside what the analyst's counts show."""
 
-    Attributes
-    ----------
-    users
-        Reports that the analyst holds.
-    empirical
-        Share of them in groups of fewer than `k`; redacted tokens are ordinary values.
-    lower, upper
-        Certificate for the population: each limit is wrong with probability at most `delta`,
-        although the set was chosen by answers of the same users.
-    """
-
-    users: int
+    users: int  # Reports that the analyst holds.
+    # Share of them in groups of fewer than `k`; redacted tokens are ordinary values.
     empirical: float
+    # lower, upper: Certificate for the population: each limit is wrong with probability at most
+    # `delta`, although the set was chosen by answers of the same users.
     lower: float
     upper: float
 
@@ -170,10 +130,8 @@ class JointComparison(PromisedSet):
 def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> JointComparison:
     """Compare the analyst's counts of a set, `joint`, with the limits from the curator's knowledge.
 
-    Raises
-    ------
-    UndecidableError
-        There are fewer than 2 reports.
+    Raises:
+        UndecidableError: There are fewer than 2 reports.
     """
     users = sum(joint.values())
     if users < 2:

@@ -90,16 +90,11 @@ def shuffler_app(
 ) -> Starlette:
     """Return the application of the shuffler.
 
-    Parameters
-    ----------
-    password
-        What the curator presents to add or close a request and to see the status.
-    keys
-        File of its keys, which is read again whenever it was replaced.
-    delivery
-        Sends the batches; without it they wait in the store.
-    origins
-        Origins of pages that may send uploads; `*` for any.
+    Args:
+        password: What the curator presents to add or close a request and to see the status.
+        keys: File of its keys, which is read again whenever it was replaced.
+        delivery: Sends the batches; without it they wait in the store.
+        origins: Origins of pages that may send uploads; `*` for any.
     """
     service = _ShufflerService(shuffler, delivery)
     shared = _Shared(shuffler, password)
@@ -379,12 +374,9 @@ class _Intake:
     async def take(self, body: bytes) -> Receipt:
         """Store uploads; returns when they are on disk.
 
-        Raises
-        ------
-        RefusedRequestError
-            The store is full.
-        StoreError
-            They could not be written.
+        Raises:
+            RefusedRequestError: The store is full.
+            StoreError: They could not be written.
         """
         try:
             return await self._queue.put(body)

@@ -70,17 +70,12 @@ class _Message:
 class Shuffler(KeyHolder):
     """The shuffler of a study; `StoreError` where its store cannot be read or written.
 
-    Parameters
-    ----------
-    path, study, ring
-        Its store, the terms, and its keys.
-    most_bytes
-        Largest size of its store; unlimited by default.
+    Args:
+        path, study, ring: Its store, the terms, and its keys.
+        most_bytes: Largest size of its store; unlimited by default.
 
-    Raises
-    ------
-    InputError
-        The keys belong to another role, or the store to another study.
+    Raises:
+        InputError: The keys belong to another role, or the store to another study.
     """
 
     def __init__(
@@ -96,10 +91,8 @@ class Shuffler(KeyHolder):
     def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to a request from now on; errors as of `Store.add_ask`.
 
-        Raises
-        ------
-        InputError
-            The store is too small for the minimum batch of the request.
+        Raises:
+            InputError: The store is too small for the minimum batch of the request.
         """
         needed = _POOLED_MINIMA * self._minimum_of(ask) * self._inner_bytes
         if self._most_bytes is not None and needed > self._most_bytes:
@@ -235,12 +228,10 @@ class Shuffler(KeyHolder):
     def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
         """Take no more answers, and pass on the rest; closing again changes nothing.
 
-        Raises
-        ------
-        InputError
-            The request is unknown.
-        BelowMinimumError
-            The rest is below the minimum, or nothing arrived, and `drop` does not give it up.
+        Raises:
+            InputError: The request is unknown.
+            BelowMinimumError: The rest is below the minimum, or nothing arrived, and `drop` does
+                not give it up.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")

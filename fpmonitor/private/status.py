@@ -20,35 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskStatus:
-    """State of one collection request.
+    """State of one collection request."""
 
-    Attributes
-    ----------
-    id
-        In hexadecimal; null for messages that name no known request.
-    epoch, round, recipient
-        Where it belongs, and who counts the answers; null where they are not known.
-    open
-        Whether answers are still taken.
-    messages
-        Number of messages by outcome.
-    minimum
-        Number of messages below which the shuffler passes nothing on; null at a recipient.
-    undelivered
-        Number of batches that wait for their recipient.
-    seconds
-        Time since the request was added; null where it is not known.
-    """
-
-    id: str | None
+    id: str | None  # In hexadecimal; null for messages that name no known request.
+    # epoch, round, recipient: Where it belongs, and who counts the answers; null where they are not
+    # known.
     epoch: int | None
     round: int | None
     recipient: RecipientRole | None
-    open: bool
-    messages: Mapping[Outcome, int]
+    open: bool  # Whether answers are still taken.
+    messages: Mapping[Outcome, int]  # Number of messages by outcome.
+    # Number of messages below which the shuffler passes nothing on; null at a recipient.
     minimum: int | None
-    undelivered: int
-    seconds: int | None
+    undelivered: int  # Number of batches that wait for their recipient.
+    seconds: int | None  # Time since the request was added; null where it is not known.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +48,15 @@ class RoleStatus:
 class Reconciliation:
     """Both sides of a request: the shuffler's, and that of the recipient.
 
-    Attributes
-    ----------
-    id, epoch, round, recipient, open, seconds
-        As in `AskStatus`, of the shuffler.
-    accepted, repeated, held, minimum, passed_on
-        Messages at the shuffler: taken, sent again and not taken twice, waiting, the minimum, and
-        sent on.
-    wanted
-        Messages that lack to the minimum; 0 once something was passed on.
-    undelivered
-        Batches that wait for the recipient.
-    counted, refused
-        Messages at the recipient: counted, and arrived without counting.
-    missing
-        Messages that were passed on, and that the recipient does not know of; repeats, which are
-        among the refused, make it smaller, even negative.
+    Attributes:
+        id, epoch, round, recipient, open, seconds: As in `AskStatus`, of the shuffler.
+        accepted, repeated, held, minimum, passed_on: Messages at the shuffler: taken, sent again
+            and not taken twice, waiting, the minimum, and sent on.
+        wanted: Messages that lack to the minimum; 0 once something was passed on.
+        undelivered: Batches that wait for the recipient.
+        counted, refused: Messages at the recipient: counted, and arrived without counting.
+        missing: Messages that were passed on, and that the recipient does not know of; repeats,
+            which are among the refused, make it smaller, even negative.
     """
 
     epoch: int | None

@@ -76,17 +76,10 @@ _PRAGMAS = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome of messages.
+    """The outcome of messages."""
 
-    Attributes
-    ----------
-    accepted
-        Number of messages that count; they are on disk.
-    refused
-        Number of messages that do not count, by reason.
-    """
-
-    accepted: int
+    accepted: int  # Number of messages that count; they are on disk.
+    # Number of messages that do not count, by reason.
     refused: Mapping[Outcome, int] = field(default_factory=dict)
 
     @property
@@ -107,54 +100,31 @@ class ConflictError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedAsk:
-    """A request that a role takes answers to.
+    """A request that a role takes answers to."""
 
-    Attributes
-    ----------
-    id
-        In hexadecimal.
-    new
-        Whether the role did not know it before.
-    """
-
-    id: str
-    new: bool
+    id: str  # In hexadecimal.
+    new: bool  # Whether the role did not know it before.
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedAsk:
-    """What became of the messages of a request that the shuffler closed.
+    """What became of the messages of a request that the shuffler closed."""
 
-    Attributes
-    ----------
-    passed_on
-        Number of messages that left for the recipient, in all.
-    dropped
-        Number of messages that were deleted, as they were below the minimum.
-    """
-
-    passed_on: _Messages
-    dropped: _Messages
+    passed_on: _Messages  # Number of messages that left for the recipient, in all.
+    dropped: _Messages  # Number of messages that were deleted, as they were below the minimum.
 
 
 class RoleStore(Closing):
     """An open store; methods raise `StoreError` where the file cannot be read or written.
 
-    Parameters
-    ----------
-    path
-        The file; created, readable by its owner only, if it does not exist.
-    study
-        The terms; a store belongs to one study.
-    role
-        Whose store it is.
+    Args:
+        path: The file; created, readable by its owner only, if it does not exist.
+        study: The terms; a store belongs to one study.
+        role: Whose store it is.
 
-    Raises
-    ------
-    InputError
-        The store belongs to another study or role.
-    StoreError
-        It cannot be opened, or is not a store.
+    Raises:
+        InputError: The store belongs to another study or role.
+        StoreError: It cannot be opened, or is not a store.
     """
 
     def __init__(self, path: Path, study: Study, role: Role) -> None:
@@ -247,10 +217,9 @@ class RoleStore(Closing):
     def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to a request from now on; adding it again changes nothing.
 
-        Raises
-        ------
-        InputError
-            It violates the terms of the study, or its round has another request already.
+        Raises:
+            InputError: It violates the terms of the study, or its round has another request
+                already.
         """
         if ask.id in self._asks:
             return
@@ -268,10 +237,8 @@ class RoleStore(Closing):
     def check_open(self, ask_id: bytes) -> None:
         """Refuse a known request that was closed: what is closed is never opened again.
 
-        Raises
-        ------
-        ConflictError
-            It is closed; the message says what became of it.
+        Raises:
+            ConflictError: It is closed; the message says what became of it.
         """
         if ask_id in self._closed:
             raise ConflictError(

@@ -77,10 +77,8 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def from_bytes(cls, data: bytes) -> Self:
         """Return the content of a file.
 
-        Raises
-        ------
-        InputError
-            The bytes are something else, or not written as fpmonitor writes them.
+        Raises:
+            InputError: The bytes are something else, or not written as fpmonitor writes them.
         """
         content = decode(data, cls, cls.kind)
         if content.to_bytes() != data:
@@ -100,35 +98,24 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-study-1"):
     """Terms that all users agree to by answering.
 
-    Attributes
-    ----------
-    name
-        Name for people.
-    apis
-        APIs that may be requested, sorted.
-    population, k, budget, delta
-        The policy: the exposure `Q(n, k)` of what the analyst sees must be at most `budget`, with
-        probability `1 - delta`.
-    largest_set
-        Largest number of APIs in a set that users answer to the curator; 1: marginals only.
-    largest_release
-        Largest number of APIs in a set that users answer to the analyst.
-    releases
-        Largest number of requests for the analyst that a user answers in an epoch.
-    curator_key
-        Key of the curator's signatures, in hexadecimal: users answer the analyst only what it
-        signed. Empty: nothing can be released.
-    minimum_batch
-        Number of messages per requested set below which the shuffler passes nothing on.
-    report_bytes
-        Length of every report before sealing, bytes.
+    Attributes:
+        name: Name for people.
+        apis: APIs that may be requested, sorted.
+        population, k, budget, delta: The policy: the exposure `Q(n, k)` of what the analyst sees
+            must be at most `budget`, with probability `1 - delta`.
+        largest_set: Largest number of APIs in a set that users answer to the curator; 1: marginals
+            only.
+        largest_release: Largest number of APIs in a set that users answer to the analyst.
+        releases: Largest number of requests for the analyst that a user answers in an epoch.
+        curator_key: Key of the curator's signatures, in hexadecimal: users answer the analyst only
+            what it signed. Empty: nothing can be released.
+        minimum_batch: Number of messages per requested set below which the shuffler passes nothing
+            on.
+        report_bytes: Length of every report before sealing, bytes.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of range.
-    InputError
-        There are no APIs, too many, or they are out of order.
+    Raises:
+        PolicyError: A number is out of range.
+        InputError: There are no APIs, too many, or they are out of order.
     """
 
     kind: ClassVar[str] = "study"
@@ -169,48 +156,29 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tokens of an API users send.
+    """Which tokens of an API users send."""
 
-    Attributes
-    ----------
-    keep
-        Tokens that are sent; all others become `redacted`.
-    cover
-        Probability, in [0, 1), with which a kept token becomes `redacted` as well.
-    """
-
-    keep: frozenset[str]
+    keep: frozenset[str]  # Tokens that are sent; all others become `redacted`.
+    # Probability, in [0, 1), with which a kept token becomes `redacted` as well.
     cover: Number = 0.0
 
 
 class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Local differential privacy (LDP) for an API.
 
-    Attributes
-    ----------
-    mechanism
-        `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
-        choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
-    epsilon
-        LDP level, nats, positive; that of the matrix for `matrix`, null where it is infinite.
-    values
-        Two or more tokens; any other token counts as the last of them.
-    hash_range
-        Number of hash values of `lh`; null for other mechanisms.
-    matrix
-        Of `matrix`: a row per report with its probability given each value, in multiples of
-        `1 / MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for other mechanisms.
-
-    Raises
-    ------
-    InputError
-        A member is out of range.
+    Raises:
+        InputError: A member is out of range.
     """
 
+    # `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
+    # choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
     mechanism: MechanismName
+    # LDP level, nats, positive; that of the matrix for `matrix`, null where it is infinite.
     epsilon: Number | None
-    values: tuple[str, ...]
-    hash_range: int | None = None
+    values: tuple[str, ...]  # Two or more tokens; any other token counts as the last of them.
+    hash_range: int | None = None  # Number of hash values of `lh`; null for other mechanisms.
+    # Of `matrix`: a row per report with its probability given each value, in multiples of `1 /
+    # MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for other mechanisms.
     matrix: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -273,21 +241,12 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class SetPromise(msgspec.Struct, frozen=True, kw_only=True):
-    """What the curator promises of the set that the analyst is shown.
+    """What the curator promises of the set that the analyst is shown."""
 
-    Attributes
-    ----------
-    digest
-        SHA-256, in hexadecimal, of the selection or the redaction plan that the promise is from.
-    upper
-        Upper limit of the exposure, a share.
-    signature
-        Signature of the whole request with an empty signature, in hexadecimal.
-    """
-
+    # SHA-256, in hexadecimal, of the selection or the redaction plan that the promise is from.
     digest: str
-    upper: Number
-    signature: str = ""
+    upper: Number  # Upper limit of the exposure, a share.
+    signature: str = ""  # Signature of the whole request with an empty signature, in hexadecimal.
 
 
 class CollectionRequest(
@@ -295,29 +254,18 @@ class CollectionRequest(
 ):
     """What users answer in one round: which sets, for whom, and what is withheld.
 
-    Attributes
-    ----------
-    study
-        Id of the study, in hexadecimal.
-    epoch
-        Number of the collection; users may answer again in the next one.
-    round
-        Number of the request within the epoch, from 1.
-    recipient
-        The role that opens the answers.
-    sets
-        Sets of APIs; a user sends one message for each.
-    redact
-        Redaction rules by API.
-    randomise
-        Local differential privacy by API.
-    promise
-        What the curator promises of the set; null in requests for the curator.
+    Attributes:
+        study: Id of the study, in hexadecimal.
+        epoch: Number of the collection; users may answer again in the next one.
+        round: Number of the request within the epoch, from 1.
+        recipient: The role that opens the answers.
+        sets: Sets of APIs; a user sends one message for each.
+        redact: Redaction rules by API.
+        randomise: Local differential privacy by API.
+        promise: What the curator promises of the set; null in requests for the curator.
 
-    Raises
-    ------
-    InputError
-        A member is out of range.
+    Raises:
+        InputError: A member is out of range.
     """
 
     kind: ClassVar[str] = "ask"
@@ -391,13 +339,11 @@ def check_ask(
 
     `answered` are the requests that were taken before.
 
-    Raises
-    ------
-    InputError
-        The request belongs to another study, names other APIs, has larger sets than agreed, or
-        more than one set for the analyst; the curator did not sign what it promises the analyst's
-        users, the promise is above the budget, or it is one release too many; or a value that it
-        lists, or a randomised report, is too long for a message.
+    Raises:
+        InputError: The request belongs to another study, names other APIs, has larger sets than
+            agreed, or more than one set for the analyst; the curator did not sign what it promises
+            the analyst's users, the promise is above the budget, or it is one release too many; or
+            a value that it lists, or a randomised report, is too long for a message.
     """
     if ask.study != study.id.hex():
         raise InputError("ask: belongs to another study")
@@ -477,10 +423,8 @@ def _longest(tokens: tuple[str, ...] | frozenset[str]) -> int:
 def check_matrix_size(reports: int, values: int) -> None:
     """Check the size of a matrix, as every user loads the request.
 
-    Raises
-    ------
-    InputError
-        It is too large.
+    Raises:
+        InputError: It is too large.
     """
     if reports * values > MAX_MATRIX_CELLS:
         raise InputError(

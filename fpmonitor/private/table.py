@@ -38,10 +38,8 @@ def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[Ap
 
     The table has a row per user and a text column per API.
 
-    Raises
-    ------
-    InputError
-        The table lacks an API.
+    Raises:
+        InputError: The table lacks an API.
     """
     counts: dict[ApiSet, Tuples] = {}
     for apis in sets:
@@ -62,10 +60,8 @@ def redact_table(
 
     The table has a row per user and a text column per API; rules for other APIs are ignored.
 
-    Raises
-    ------
-    InputError
-        A rule has a cover, and there is no generator.
+    Raises:
+        InputError: A rule has a cover, and there is no generator.
     """
     columns = []
     for api in sorted(rules.keys() & set(table.columns)):

@@ -55,10 +55,8 @@ class Reply:
     def read(self, kind: type[_Kind]) -> _Kind:
         """Return the content, JSON, as a type of ours.
 
-        Raises
-        ------
-        UnreachableError
-            It is something else.
+        Raises:
+            UnreachableError: It is something else.
         """
         try:
             return decode(self.content, kind, "answer")
@@ -71,17 +69,12 @@ class Reply:
 class RoleClient(Closing):
     """A service at an address, over one connection that is kept alive.
 
-    Parameters
-    ----------
-    address
-        `https://...` or `http://...`, without a query.
-    password
-        What to present; sent only over https or to this machine.
+    Args:
+        address: `https://...` or `http://...`, without a query.
+        password: What to present; sent only over https or to this machine.
 
-    Raises
-    ------
-    InputError
-        It is not an address, or the password would be sent unencrypted.
+    Raises:
+        InputError: It is not an address, or the password would be sent unencrypted.
     """
 
     def __init__(self, address: str, password: str | None = None) -> None:
@@ -182,10 +175,8 @@ def make_password(path: Path, password: str | None = None) -> None:
 def read_password(path: Path) -> str:
     """Read the file of a password.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, others may read it, or it does not hold a password.
+    Raises:
+        InputError: The file cannot be read, others may read it, or it does not hold a password.
     """
     password = read_text(path, "password", most=_MAX_PASSWORD_BYTES).strip()
     check_owner_alone(path, "the password")

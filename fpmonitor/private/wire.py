@@ -87,29 +87,18 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class SealedReport:
-    """What the recipient finds in the innermost frame.
+    """What the recipient finds in the innermost frame."""
 
-    Attributes
-    ----------
-    nonce
-        16 random bytes, which distinguish a repeated answer from the equal answers of two users.
-    set_index
-        Number of the set of the request that is answered, from 0.
-    tokens
-        Tokens of the APIs of the set, in its order.
-    """
-
+    # 16 random bytes, which distinguish a repeated answer from the equal answers of two users.
     nonce: bytes
-    set_index: int
-    tokens: tuple[str, ...]
+    set_index: int  # Number of the set of the request that is answered, from 0.
+    tokens: tuple[str, ...]  # Tokens of the APIs of the set, in its order.
 
     def encode(self, length: int) -> bytes:
         """Return the bytes of the report, padded to a length.
 
-        Raises
-        ------
-        WireError
-            The report is longer.
+        Raises:
+            WireError: The report is longer.
         """
         parts = [self.nonce, struct.pack(">HB", self.set_index, len(self.tokens))]
         for token in self.tokens:

@@ -32,31 +32,19 @@ MAX_HASH_BITS = 33  # of 64; the family is 2-universal up to there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult(Members):
-    """How often an attack isolated a user by a predicate within the limit of weight.
-
-    Attributes
-    ----------
-    attack
-        What was done.
-    trials, successes
-        Runs, and those that isolated exactly one user.
-    lower, upper
-        Confidence limits of the success, each wrong with probability at most delta.
-    weight
-        Largest weight that a predicate might have.
-    baseline
-        Largest success of predicates of that weight without any release.
-    """
+    """How often an attack isolated a user by a predicate within the limit of weight."""
 
     JSON: ClassVar[str] = "attack trials successes success lower upper weight baseline singles_out"
 
-    attack: str
+    attack: str  # What was done.
+    # trials, successes: Runs, and those that isolated exactly one user.
     trials: int
     successes: int
+    # lower, upper: Confidence limits of the success, each wrong with probability at most delta.
     lower: float
     upper: float
-    weight: float
-    baseline: float
+    weight: float  # Largest weight that a predicate might have.
+    baseline: float  # Largest success of predicates of that weight without any release.
 
     @property
     def success(self) -> float:
@@ -72,12 +60,9 @@ class AttackResult(Members):
 def success_limits(successes: int, trials: int, delta: float) -> tuple[float, float]:
     """Lower and upper confidence limit of a probability (Clopper and Pearson 1934).
 
-    Parameters
-    ----------
-    successes, trials
-        Whole numbers, at least 1 trial.
-    delta
-        Tolerated probability that a limit fails, each.
+    Args:
+        successes, trials: Whole numbers, at least 1 trial.
+        delta: Tolerated probability that a limit fails, each.
     """
     lower = scipy.special.betaincinv(successes, trials - successes + 1, delta) if successes else 0.0
     upper = (
@@ -107,20 +92,15 @@ def hash_bits(words: Words, function: HashFunction, bits: int) -> Words:
     Over the functions every hash is uniform, and the hashes of two different words are independent:
     that is what the attacks are proved with, and no more.
 
-    Parameters
-    ----------
-    words
-        uint64, any shape.
-    function
-        As `draw_hash` draws them.
-    bits
-        Length of the hash, at most 33.
+    Args:
+        words: uint64, any shape.
+        function: As `draw_hash` draws them.
+        bits: Length of the hash, at most 33.
 
-    Notes
-    -----
-    Singling out, Definition 2.2. Multiply-shift on the two halves of the word: the leading bits of
-    `high w_1 + low w_2 + shift` modulo 2^64 (Dietzfelbinger 1996, "Universal hashing and k-wise
-    independent random variables via integer arithmetic without primes").
+    Notes:
+        Singling out, Definition 2.2. Multiply-shift on the two halves of the word: the leading bits
+        of `high w_1 + low w_2 + shift` modulo 2^64 (Dietzfelbinger 1996, "Universal hashing and
+        k-wise independent random variables via integer arithmetic without primes").
     """
     halves = words >> _HALF, words & np.uint64(2**32 - 1)
     mixed = function.high * halves[0] + function.low * halves[1] + function.shift
@@ -132,14 +112,11 @@ def hash_shares(
 ) -> NDArray[np.float64]:
     """Share of a group that its hash predicate accepts: 1/size, or less to keep to the limit.
 
-    Parameters
-    ----------
-    sizes
-        int64, shape (groups,): users of each group.
-    group_weights
-        float64, same shape, above 0: probability that a fresh record belongs to the group.
-    weight
-        Limit of the weight of a predicate.
+    Args:
+        sizes: int64, shape (groups,): users of each group.
+        group_weights: float64, same shape, above 0: probability that a fresh record belongs to the
+            group.
+        weight: Limit of the weight of a predicate.
     """
     shares: NDArray[np.float64] = np.minimum(group_weights / sizes, weight) / group_weights
     return shares
@@ -161,31 +138,21 @@ def attack_groups(
     below 1/size. Where the group has a low weight, so has the predicate, and it isolates a member
     with probability about 1/e.
 
-    Parameters
-    ----------
-    groups
-        int64, shape (users,): row of the release that stands for each user, -1 for none.
-    words
-        uint64, same shape: a word per user that equal records share.
-    group_weights
-        float64, shape (rows,): as in `hash_shares`.
-    weight
-        Limit of the weight of a predicate.
-    trials
-        Runs, each with a new group and a new hash function.
-    rng
-        Draws groups and keys.
-    delta
-        See `AttackResult`.
+    Args:
+        groups: int64, shape (users,): row of the release that stands for each user, -1 for none.
+        words: uint64, same shape: a word per user that equal records share.
+        group_weights: float64, shape (rows,): as in `hash_shares`.
+        weight: Limit of the weight of a predicate.
+        trials: Runs, each with a new group and a new hash function.
+        rng: Draws groups and keys.
+        delta: See `AttackResult`.
 
-    Raises
-    ------
-    InputError
-        No group has a user.
+    Raises:
+        InputError: No group has a user.
 
-    Notes
-    -----
-    Singling out, Theorem 6.1: success `eta B(k, 1/k)` with the share `eta` of groups of low weight.
+    Notes:
+        Singling out, Theorem 6.1: success `eta B(k, 1/k)` with the share `eta` of groups of low
+        weight.
     """
     check_trials(trials)
     check_share("weight", weight)
@@ -221,25 +188,17 @@ def read_by_counts(
 ) -> int | None:
     """Read a record off `bits + 1` counts; None where the counts show that it failed.
 
-    Parameters
-    ----------
-    count
-        Answers how many records fulfil a predicate on their `bits`-bit numbers.
-    users
-        `n`, users in the data.
-    bits
-        Length of the numbers; at most 33.
-    factor
-        Weight of the first count, as a multiple of 1/n.
-    disguised
-        Ask about weights near 1/2 only: every predicate is joined with "odd".
-    alone
-        Give up at the first count unless it is 1, which makes success certain.
+    Args:
+        count: Answers how many records fulfil a predicate on their `bits`-bit numbers.
+        users: `n`, users in the data.
+        bits: Length of the numbers; at most 33.
+        factor: Weight of the first count, as a multiple of 1/n.
+        disguised: Ask about weights near 1/2 only: every predicate is joined with "odd".
+        alone: Give up at the first count unless it is 1, which makes success certain.
 
-    Notes
-    -----
-    Singling out, Theorem 4.6, and Remark 4.7 when disguised. Print of the remark has the condition
-    `q*(x) = q0*(x) + 1`; it is that the joined count is larger by one.
+    Notes:
+        Singling out, Theorem 4.6, and Remark 4.7 when disguised. Print of the remark has the
+        condition `q*(x) = q0*(x) + 1`; it is that the joined count is larger by one.
     """
     _check_bits(bits)
     below = np.uint64(first_cut(users, bits, factor=factor))
@@ -276,19 +235,16 @@ def attack_counts(
 ) -> AttackResult:
     """Composition of exact counts over the data: some 30 harmless counts, and one user is found.
 
-    Parameters
-    ----------
-    words
-        uint64, shape (users,): a word per user that equal records share; each run hashes anew.
-    bits
-        As in `read_by_counts`; the predicate found has the weight `2^-bits`.
-    attempts
-        How many hash functions a run tries at most, until a record is alone below the cut.
+    Args:
+        words: uint64, shape (users,): a word per user that equal records share; each run hashes
+            anew.
+        bits: As in `read_by_counts`; the predicate found has the weight `2^-bits`.
+        attempts: How many hash functions a run tries at most, until a record is alone below the
+            cut.
 
-    Notes
-    -----
-    Singling out, Theorem 4.6; one more attempt after each that fails makes its success
-    `singling_out.repeated_attack_success`, as near to 1 as one likes (also Corollary B.2).
+    Notes:
+        Singling out, Theorem 4.6; one more attempt after each that fails makes its success
+        `singling_out.repeated_attack_success`, as near to 1 as one likes (also Corollary B.2).
     """
     check_trials(trials)
     _check_bits(bits)
@@ -332,10 +288,8 @@ def _isolated_by_counts(
 def check_trials(trials: int) -> None:
     """Check a number of runs.
 
-    Raises
-    ------
-    PolicyError
-        Below 1.
+    Raises:
+        PolicyError: Below 1.
     """
     if trials < 1:
         raise PolicyError("trials", f"must be at least 1, got {trials}")

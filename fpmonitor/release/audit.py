@@ -45,24 +45,14 @@ Verdict = Literal["singles out", "within chance", "could not be tested"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionAudit:
-    """What the attack on a release achieves if fresh records come from one distribution.
+    """What the attack on a release achieves if fresh records come from one distribution."""
 
-    Attributes
-    ----------
-    distribution
-        Of a fresh record, which weights of predicates are probabilities of.
-    low_weight_share
-        Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
-    predicate_weights
-        Least, median and largest weight of such predicates.
-    attack
-        Hash predicates on rows of the release.
-    """
-
-    distribution: str
+    distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
+    # Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
     low_weight_share: float
+    # Least, median and largest weight of such predicates.
     predicate_weights: tuple[float, float, float]
-    attack: AttackResult
+    attack: AttackResult  # Hash predicates on rows of the release.
 
     @property
     def verdict(self) -> Verdict:
@@ -87,24 +77,9 @@ class DistributionAudit:
 class ReleaseAudit(Members):
     """How far a release lets a reader isolate users by predicates of low weight.
 
-    Attributes
-    ----------
-    users
-        `n`, users that the release was made of.
-    k_max
-        Users whom the largest row stands for.
-    weight
-        Largest weight of a predicate that counts as low.
-    baseline
-        Success without any release at that weight.
-    distributions
-        The attack on the release by each distribution, the worst first.
-    counts
-        For comparison, attacks on exact counts of the same data.
-
-    Notes
-    -----
-    Singling out, Definition 6.3: `k_max`, the most records that a predicate of the release holds.
+    Notes:
+        Singling out, Definition 6.3: `k_max`, the most records that a predicate of the release
+        holds.
     """
 
     JSON: ClassVar[str] = (
@@ -112,12 +87,13 @@ class ReleaseAudit(Members):
         "singles_out=worst.attack.singles_out distributions counts in_plain_words"
     )
 
-    users: int
-    k_max: int
-    weight: float
-    baseline: float
+    users: int  # `n`, users that the release was made of.
+    k_max: int  # Users whom the largest row stands for.
+    weight: float  # Largest weight of a predicate that counts as low.
+    baseline: float  # Success without any release at that weight.
+    # The attack on the release by each distribution, the worst first.
     distributions: tuple[DistributionAudit, ...]
-    counts: tuple[AttackResult, ...]
+    counts: tuple[AttackResult, ...]  # For comparison, attacks on exact counts of the same data.
 
     @property
     def worst(self) -> DistributionAudit:
@@ -163,21 +139,15 @@ def audit_release(
 ) -> ReleaseAudit:
     """Run the attacks on a release and on exact counts of the data behind it.
 
-    Parameters
-    ----------
-    groups
-        int64, shape (users,): row of the release that stands for each user, -1 for none.
-    words
-        uint64, same shape: a word per user that equal records share.
-    group_weights
-        For each distribution of a fresh record, in words: float64, shape (rows,), the probability
-        that it belongs to the row.
-    weight
-        Limit of the weight of a predicate; `1 / (100 n)` when left out.
-    trials
-        Runs of each attack; of those on counts a tenth, because they read all users each time.
-    rng
-        Draws groups and hash functions.
+    Args:
+        groups: int64, shape (users,): row of the release that stands for each user, -1 for none.
+        words: uint64, same shape: a word per user that equal records share.
+        group_weights: For each distribution of a fresh record, in words: float64, shape (rows,),
+            the probability that it belongs to the row.
+        weight: Limit of the weight of a predicate; `1 / (100 n)` when left out.
+        trials: Runs of each attack; of those on counts a tenth, because they read all users each
+            time.
+        rng: Draws groups and hash functions.
     """
     users = len(groups)
     limit = 1 / (100 * users) if weight is None else weight
@@ -246,17 +216,12 @@ def weights_of_rows(groups: NDArray[np.int64], rows: int) -> NDArray[np.float64]
     `(users of the row + 1) / (users + 1)`, never 0. Of the users that a release was made of, the
     estimate is too high for rows that were chosen for them; take other users where there are some.
 
-    Parameters
-    ----------
-    groups
-        int64, shape (users,): row of each user, -1 for none.
-    rows
-        Rows of the release.
+    Args:
+        groups: int64, shape (users,): row of each user, -1 for none.
+        rows: Rows of the release.
 
-    Raises
-    ------
-    InputError
-        No user.
+    Raises:
+        InputError: No user.
     """
     if not len(groups):
         raise InputError("no user to estimate weights from")
@@ -267,27 +232,15 @@ def weights_of_rows(groups: NDArray[np.int64], rows: int) -> NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAudit(Result):
-    """How many users a table of their records under pseudonyms singles out, all at once.
+    """How many users a table of their records under pseudonyms singles out, all at once."""
 
-    Attributes
-    ----------
-    apis
-        Columns of the table.
-    users
-        `n`, users with a row.
-    distribution
-        Of a fresh record, which weights of predicates are probabilities of.
-    weight, baseline
-        Largest weight of a predicate, and its largest success without the table.
-    isolated
-        Share of the users whom the predicate "has these values" isolates, and is of low weight.
-    """
-
-    apis: tuple[str, ...]
-    users: int
-    distribution: str
+    apis: tuple[str, ...]  # Columns of the table.
+    users: int  # `n`, users with a row.
+    distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
+    # weight, baseline: Largest weight of a predicate, and its largest success without the table.
     weight: float
     baseline: float
+    # Share of the users whom the predicate "has these values" isolates, and is of low weight.
     isolated: float
 
 
@@ -300,19 +253,15 @@ def audit_records(
 ) -> RecordsAudit:
     """Single users out by the rows of a table of their records under pseudonyms.
 
-    Parameters
-    ----------
-    present
-        A row for each user, a text column for each API.
-    weights
-        float64, shape (users,): probability that a fresh record has the values of the row.
-    distribution, weight
-        As in `audit_release`.
+    Args:
+        present: A row for each user, a text column for each API.
+        weights: float64, shape (users,): probability that a fresh record has the values of the row.
+        distribution, weight: As in `audit_release`.
 
-    Notes
-    -----
-    Singling out, Claim 4.8: a function of each record that has enough bits, published in any order,
-    gives a predicate for each record at once. In print the bits are `x_i[j]` for `x_j[i]`.
+    Notes:
+        Singling out, Claim 4.8: a function of each record that has enough bits, published in any
+        order, gives a predicate for each record at once. In print the bits are `x_i[j]` for
+        `x_j[i]`.
     """
     users = len(present)
     limit = 1 / (100 * users) if weight is None else weight
@@ -331,13 +280,10 @@ def audit_records(
 def product_weights(rows: pl.DataFrame, values: pl.DataFrame) -> NDArray[np.float64]:
     """Probability of each row of a table for a record of independent values.
 
-    Parameters
-    ----------
-    rows
-        A text column for each API; a suppressed cell, null, can be anything.
-    values
-        Of the users whose shares are the probabilities, as in `histogram.group_of_users`; a value
-        that nobody has counts as that of one more user.
+    Args:
+        rows: A text column for each API; a suppressed cell, null, can be anything.
+        values: Of the users whose shares are the probabilities, as in `histogram.group_of_users`; a
+            value that nobody has counts as that of one more user.
     """
     users = with_absent(values)
     weights = np.ones(len(rows))
@@ -351,17 +297,13 @@ def product_weights(rows: pl.DataFrame, values: pl.DataFrame) -> NDArray[np.floa
 def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.float64]:
     """Probability of each row of a release for a distribution that is given as a table.
 
-    Parameters
-    ----------
-    release
-        The release.
-    records
-        A text column for each of its APIs, null where absent, and `weight`.
+    Args:
+        release: The release.
+        records: A text column for each of its APIs, null where absent, and `weight`.
 
-    Raises
-    ------
-    InputError
-        A column is missing or stands for two things, or weights are negative or all zero.
+    Raises:
+        InputError: A column is missing or stands for two things, or weights are negative or all
+            zero.
     """
     apis = release.manifest.policy.apis
     if WEIGHT in apis:

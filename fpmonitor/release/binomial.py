@@ -25,17 +25,14 @@ _PRECISION = 1e-12  # rounding of the fraction itself is near 1e-13 for a billio
 def log_pmf(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[np.float64]:
     """`ln P(Bin(trials, p) = count)`, nats, without cancellation for a billion trials.
 
-    Parameters
-    ----------
-    count, trials
-        Whole numbers, any shapes that broadcast; counts outside 0..trials have probability 0.
-    p, q
-        Probability of success and of failure, each given to full precision.
+    Args:
+        count, trials: Whole numbers, any shapes that broadcast; counts outside 0..trials have
+            probability 0.
+        p, q: Probability of success and of failure, each given to full precision.
 
-    Notes
-    -----
-    The saddle-point form of Loader (2000), "Fast and accurate computation of binomial
-    probabilities".
+    Notes:
+        The saddle-point form of Loader (2000), "Fast and accurate computation of binomial
+        probabilities".
     """
     counts, totals = _together(count, trials)
     inside = (counts >= 0) & (counts <= totals)

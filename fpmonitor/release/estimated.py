@@ -21,31 +21,17 @@ _MAX_SPLITS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedGuarantee:
-    """Delta of a truncated histogram, by shares of users and by their limits.
+    """Delta of a truncated histogram, by shares of users and by their limits."""
 
-    Attributes
-    ----------
-    users
-        Users that the distribution was estimated from.
-    values, absent
-        Distinct values seen; users without a value.
-    epsilon
-        Nats.
-    estimated
-        Guarantee if the distribution were the shares of the users.
-    certified
-        Guarantee of every distribution that the users leave possible.
-    confidence
-        Probability at least with which the distribution is one of these, if the users are
-        independent draws.
-    """
-
-    users: int
+    users: int  # Users that the distribution was estimated from.
+    # values, absent: Distinct values seen; users without a value.
     values: int
     absent: int
-    epsilon: float
-    estimated: HistogramGuarantee
-    certified: HistogramGuarantee
+    epsilon: float  # Nats.
+    estimated: HistogramGuarantee  # Guarantee if the distribution were the shares of the users.
+    certified: HistogramGuarantee  # Guarantee of every distribution that the users leave possible.
+    # Probability at least with which the distribution is one of these, if the users are independent
+    # draws.
     confidence: float
 
 
@@ -61,27 +47,22 @@ def estimated_guarantee(
 ) -> EstimatedGuarantee:
     """Guarantee of the truncated histogram of a distribution that only a sample tells.
 
-    Parameters
-    ----------
-    spectrum
-        Users with each value.
-    absent
-        Users without a value.
-    release_users, k, epsilon, known
-        As `users` and others in `partial_knowledge.split_guarantee`.
-    alpha
-        Tolerated probability that the distribution is not within the limits, in (0, 1).
+    Args:
+        spectrum: Users with each value.
+        absent: Users without a value.
+        release_users, k, epsilon, known: As `users` and others in
+            `partial_knowledge.split_guarantee`.
+        alpha: Tolerated probability that the distribution is not within the limits, in (0, 1).
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5, takes the distribution as known. Here each split takes the lower
-    limits of the common values and of absent, and the upper limits of the rare ones and of any
-    value that nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with
-    probability `alpha`.
+    Notes:
+        Partial knowledge, Theorem 5, takes the distribution as known. Here each split takes the
+        lower limits of the common values and of absent, and the upper limits of the rare ones and
+        of any value that nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with
+        probability `alpha`.
 
-    Half of `alpha` limits the probability of all values but the `r` most frequent, for every `r`
-    at `alpha / (2 r (r + 1))`: the `r` values that most users have are at most as probable as the
-    `r` most probable ones, and at least as many users have them.
+        Half of `alpha` limits the probability of all values but the `r` most frequent, for every
+        `r` at `alpha / (2 r (r + 1))`: the `r` values that most users have are at most as probable
+        as the `r` most probable ones, and at least as many users have them.
     """
     check_share("alpha", alpha)
     users = spectrum.users + absent

@@ -26,38 +26,25 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleAttack:
-    """How often an attack on an example isolated a record, and how often it should.
+    """How often an attack on an example isolated a record, and how often it should."""
 
-    Attributes
-    ----------
-    example, source
-        The release, and the place in the paper.
-    exact
-        Success, exactly.
-    success, lower, upper
-        Share of the runs that isolated a record, and its confidence limits.
-    by_luck
-        Largest success of predicates of that weight without a release.
-    """
-
+    # example, source: The release, and the place in the paper.
     example: str
     source: str
-    exact: float
+    exact: float  # Success, exactly.
+    # success, lower, upper: Share of the runs that isolated a record, and its confidence limits.
     success: float
     lower: float
     upper: float
-    by_luck: float
+    by_luck: float  # Largest success of predicates of that weight without a release.
 
 
 def example_attacks(trials: int, *, rng: np.random.Generator) -> tuple[ExampleAttack, ...]:
     """Run the attacks on the examples of the paper.
 
-    Parameters
-    ----------
-    trials
-        Runs of each.
-    rng
-        Draws records, hash functions and groups.
+    Args:
+        trials: Runs of each.
+        rng: Draws records, hash functions and groups.
     """
     check_trials(trials)
     found = []

@@ -74,27 +74,15 @@ class Ladder(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generalised:
-    """Rows of at least k users, and which leaves of each ladder each row allows.
+    """Rows of at least k users, and which leaves of each ladder each row allows."""
 
-    Attributes
-    ----------
-    table
-        A text column for each API, null where nothing is shown, and `users`, int64.
-    ladders
-        How values are told apart.
-    allowed
-        For each ladder: bool, shape (rows, leaves).
-    loss
-        Mean loss of a cell over the users: the normalised certainty penalty of the literature.
-    hidden_cells
-        Cells of users in which nothing is shown.
-    """
-
+    # A text column for each API, null where nothing is shown, and `users`, int64.
     table: pl.DataFrame
-    ladders: tuple[Ladder, ...]
-    allowed: tuple[NDArray[np.bool_], ...]
+    ladders: tuple[Ladder, ...]  # How values are told apart.
+    allowed: tuple[NDArray[np.bool_], ...]  # For each ladder: bool, shape (rows, leaves).
+    # Mean loss of a cell over the users: the normalised certainty penalty of the literature.
     loss: float
-    hidden_cells: int
+    hidden_cells: int  # Cells of users in which nothing is shown.
 
     def rows_of(self, values: pl.DataFrame) -> NDArray[np.int64]:
         """Return the row that stands for each user, -1 for none; int64, shape (users,)."""
@@ -124,16 +112,11 @@ def generalise(
 ) -> Generalised:
     """Show values coarser until every row has at least k users.
 
-    Parameters
-    ----------
-    users
-        At least k, a row each: a text column per API without nulls.
-    apis
-        The columns.
-    k
-        Threshold, users.
-    components
-        Levels of some of the APIs; others are shown as ranges, or as lists of values.
+    Args:
+        users: At least k, a row each: a text column per API without nulls.
+        apis: The columns.
+        k: Threshold, users.
+        components: Levels of some of the APIs; others are shown as ranges, or as lists of values.
     """
     ladders = ladders_of(users, apis, k, components)
     codes, counts, _ = _distinct_codes(ladders, users)

@@ -58,21 +58,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasePolicy:
-    """What was asked of a release.
+    """What was asked of a release."""
 
-    Attributes
-    ----------
-    apis
-        The APIs, sorted.
-    k
-        Every row of the table stands for at least so many users.
-    budget
-        Largest share of users that might be withheld; null for a histogram.
-    """
-
-    apis: tuple[str, ...]
-    k: int
-    budget: _Share | None
+    apis: tuple[str, ...]  # The APIs, sorted.
+    k: int  # Every row of the table stands for at least so many users.
+    budget: _Share | None  # Largest share of users that might be withheld; null for a histogram.
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -99,70 +89,44 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """What a released table lacks.
+    """What a released table lacks."""
 
-    Attributes
-    ----------
-    users
-        Users without a row: without any of the APIs, or suppressed; one number for both, because
-        the number of either alone must not be known. Null where it is below k, none included.
-    cells_share
-        Share of the cells of users with values that were suppressed; as for k - 1 users without a
-        row where they are fewer, none included.
-    cells_share_by_dropping_apis
-        The same for the best choice of whole APIs within the budget; null for a histogram, and
-        where no choice is within it.
-    """
-
+    # Users without a row: without any of the APIs, or suppressed; one number for both, because the
+    # number of either alone must not be known. Null where it is below k, none included.
     users: _Count | None
+    # Share of the cells of users with values that were suppressed; as for k - 1 users without a row
+    # where they are fewer, none included.
     cells_share: _Share
+    # The same for the best choice of whole APIs within the budget; null for a histogram, and where
+    # no choice is within it.
     cells_share_by_dropping_apis: _Share | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """How a release was made, as it stands in its file; for its maker, not for publication.
+    """How a release was made, as it stands in its file; for its maker, not for publication."""
 
-    Attributes
-    ----------
-    mechanism
-        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed;
-        `generalisation`: values are shown coarser, and nobody is withheld.
-    policy
-        What was asked.
-    transforms
-        API -> what was made of its values; declared beforehand, because a map that is chosen from
-        the data tells about them.
-    data
-        What it was made of.
-    date
-        When, to the second.
-    patterns
-        Sets of APIs that rows keep, in the order in which they were used.
-    published, suppressed
-        What the table holds and lacks.
-    sampling
-        How users were drawn beforehand, and the differential privacy of that; null where all count.
-    sensitive
-        How much the table tells of a sensitive attribute; null where none was named.
-    levels
-        Components whose levels `generalisation` shows.
-    information_loss
-        Mean loss of a cell over the users with values, a share: 0 for the value itself, 1 for
-        nothing (the normalised certainty penalty). Null in manifests of earlier versions.
-    """
-
+    # `histogram`: values below k are withheld whole; `cells`: single cells are suppressed;
+    # `generalisation`: values are shown coarser, and nobody is withheld.
     mechanism: Mechanism
-    policy: ReleasePolicy
+    policy: ReleasePolicy  # What was asked.
+    # API -> what was made of its values; declared beforehand, because a map that is chosen from the
+    # data tells about them.
     transforms: Mapping[str, Transform]
-    data: ReleasedData
-    date: datetime
+    data: ReleasedData  # What it was made of.
+    date: datetime  # When, to the second.
+    # Sets of APIs that rows keep, in the order in which they were used.
     patterns: tuple[tuple[str, ...], ...]
+    # published, suppressed: What the table holds and lacks.
     published: Published
     suppressed: Suppressed
+    # How users were drawn beforehand, and the differential privacy of that; null where all count.
     sampling: Sampling | None = None
+    # How much the table tells of a sensitive attribute; null where none was named.
     sensitive: SensitiveAttribute | None = None
-    levels: tuple[Component, ...] = ()
+    levels: tuple[Component, ...] = ()  # Components whose levels `generalisation` shows.
+    # Mean loss of a cell over the users with values, a share: 0 for the value itself, 1 for nothing
+    # (the normalised certainty penalty). Null in manifests of earlier versions.
     information_loss: _Share | None = None
 
 
@@ -186,21 +150,15 @@ def read_values(
 ) -> pl.DataFrame:
     """Values of all users: a row each, a text column per API, null where absent.
 
-    Parameters
-    ----------
-    database, snapshot
-        Values as they were logged; no view.
-    apis
-        The columns.
-    transforms
-        API -> what is made of its values.
+    Args:
+        database, snapshot: Values as they were logged; no view.
+        apis: The columns.
+        transforms: API -> what is made of its values.
 
-    Raises
-    ------
-    UnknownNameError
-        An API that was never observed, or a transform of one that is not among `apis`.
-    InputError
-        A transform of values that are kept by their digest.
+    Raises:
+        UnknownNameError: An API that was never observed, or a transform of one that is not among
+            `apis`.
+        InputError: A transform of values that are kept by their digest.
     """
     for api in sorted(set(transforms) - set(apis)):
         raise UnknownNameError("released API", api, apis)
@@ -232,34 +190,22 @@ def make_release(
     Users without any of the APIs are not published and not counted; where only some are missing,
     "(absent)" is a value like others.
 
-    Parameters
-    ----------
-    values
-        As `read_values` gives them.
-    transforms, digest, made
-        Noted in the manifest.
-    k
-        Threshold, users.
-    mechanism
-        See `Manifest`.
-    budget
-        Largest share of the users with values that local suppression may withhold.
-    sampling
-        Draw users beforehand; for a histogram only, whose rows depend on their own users alone.
-    sensitive
-        One of the APIs: note in the manifest how much the table tells of it.
-    levels
-        Components whose levels a generalisation shows.
+    Args:
+        values: As `read_values` gives them.
+        transforms, digest, made: Noted in the manifest.
+        k: Threshold, users.
+        mechanism: See `Manifest`.
+        budget: Largest share of the users with values that local suppression may withhold.
+        sampling: Draw users beforehand; for a histogram only, whose rows depend on their own users
+            alone.
+        sensitive: One of the APIs: note in the manifest how much the table tells of it.
+        levels: Components whose levels a generalisation shows.
 
-    Raises
-    ------
-    PolicyError
-        `k` or `budget` is out of its range, users are drawn for another mechanism than the
-        histogram, or levels are given for another than the generalisation.
-    InputError
-        An API is called `users`, or there are too many for local suppression.
-    UndecidableError
-        No row would be published, or the budget cannot be kept.
+    Raises:
+        PolicyError: `k` or `budget` is out of its range, users are drawn for another mechanism than
+            the histogram, or levels are given for another than the generalisation.
+        InputError: An API is called `users`, or there are too many for local suppression.
+        UndecidableError: No row would be published, or the budget cannot be kept.
     """
     apis = tuple(values.columns)
     check_k(k)
@@ -363,10 +309,8 @@ _MOST_USERS = 2**40  # in a row; more would not add up
 def read_release(path: Path) -> Release:
     """Read a release and its manifest.
 
-    Raises
-    ------
-    InputError
-        A file is missing or not readable, the two do not fit, or the release is empty.
+    Raises:
+        InputError: A file is missing or not readable, the two do not fit, or the release is empty.
     """
     hint = "make one with `fpmonitor release --apis ... --k ... -o table.parquet`"
     try:
@@ -406,17 +350,13 @@ def manifest_path(path: Path) -> Path:
 def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release:
     """Check that a release was made of these values, by making it again; return that.
 
-    Parameters
-    ----------
-    release
-        The release.
-    values, digest
-        Values of all users under the transforms of the manifest, and the digest of the data.
+    Args:
+        release: The release.
+        values, digest: Values of all users under the transforms of the manifest, and the digest of
+            the data.
 
-    Raises
-    ------
-    InputError
-        Other data, or another table.
+    Raises:
+        InputError: Other data, or another table.
     """
     manifest = release.manifest
     hint = "name the database and the time window that it was made of"
@@ -443,12 +383,9 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
 
     The users need not be those that the release was made of.
 
-    Parameters
-    ----------
-    release
-        The release.
-    values
-        Values of users under the transforms of the manifest.
+    Args:
+        release: The release.
+        values: Values of users under the transforms of the manifest.
     """
     if release.generalised is not None:
         present = values.select(~pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
@@ -475,12 +412,9 @@ _ROW, _USER = "row of the release", "row of the user"
 def with_absent(users: pl.DataFrame, apis: Sequence[str] | None = None) -> pl.DataFrame:
     """Users with a value of at least one API (all columns by default); a word for those they lack.
 
-    Parameters
-    ----------
-    users
-        A row each; null where absent.
-    apis
-        The columns that are APIs.
+    Args:
+        users: A row each; null where absent.
+        apis: The columns that are APIs.
     """
     apis = users.columns if apis is None else apis
     present = users.filter(pl.any_horizontal(pl.col(apis).is_not_null()))

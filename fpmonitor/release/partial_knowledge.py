@@ -44,29 +44,18 @@ _MAX_SPLITS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueGuarantee:
-    """Deltas for a user with one value, against the same release without it.
+    """Deltas for a user with one value, against the same release without it."""
 
-    Attributes
-    ----------
-    delta_threshold
-        That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`: what protects rare
-        values, whatever epsilon.
-    delta_count
-        Of the count of the value alone, published without a threshold.
-    delta_histogram
-        Of the value against a second one of equal probability, in the whole histogram without a
-        threshold; above probability 1/2, where there is no room for a second one, against absent.
-    delta_active
-        Of the value against absent, if the attacker has planted `k - 1` records of it; exact.
-    delta
-        The best that is proven without planted records: of these two values, by rarity or by
-        numbers.
-    """
-
+    # That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`: what protects rare
+    # values, whatever epsilon.
     delta_threshold: float
-    delta_count: float
+    delta_count: float  # Of the count of the value alone, published without a threshold.
+    # Of the value against a second one of equal probability, in the whole histogram without a
+    # threshold; above probability 1/2, where there is no room for a second one, against absent.
     delta_histogram: float
+    # Of the value against absent, if the attacker has planted `k - 1` records of it; exact.
     delta_active: float
+    # The best that is proven without planted records: of these two values, by rarity or by numbers.
     delta: float
 
 
@@ -75,22 +64,13 @@ class HistogramGuarantee:
     """Deltas of a whole histogram whose values are split into rare and common ones.
 
     A delta of 1 or more says nothing. A pair that the distribution does not have counts as 0.
-
-    Attributes
-    ----------
-    epsilon
-        Nats.
-    common_from
-        Least probability of a common value; null when all are rare.
-    rare_up_to
-        Largest probability of a rare value; null when all are common.
-    common_common, rare_absent, rare_rare, rare_common
-        Delta for two values of a record of these kinds; a common value may also be absent.
     """
 
-    epsilon: float
-    common_from: float | None
-    rare_up_to: float | None
+    epsilon: float  # Nats.
+    common_from: float | None  # Least probability of a common value; null when all are rare.
+    rare_up_to: float | None  # Largest probability of a rare value; null when all are common.
+    # common_common, rare_absent, rare_rare, rare_common: Delta for two values of a record of these
+    # kinds; a common value may also be absent.
     common_common: float
     rare_absent: float
     rare_rare: float
@@ -112,33 +92,24 @@ def threshold_delta(
     differ only if at least `k - 1` others have the value. Halve the trust for a change to another
     rare value.
 
-    Parameters
-    ----------
-    users
-        `n`, users in the release.
-    probability
-        Of the value, for each other user.
-    k
-        Threshold: counts below it are not published.
-    known
-        `m`, users whose records the attacker knows.
-    copies
-        How many of the known records have the value. Left out, the average over what passive
-        knowledge may turn out to be, which is the figure without any; `k - 1` copies give 1.
+    Args:
+        users: `n`, users in the release.
+        probability: Of the value, for each other user.
+        k: Threshold: counts below it are not published.
+        known: `m`, users whose records the attacker knows.
+        copies: How many of the known records have the value. Left out, the average over what
+            passive knowledge may turn out to be, which is the figure without any; `k - 1` copies
+            give 1.
 
-    Returns
-    -------
-    A probability; never 0 for an event that can happen (rounded up to 2.2e-308).
+    Returns:
+        A probability; never 0 for an event that can happen (rounded up to 2.2e-308).
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 4 and 5. Print has `P(Bin(n, p) >= k)`: the others are `n - 1` and
-    the threshold for them is `k - 1`; and its epsilon `-ln(1 - delta)` is not needed.
+    Notes:
+        Partial knowledge, Theorem 4 and 5. Print has `P(Bin(n, p) >= k)`: the others are `n - 1`
+        and the threshold for them is `k - 1`; and its epsilon `-ln(1 - delta)` is not needed.
     """
     check_release(users, k=k, known=known)
     check_probability("probability", probability)
@@ -153,18 +124,14 @@ def threshold_delta(
 def count_delta(users: int, probability: float, epsilon: float, *, known: int = 0) -> float:
     """Delta of publishing the count of one value, exactly.
 
-    Parameters
-    ----------
-    users, probability, known
-        As in `threshold_delta`; known records only shrink the crowd.
-    epsilon
-        Nats, at least 0.
+    Args:
+        users, probability, known: As in `threshold_delta`; known records only shrink the crowd.
+        epsilon: Nats, at least 0.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5: the ratio of the two distributions at the count `s` grows with
-    `s`, so one cut gives each direction: with `X ~ Bin(n - 1, p)`, `P(X >= s - 1) - e^epsilon P(X
-    >= s)`.
+    Notes:
+        Partial knowledge, Theorem 5: the ratio of the two distributions at the count `s` grows with
+        `s`, so one cut gives each direction: with `X ~ Bin(n - 1, p)`, `P(X >= s - 1) - e^epsilon
+        P(X >= s)`.
     """
     check_release(users, known=known)
     check_probability("probability", probability)
@@ -183,23 +150,18 @@ def active_delta(
     Of the value against absent. The others hide a user still: only where nobody else can have the
     value do `k - 1` planted records give a delta of 1.
 
-    Parameters
-    ----------
-    users, probability, k
-        As in `threshold_delta`; planted and known records are among the `n`.
-    epsilon
-        Nats, at least 0.
-    planted
-        Records of the value that the attacker made; more than `k - 1` do not help.
-    known
-        Further records that the attacker knows, of other values.
+    Args:
+        users, probability, k: As in `threshold_delta`; planted and known records are among the `n`.
+        epsilon: Nats, at least 0.
+        planted: Records of the value that the attacker made; more than `k - 1` do not help.
+        known: Further records that the attacker knows, of other values.
 
-    Notes
-    -----
-    Partial knowledge, active attackers. With `X ~ Bin(n - 1 - planted - known, p)` the count passes
-    from `X >= k - 1 - planted` on with the user, and from one more on without. Both directions of
-    the divergence fall as that cut rises, because ratios of binomial probabilities and of their
-    distribution function fall: so `k - 1` records are the best choice, and give `count_delta`.
+    Notes:
+        Partial knowledge, active attackers. With `X ~ Bin(n - 1 - planted - known, p)` the count
+        passes from `X >= k - 1 - planted` on with the user, and from one more on without. Both
+        directions of the divergence fall as that cut rises, because ratios of binomial
+        probabilities and of their distribution function fall: so `k - 1` records are the best
+        choice, and give `count_delta`.
     """
     check_release(users, k=k, known=known)
     check_probability("probability", probability)
@@ -226,24 +188,18 @@ def pair_delta(
     Exact to about 8 digits up to ten thousand users of the two values; beyond, too high by up to
     a share of `0.03 epsilon^2 + 1e-5` of it. A threshold can only lower it.
 
-    Parameters
-    ----------
-    probability, other
-        Of the two values (one of them may be absent), together at most 1.
-    epsilon
-        Nats, at least 0.
+    Args:
+        probability, other: Of the two values (one of them may be absent), together at most 1.
+        epsilon: Nats, at least 0.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Partial knowledge, proof of Theorem 5, corrected: print looks at the count of one value only,
-    but given the other counts only the users of these two values hide the record, which are
-    `N ~ Bin(n - 1, p + p')`, with `Bin(N, p / (p + p'))` of the first. The count alone understates
-    delta (n = 20, epsilon = 1: 0.018 for 0.024).
+    Notes:
+        Partial knowledge, proof of Theorem 5, corrected: print looks at the count of one value
+        only, but given the other counts only the users of these two values hide the record, which
+        are `N ~ Bin(n - 1, p + p')`, with `Bin(N, p / (p + p'))` of the first. The count alone
+        understates delta (n = 20, epsilon = 1: 0.018 for 0.024).
     """
     check_release(users, known=known)
     check_probability("probability", probability)
@@ -259,21 +215,16 @@ def pair_delta(
 def blanket_delta(users: int, least: float, epsilon: float, *, known: int = 0) -> float:
     """Delta of the whole histogram for any two values of probability at least `least`.
 
-    Parameters
-    ----------
-    least
-        Lower limit of both probabilities, in every record, at most 1/2.
+    Args:
+        least: Lower limit of both probabilities, in every record, at most 1/2.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5, delta_2, corrected: print takes two independent binomials, where
-    the counts are parts of one multinomial (n = 100, 1/2, epsilon = 1: 1.2e-9 for 8.6e-8). Tight
-    when both probabilities are `least`.
+    Notes:
+        Partial knowledge, Theorem 5, delta_2, corrected: print takes two independent binomials,
+        where the counts are parts of one multinomial (n = 100, 1/2, epsilon = 1: 1.2e-9 for
+        8.6e-8). Tight when both probabilities are `least`.
     """
     if not 0 <= least <= 0.5:
         raise PolicyError("least", f"must lie between 0 and 1/2, got {least}")
@@ -285,19 +236,13 @@ def poisson_binomial_delta(
 ) -> float:
     """Delta of a count when every other user has a probability of its own; exact.
 
-    Parameters
-    ----------
-    probabilities
-        float64, shape (others,): that each other user has the value; at most 20,000.
-    epsilon
-        Nats, at least 0.
-    k
-        Counts below it are published as 0; without it all are published.
+    Args:
+        probabilities: float64, shape (others,): that each other user has the value; at most 20,000.
+        epsilon: Nats, at least 0.
+        k: Counts below it are published as 0; without it all are published.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range, or too many records; the error names it.
+    Raises:
+        PolicyError: A number is out of its range, or too many records; the error names it.
     """
     shares = np.asarray(probabilities, dtype=np.float64)
     if shares.ndim != 1 or not (np.all(shares >= 0) and np.all(shares <= 1)):
@@ -331,27 +276,23 @@ def split_guarantee(
 ) -> HistogramGuarantee:
     """Guarantee of the truncated histogram for a given split into rare and common values.
 
-    Parameters
-    ----------
-    common
-        Lower limit of the probabilities of common values, and of absent, at most 1/2.
-    rare
-        Upper limit of the probabilities of rare values.
-    suppressed
-        Whether `common` is the lower limit of the probability of absent and all rare values
-        together, rather than of absent alone.
+    Args:
+        common: Lower limit of the probabilities of common values, and of absent, at most 1/2.
+        rare: Upper limit of the probabilities of rare values.
+        suppressed: Whether `common` is the lower limit of the probability of absent and all rare
+            values together, rather than of absent alone.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5, sharpened: two common values need no detour over absent, so
-    epsilon is not doubled; a rare value goes to a common one over absent, at
-    `delta_2 + e^epsilon delta_1`.
+    Notes:
+        Partial knowledge, Theorem 5, sharpened: two common values need no detour over absent, so
+        epsilon is not doubled; a rare value goes to a common one over absent, at `delta_2 +
+        e^epsilon delta_1`.
 
-    Absent values and rare ones together hide as absent ones do: let the record be that of a random
-    user without a common value. Given how many of the others have this common value or none, such
-    a record and a common one differ as in `pair_delta`, since the published rare counts depend on
-    the number of users without a common value alone. Neither it nor the rare record passes the
-    threshold, but with probability `delta_1` each: `delta_2 + 2 e^epsilon delta_1`.
+        Absent values and rare ones together hide as absent ones do: let the record be that of a
+        random user without a common value. Given how many of the others have this common value or
+        none, such a record and a common one differ as in `pair_delta`, since the published rare
+        counts depend on the number of users without a common value alone. Neither it nor the rare
+        record passes the threshold, but with probability `delta_1` each: `delta_2 + 2 e^epsilon
+        delta_1`.
     """
     check_release_epsilon(epsilon)
     by_numbers = (
@@ -376,22 +317,17 @@ def histogram_guarantee(
 ) -> HistogramGuarantee:
     """Guarantee of the truncated histogram of a distribution, with the split that minimises delta.
 
-    Parameters
-    ----------
-    probabilities
-        float64, shape (values,): of every value, together at most 1; what is missing is absent.
-        Common values are hidden only as well as the probability of absent, or of absent and all
-        rare values together, can.
+    Args:
+        probabilities: float64, shape (values,): of every value, together at most 1; what is missing
+            is absent. Common values are hidden only as well as the probability of absent, or of
+            absent and all rare values together, can.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5, as in `split_guarantee`. All splits are tried, or 200 evenly
-    spaced ones: each is valid.
+    Notes:
+        Partial knowledge, Theorem 5, as in `split_guarantee`. All splits are tried, or 200 evenly
+        spaced ones: each is valid.
     """
     shares, times = np.unique(np.asarray(probabilities, dtype=np.float64), return_counts=True)
     total = math.fsum(shares * times)
@@ -436,15 +372,12 @@ def value_guarantee(
 ) -> ValueGuarantee:
     """Guarantee for a record with one value, and its twin of equal probability.
 
-    Parameters
-    ----------
-    epsilon
-        Nats, at least 0.
+    Args:
+        epsilon: Nats, at least 0.
 
-    Notes
-    -----
-    Partial knowledge, Theorem 5: both values rare give `(0, 2 delta_1)`, both common give
-    `(epsilon, delta_2)`.
+    Notes:
+        Partial knowledge, Theorem 5: both values rare give `(0, 2 delta_1)`, both common give
+        `(epsilon, delta_2)`.
     """
     by_rarity = threshold_delta(users, probability, k, known=known, copies=copies)
     twin = min(probability, 1 - probability)
@@ -484,10 +417,8 @@ def smallest_k(
 
     How far `k` may be lowered for a distribution that is known, without giving up the guarantee.
 
-    Parameters
-    ----------
-    delta
-        Wanted, in (0, 1).
+    Args:
+        delta: Wanted, in (0, 1).
     """
 
     def reached(k: int) -> float:
@@ -499,10 +430,8 @@ def smallest_k(
 def least_threshold(reached: Callable[[int], float], users: int, delta: float) -> int | None:
     """Smallest threshold at which a delta that falls with it is at most `delta`, or None.
 
-    Raises
-    ------
-    PolicyError
-        `delta` outside (0, 1).
+    Raises:
+        PolicyError: `delta` outside (0, 1).
     """
     if not 0 < delta < 1:
         raise PolicyError("delta", f"must lie strictly between 0 and 1, got {delta}")
@@ -548,10 +477,8 @@ def check_k(k: int) -> int:
 def check_probability(argument: str, value: float) -> None:
     """Check that a probability lies in [0, 1].
 
-    Raises
-    ------
-    PolicyError
-        It does not; the error names `argument`.
+    Raises:
+        PolicyError: It does not; the error names `argument`.
     """
     if not 0 <= value <= 1:
         raise PolicyError(argument, f"must lie between 0 and 1, got {value}")
@@ -560,10 +487,8 @@ def check_probability(argument: str, value: float) -> None:
 def check_release_epsilon(epsilon: float) -> None:
     """Check that epsilon is at least 0, and within what the numerics are tested for.
 
-    Raises
-    ------
-    PolicyError
-        It is not.
+    Raises:
+        PolicyError: It is not.
     """
     if not 0 <= epsilon <= MAX_EPSILON:
         raise PolicyError("epsilon", f"must lie between 0 and {MAX_EPSILON:g}, got {epsilon}")

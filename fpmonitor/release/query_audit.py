@@ -25,21 +25,12 @@ QueryVerdict = Literal["answer", "warn", "refuse"]
 class QueryPolicy:
     """How many different counts one reader may have answered on one state of the data.
 
-    Attributes
-    ----------
-    warn_at
-        Counts from which on answers carry a warning.
-    refuse_above
-        Counts above which none is answered.
-
-    Raises
-    ------
-    PolicyError
-        Not whole numbers with `1 <= warn_at <= refuse_above`.
+    Raises:
+        PolicyError: Not whole numbers with `1 <= warn_at <= refuse_above`.
     """
 
-    warn_at: int
-    refuse_above: int
+    warn_at: int  # Counts from which on answers carry a warning.
+    refuse_above: int  # Counts above which none is answered.
 
     def __post_init__(self) -> None:
         if not 1 <= self.warn_at <= self.refuse_above:
@@ -57,10 +48,8 @@ class QueryPolicy:
     def from_text(cls, text: str, users: int) -> QueryPolicy:
         """Read `log2` (see `for_users`), or a number, with a warning at half of it.
 
-        Raises
-        ------
-        PolicyError
-            Neither of them.
+        Raises:
+            PolicyError: Neither of them.
         """
         if text == "log2":
             return cls.for_users(users)
@@ -71,31 +60,20 @@ class QueryPolicy:
 
 @dataclass(slots=True)
 class QueryAuditor:
-    """The counts that readers have had answered; in memory, `Monitor.ask` keeps it in a database.
+    """Counts that readers have had answered, in memory; `Monitor.ask` keeps them in a database."""
 
-    Attributes
-    ----------
-    policy
-        The limits.
-    answered
-        Digests of the counts of each (reader, digest of the data).
-    """
-
-    policy: QueryPolicy
+    policy: QueryPolicy  # The limits.
+    # Digests of the counts of each (reader, digest of the data).
     answered: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def ask(self, reader: str, data: str, queries: Iterable[str]) -> QueryVerdict:
         """Decide on counts that are answered together, and remember them unless refused.
 
-        Parameters
-        ----------
-        reader
-            Who asks.
-        data
-            Digest of the data: new data are new counts, and counts of old and new data compose,
-            so keep it the same while users stay the same.
-        queries
-            Texts that name the counts, equal for equal counts.
+        Args:
+            reader: Who asks.
+            data: Digest of the data: new data are new counts, and counts of old and new data
+                compose, so keep it the same while users stay the same.
+            queries: Texts that name the counts, equal for equal counts.
         """
         asked = self.answered.setdefault((reader, data), set())
         together = asked | {query_digest(query) for query in queries}
@@ -119,14 +97,12 @@ def name_exposure(
 ) -> str:
     """Name what is told of the groups of a set: all that changes a figure is in the name.
 
-    Parameters
-    ----------
-    apis, k
-        The set, and the threshold of the count of users in smaller groups.
-    population
-        What estimates are for, which are figures of the users as well; None where none are told.
-    missing, present
-        How absent values count, and the APIs of which every user has a value where it is `drop`.
+    Args:
+        apis, k: The set, and the threshold of the count of users in smaller groups.
+        population: What estimates are for, which are figures of the users as well; None where none
+            are told.
+        missing, present: How absent values count, and the APIs of which every user has a value
+            where it is `drop`.
     """
     name = f"users below {k} of {sorted(set(apis))}"
     if population is not None:
@@ -147,10 +123,8 @@ def isolation_within_reach(users: int, counts: int) -> float:
     `counts - 1` bits of a record are read, so the predicates have weight `2^-(counts - 1)`; the
     attack succeeds with about 1/e, and what it adds is the difference to this number.
 
-    Raises
-    ------
-    PolicyError
-        `users` or `counts` is below 1.
+    Raises:
+        PolicyError: `users` or `counts` is below 1.
     """
     if counts < 1:
         raise PolicyError("counts", f"must be at least 1, got {counts}")

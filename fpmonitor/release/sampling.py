@@ -34,33 +34,23 @@ _SEED = 16  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How users were drawn before a histogram, and what that proves.
+    """How users were drawn before a histogram, and what that proves."""
 
-    Attributes
-    ----------
-    rate
-        Probability with which each user was drawn.
-    epsilon, delta
-        The table is (epsilon, delta)-differentially private for one user more or less, in nats; a
-        changed value counts as one less and one more.
-    seed
-        Of the draws, hexadecimal. Who knows it knows who was drawn: the promise is for those who do
-        not.
-    """
-
-    rate: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    rate: Annotated[float, msgspec.Meta(gt=0, lt=1)]  # Probability with which each user was drawn.
+    # epsilon, delta: The table is (epsilon, delta)-differentially private for one user more or
+    # less, in nats; a changed value counts as one less and one more.
     epsilon: Annotated[float, msgspec.Meta(ge=0)]
     delta: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    # Of the draws, hexadecimal. Who knows it knows who was drawn: the promise is for those who do
+    # not.
     seed: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
 def sampling_of(rate: float, k: int, epsilon: float, *, seed: bytes) -> Sampling:
     """Return a sampling and its proven delta.
 
-    Parameters
-    ----------
-    seed
-        16 bytes from a source of secrets.
+    Args:
+        seed: 16 bytes from a source of secrets.
     """
     delta = sampling_delta(rate, k, epsilon)
     return Sampling(rate=rate, epsilon=epsilon, delta=delta, seed=seed[:_SEED].hex())
@@ -69,29 +59,22 @@ def sampling_of(rate: float, k: int, epsilon: float, *, seed: bytes) -> Sampling
 def sampling_delta(rate: float, k: int, epsilon: float) -> float:
     """Delta of a histogram of drawn users at `epsilon`, over all possible data.
 
-    Parameters
-    ----------
-    rate
-        Probability with which each user is drawn, in (0, 1).
-    k
-        Counts of drawn users below it are withheld.
-    epsilon
-        Nats; at least `-ln(1 - rate)`.
+    Args:
+        rate: Probability with which each user is drawn, in (0, 1).
+        k: Counts of drawn users below it are withheld.
+        epsilon: Nats; at least `-ln(1 - rate)`.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Sampling, Theorem 5, as an exact divergence. The user is one of `m` with its value. The count
-    `j` of drawn ones is more likely with the user than without by `m (1 - rate) / (m - j)`, which
-    exceeds `e^epsilon` for `j > m g` with `g = 1 - (1 - rate) e^-epsilon`; so with
-    `X ~ Bin(m - 1, rate)` and the first such `c` that is at least `k`, delta is
-    `rate P(X = c - 1) - (e^epsilon - 1) P(X >= c)`. Without the user no outcome is more likely by
-    more than `1 / (1 - rate)`, a withheld count included. The largest over `m` is taken: for more
-    users than were gone through delta is at most `exp(-m D(g, rate))` (Chernoff), which is less.
+    Notes:
+        Sampling, Theorem 5, as an exact divergence. The user is one of `m` with its value. The
+        count `j` of drawn ones is more likely with the user than without by `m (1 - rate) / (m -
+        j)`, which exceeds `e^epsilon` for `j > m g` with `g = 1 - (1 - rate) e^-epsilon`; so with
+        `X ~ Bin(m - 1, rate)` and the first such `c` that is at least `k`, delta is `rate P(X = c -
+        1) - (e^epsilon - 1) P(X >= c)`. Without the user no outcome is more likely by more than `1
+        / (1 - rate)`, a withheld count included. The largest over `m` is taken: for more users than
+        were gone through delta is at most `exp(-m D(g, rate))` (Chernoff), which is less.
     """
     check_share("sample", rate)
     check_k(k)

@@ -21,34 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveAttribute:
-    """How much a table tells of a sensitive attribute.
+    """How much a table tells of a sensitive attribute."""
 
-    Attributes
-    ----------
-    api
-        The attribute.
-    classes
-        Classes in which it is published.
-    l, entropy_l
-        l-diversity: the least number of different values in a class; and the least exponential of
-        the entropy of its values, which counts rare ones for less.
-    t
-        t-closeness: the largest distance of a class from the whole table, as the share of users who
-        would have to have another value.
-    t_ordered
-        The same for values that are numbers: a user is moved over a share of the range of their
-        ranks. Null where a value is none.
-    beta
-        beta-likeness: by which share the probability of a value rises at most for who knows the
-        class.
-    """
-
-    api: str
-    classes: int
+    api: str  # The attribute.
+    classes: int  # Classes in which it is published.
+    # l, entropy_l: l-diversity: the least number of different values in a class; and the least
+    # exponential of the entropy of its values, which counts rare ones for less.
     l: int  # noqa: E741 -- as it is called
     entropy_l: float
+    # t-closeness: the largest distance of a class from the whole table, as the share of users who
+    # would have to have another value.
     t: float
+    # The same for values that are numbers: a user is moved over a share of the range of their
+    # ranks. Null where a value is none.
     t_ordered: float | None
+    # beta-likeness: by which share the probability of a value rises at most for who knows the
+    # class.
     beta: float
 
 
@@ -58,27 +46,19 @@ def sensitivity_of(table: pl.DataFrame, api: str) -> SensitiveAttribute:
     Suppressed cells of the attribute are left out; those of the others are a value of their own,
     since a reader sees them.
 
-    Parameters
-    ----------
-    table
-        A text column for each API, null where suppressed, and `users`.
-    api
-        The sensitive attribute.
+    Args:
+        table: A text column for each API, null where suppressed, and `users`.
+        api: The sensitive attribute.
 
-    Raises
-    ------
-    UnknownNameError
-        The table has no such column.
-    InputError
-        It has no other one.
-    UndecidableError
-        The attribute is suppressed everywhere.
+    Raises:
+        UnknownNameError: The table has no such column.
+        InputError: It has no other one.
+        UndecidableError: The attribute is suppressed everywhere.
 
-    Notes
-    -----
-    Machanavajjhala et al. 2007 (l-diversity), Li, Li, Venkatasubramanian 2007 (t-closeness), Cao,
-    Karras 2012 (basic beta-likeness); "Statistical anonymity", 2.2, and "singling out", footnote
-    22, name them.
+    Notes:
+        Machanavajjhala et al. 2007 (l-diversity), Li, Li, Venkatasubramanian 2007 (t-closeness),
+        Cao, Karras 2012 (basic beta-likeness); "Statistical anonymity", 2.2, and "singling out",
+        footnote 22, name them.
     """
     apis = [column for column in table.columns if column != USERS]
     if api not in apis:

@@ -39,31 +39,24 @@ def several_guarantee(
 ) -> HistogramGuarantee:
     """Guarantee of several truncated histograms of the same users, with the best split.
 
-    Parameters
-    ----------
-    probabilities
-        float64, shape (values,): of every joint value of the APIs of all releases; what is missing
-        to 1 is absent from all of them.
-    projected
-        float64, shape (releases, values): probability of the row of each release that the joint
-        value belongs to; 0 where it belongs to none.
-    ks
-        Threshold of each release.
+    Args:
+        probabilities: float64, shape (values,): of every joint value of the APIs of all releases;
+            what is missing to 1 is absent from all of them.
+        projected: float64, shape (releases, values): probability of the row of each release that
+            the joint value belongs to; 0 where it belongs to none.
+        ks: Threshold of each release.
 
-    Raises
-    ------
-    InputError
-        The shapes do not fit.
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        InputError: The shapes do not fit.
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Own; "partial knowledge" leaves it open. Two arguments survive composition. A rare value,
-    against absent: a release differs only if its row passes its threshold, so all of them together
-    differ with at most the sum of the probabilities, whatever depends on what. Common values: every
-    release is a function of the whole joint histogram, so its delta, for joint values, bounds any
-    number of releases, and does not grow with it. The split is that of Theorem 5.
+    Notes:
+        Own; "partial knowledge" leaves it open. Two arguments survive composition. A rare value,
+        against absent: a release differs only if its row passes its threshold, so all of them
+        together differ with at most the sum of the probabilities, whatever depends on what. Common
+        values: every release is a function of the whole joint histogram, so its delta, for joint
+        values, bounds any number of releases, and does not grow with it. The split is that of
+        Theorem 5.
     """
     check_release_epsilon(epsilon)
     shares, rows = np.asarray(probabilities, np.float64), np.asarray(projected, np.float64)

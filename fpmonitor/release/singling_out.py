@@ -33,16 +33,12 @@ def isolation_baseline(users: int, weight: float) -> float:
 
     `B(n, w) = n w (1 - w)^(n - 1)`, at most about 1/e, at `w = 1/n`.
 
-    Parameters
-    ----------
-    users
-        `n`, users in the data.
-    weight
-        Probability of the predicate for one record, in [0, 1].
+    Args:
+        users: `n`, users in the data.
+        weight: Probability of the predicate for one record, in [0, 1].
 
-    Notes
-    -----
-    Singling out, section 3.2.
+    Notes:
+        Singling out, section 3.2.
     """
     check_release(users)
     check_probability("weight", weight)
@@ -63,9 +59,8 @@ def best_baseline(users: int, weight: float) -> float:
 def best_baseline_above(users: int, weight: float) -> float:
     """Largest baseline of a predicate of weight at least `weight`; see `isolation_baseline`.
 
-    Notes
-    -----
-    Singling out, Corollary 3.2: weights far above 1/n isolate as rarely as those far below.
+    Notes:
+        Singling out, Corollary 3.2: weights far above 1/n isolate as rarely as those far below.
     """
     check_release(users)
     return isolation_baseline(users, max(weight, 1 / users))
@@ -74,17 +69,13 @@ def best_baseline_above(users: int, weight: float) -> float:
 def leftover_distance(min_entropy: float, bits: int) -> float:
     """Largest statistical distance of a hash and its function from uniform ones.
 
-    Parameters
-    ----------
-    min_entropy
-        Of the hashed record, bits.
-    bits
-        Length of the hash, whose function is drawn from a 2-universal family.
+    Args:
+        min_entropy: Of the hashed record, bits.
+        bits: Length of the hash, whose function is drawn from a 2-universal family.
 
-    Notes
-    -----
-    Singling out, Lemma 2.2, the leftover hash lemma: `2^((bits - min_entropy) / 2) / 2`. For `k`
-    records the distances add up (Corollary C.1, where print has `j in [n]` for `j in [k]`).
+    Notes:
+        Singling out, Lemma 2.2, the leftover hash lemma: `2^((bits - min_entropy) / 2) / 2`. For
+        `k` records the distances add up (Corollary C.1, where print has `j in [n]` for `j in [k]`).
     """
     return min(math.exp2((bits - min_entropy) / 2 - 1), 1.0)
 
@@ -96,25 +87,20 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
     one. With one, "the hash of the record is below a number" is such a predicate for most functions
     of a 2-universal family.
 
-    Parameters
-    ----------
-    min_entropy
-        `-log2` of the probability of the most frequent record, bits, at least 0.
+    Args:
+        min_entropy: `-log2` of the probability of the most frequent record, bits, at least 0.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Singling out, Claims 3.1 and 3.3 with Lemma 3.4, as a number: the weight of a predicate that
-    accepts the share `s` of the hashes has the mean `s` and, because hashes of two records are
-    independent, a variance of at most `s 2^-min_entropy`. By Chebyshev's inequality it lies within
-    `d` of `s = w - d` but with probability `s 2^-min_entropy / d^2`, and isolates with `B(n, w - 2
-    d)` at least; the best `d` is taken. Print has the loss `3 2^-m`, and `B(n, 3 2^-m)` in the
-    proof for `B(n, w - 3 2^-m)`; its numbers `y / (2^m - 1)` miss the weight by `2^-m`: it is
-    `y / 2^m`.
+    Notes:
+        Singling out, Claims 3.1 and 3.3 with Lemma 3.4, as a number: the weight of a predicate that
+        accepts the share `s` of the hashes has the mean `s` and, because hashes of two records are
+        independent, a variance of at most `s 2^-min_entropy`. By Chebyshev's inequality it lies
+        within `d` of `s = w - d` but with probability `s 2^-min_entropy / d^2`, and isolates with
+        `B(n, w - 2 d)` at least; the best `d` is taken. Print has the loss `3 2^-m`, and `B(n, 3
+        2^-m)` in the proof for `B(n, w - 3 2^-m)`; its numbers `y / (2^m - 1)` miss the weight by
+        `2^-m`: it is `y / 2^m`.
     """
     check_release(users)
     check_probability("weight", weight)
@@ -133,14 +119,11 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
 def average_min_entropy(joint: NDArray[np.float64]) -> float:
     """Average min-entropy of a record given what is known, bits: `-log2` of the best guess.
 
-    Parameters
-    ----------
-    joint
-        float64, shape (known, records): probabilities that sum to 1.
+    Args:
+        joint: float64, shape (known, records): probabilities that sum to 1.
 
-    Notes
-    -----
-    Singling out, Lemma 6.3, and Dodis, Ostrovsky, Reyzin, Smith 2008.
+    Notes:
+        Singling out, Lemma 6.3, and Dodis, Ostrovsky, Reyzin, Smith 2008.
     """
     return -math.log2(float(joint.max(axis=1).sum()))
 
@@ -148,19 +131,16 @@ def average_min_entropy(joint: NDArray[np.float64]) -> float:
 def average_min_entropy_floor(min_entropy: float, users: int, k: int) -> float:
     """Average min-entropy that a record has at least when `k - 1` of `users` chosen ones are known.
 
-    Parameters
-    ----------
-    min_entropy
-        Of one record, bits.
-    users, k
-        Records, and the size of a group of a k-anonymous release that depends on all of them.
+    Args:
+        min_entropy: Of one record, bits.
+        users, k: Records, and the size of a group of a k-anonymous release that depends on all of
+            them.
 
-    Notes
-    -----
-    Singling out, Lemma 6.3. Its first inequality, `H - (k - 1) log n`, is false: which records are
-    known depends on all of them (nearest pair of 3 of 16 values: 1.71 bits, print has at least
-    2.42). By a union bound over the choice it is `H - log(n C(n - 1, k - 1))`, which is at least
-    `H - k log n`, and that is all that Theorem 6.1 needs.
+    Notes:
+        Singling out, Lemma 6.3. Its first inequality, `H - (k - 1) log n`, is false: which records
+        are known depends on all of them (nearest pair of 3 of 16 values: 1.71 bits, print has at
+        least 2.42). By a union bound over the choice it is `H - log(n C(n - 1, k - 1))`, which is
+        at least `H - k log n`, and that is all that Theorem 6.1 needs.
     """
     check_release(users, k=k)
     choices = math.log2(users) + math.log2(math.comb(users - 1, k - 1))
@@ -172,19 +152,14 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
 
     `n (e^epsilon w + delta)`; at 1 and above it says nothing.
 
-    Parameters
-    ----------
-    users, weight
-        As in `isolation_baseline`: predicates of at most this weight.
-    epsilon
-        Nats, at least 0.
-    delta
-        In [0, 1].
+    Args:
+        users, weight: As in `isolation_baseline`: predicates of at most this weight.
+        epsilon: Nats, at least 0.
+        delta: In [0, 1].
 
-    Notes
-    -----
-    Singling out, Theorem 5.4: `e^epsilon' B(n, w) + n delta` with
-    `epsilon' = epsilon + (n - 1) ln(1 / (1 - w))`, which is this number identically.
+    Notes:
+        Singling out, Theorem 5.4: `e^epsilon' B(n, w) + n delta` with
+        `epsilon' = epsilon + (n - 1) ln(1 / (1 - w))`, which is this number identically.
     """
     check_release(users)
     check_probability("weight", weight)
@@ -196,14 +171,13 @@ def dp_bound(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -
 def dp_bound_above(users: int, weight: float, *, epsilon: float, delta: float = 0.0) -> float:
     """Upper bound of the success of weights of at least `weight`; arguments as in `dp_bound`.
 
-    Notes
-    -----
-    Singling out, Claim 5.6, which says that it vanishes, as a number for finite `n`. Draw `g`
-    records anew: by group privacy the predicate then isolates as often up to a factor of
-    `e^(g epsilon)`, and it is independent of the new records. Isolating needs that at most one of
-    them fulfils it, `P(Bin(g, w) <= 1)`; that none does, `(1 - w)^g`, in a share `1 - g / n` of the
-    choices of `g`; for all `n`, that exactly one does. `g` records cost
-    `delta (e^(g epsilon) - 1) / (e^epsilon - 1)`. The least of all; at 1 it says nothing.
+    Notes:
+        Singling out, Claim 5.6, which says that it vanishes, as a number for finite `n`. Draw `g`
+        records anew: by group privacy the predicate then isolates as often up to a factor of `e^(g
+        epsilon)`, and it is independent of the new records. Isolating needs that at most one of
+        them fulfils it, `P(Bin(g, w) <= 1)`; that none does, `(1 - w)^g`, in a share `1 - g / n` of
+        the choices of `g`; for all `n`, that exactly one does. `g` records cost `delta (e^(g
+        epsilon) - 1) / (e^epsilon - 1)`. The least of all; at 1 it says nothing.
     """
     check_release(users)
     check_probability("weight", weight)
@@ -232,20 +206,16 @@ def count_bound(users: int, weight: float, *, counts: int = 1) -> float:
 
     A count has `n + 1` answers, and guessing it costs that factor; for several they multiply.
 
-    Parameters
-    ----------
-    counts
-        How many exact counts were answered.
+    Args:
+        counts: How many exact counts were answered.
 
-    Raises
-    ------
-    PolicyError
-        A number is out of its range; the error names it.
+    Raises:
+        PolicyError: A number is out of its range; the error names it.
 
-    Notes
-    -----
-    Singling out, Proposition 4.2 and Corollary 4.3; Theorem 4.4 for the bits that were counted. A
-    function of what was released, in any order, has the same bound (Lemma 4.1, Proposition 4.5).
+    Notes:
+        Singling out, Proposition 4.2 and Corollary 4.3; Theorem 4.4 for the bits that were counted.
+        A function of what was released, in any order, has the same bound (Lemma 4.1, Proposition
+        4.5).
     """
     if counts < 0:
         raise PolicyError("counts", f"must be at least 0, got {counts}")
@@ -258,13 +228,12 @@ def count_attack_success(
 ) -> float:
     """Success of the attack by composed counts, exactly; arguments as in `attacks.attack_counts`.
 
-    Notes
-    -----
-    Singling out, Theorem 4.6, with the case that all but one of the records below the cut are 0.
-    Print has a weight of at most 1/n for the first predicate, which is `ceil(2^m / n) / 2^m`:
-    harmless. Remark 4.7 when disguised. There print has the condition `q*(x) = q0*(x) + 1` for
-    `#q0* = #q* + 1`, and half the baseline for its value at half the weight, 0.303; with
-    `factor = 2` all of the baseline is back.
+    Notes:
+        Singling out, Theorem 4.6, with the case that all but one of the records below the cut are
+        0. Print has a weight of at most 1/n for the first predicate, which is `ceil(2^m / n) /
+        2^m`: harmless. Remark 4.7 when disguised. There print has the condition `q*(x) = q0*(x) +
+        1` for `#q0* = #q* + 1`, and half the baseline for its value at half the weight, 0.303; with
+        `factor = 2` all of the baseline is back.
     """
     values = first_cut(users, bits, factor=factor)
     values = (values + 1) // 2 if disguised else values
@@ -280,20 +249,16 @@ def count_attack_success(
 def repeated_attack_success(users: int, bits: int, attempts: int) -> float:
     """Success of the attack by composed counts when it is begun again until one record is alone.
 
-    Parameters
-    ----------
-    attempts
-        Hash functions that are tried; each costs one count, and the last one `bits` more.
+    Args:
+        attempts: Hash functions that are tried; each costs one count, and the last one `bits` more.
 
-    Raises
-    ------
-    PolicyError
-        Fewer than 1 attempt.
+    Raises:
+        PolicyError: Fewer than 1 attempt.
 
-    Notes
-    -----
-    Singling out, the amplification after Theorem 4.6 and Corollary B.2: the first count shows
-    whether an attempt will succeed, so `1 - (1 - B(n, w))^attempts`. About 20 attempts give 0.9999.
+    Notes:
+        Singling out, the amplification after Theorem 4.6 and Corollary B.2: the first count shows
+        whether an attempt will succeed, so `1 - (1 - B(n, w))^attempts`. About 20 attempts give
+        0.9999.
     """
     if attempts < 1:
         raise PolicyError("attempts", f"must be at least 1, got {attempts}")
@@ -304,10 +269,8 @@ def repeated_attack_success(users: int, bits: int, attempts: int) -> float:
 def first_cut(users: int, bits: int, *, factor: int = 1) -> int:
     """Return the number below which the first count of the attack asks for records.
 
-    Raises
-    ------
-    PolicyError
-        A factor below 1.
+    Raises:
+        PolicyError: A factor below 1.
     """
     if factor < 1:
         raise PolicyError("factor", f"must be at least 1, got {factor}")

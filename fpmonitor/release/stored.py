@@ -69,22 +69,15 @@ def release_users(
 
     Values are taken as they were logged, or made coarser.
 
-    Parameters
-    ----------
-    database, window
-        The users.
-    apis
-        The columns of the table.
-    transforms
-        API -> what it returns instead.
-    sample, epsilon
-        Draw each user with this probability, in secret, for differential privacy at epsilon nats.
-    sensitive
-        One of the APIs, of which the manifest says how much the table tells.
-    levels
-        Components whose levels a generalisation shows.
-    made
-        Date of the manifest; now by default.
+    Args:
+        database, window: The users.
+        apis: The columns of the table.
+        transforms: API -> what it returns instead.
+        sample, epsilon: Draw each user with this probability, in secret, for differential privacy
+            at epsilon nats.
+        sensitive: One of the APIs, of which the manifest says how much the table tells.
+        levels: Components whose levels a generalisation shows.
+        made: Date of the manifest; now by default.
     """
     refuse_digests(database, "release")
     wanted, transforms = _columns(database, apis, window, transforms)
@@ -119,20 +112,14 @@ def attack_release(
 ) -> ReleaseAudit:
     """Attack a release of the users of a database, to see whether it singles them out.
 
-    Parameters
-    ----------
-    database, window
-        What the release was made of.
-    release
-        The release.
-    seed
-        Of the attacks' draws.
-    control
-        Other users, to estimate the weights of predicates from; these users by default.
-    distribution
-        Of a fresh record, as a table for `audit.weights_by_table`: one more beside the shares of
-        whole records, which are never below 1 in their number, and the products of the shares of
-        the values of each API.
+    Args:
+        database, window: What the release was made of.
+        release: The release.
+        seed: Of the attacks' draws.
+        control: Other users, to estimate the weights of predicates from; these users by default.
+        distribution: Of a fresh record, as a table for `audit.weights_by_table`: one more beside
+            the shares of whole records, which are never below 1 in their number, and the products
+            of the shares of the values of each API.
     """
     snapshot = take_snapshot(database, window)
     manifest = release.manifest
@@ -177,17 +164,14 @@ def attack_records(
 ) -> RecordsAudit:
     """Attack a table of the records of all users under pseudonyms, nothing withheld.
 
-    Parameters
-    ----------
-    apis
-        Columns of the table.
-    control
-        Other users, whose shares of the values of each API are the weights; these by default.
+    Args:
+        apis: Columns of the table.
+        control: Other users, whose shares of the values of each API are the weights; these by
+            default.
 
-    Raises
-    ------
-    InputError, PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, nobody with a value.
+    Raises:
+        InputError, PolicyError, UnknownNameError, UndecidableError: A number out of range, an API
+            never observed, nobody with a value.
     """
     wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)
@@ -205,35 +189,22 @@ def attack_records(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThresholds:
-    """Smallest k that makes the histogram of some APIs private; null where none does.
+    """Smallest k that makes the histogram of some APIs private; null where none does."""
 
-    Attributes
-    ----------
-    k_estimated, k_certified
-        By `EstimatedGuarantee.estimated`, and by `certified`.
-    """
-
+    # k_estimated, k_certified: By `EstimatedGuarantee.estimated`, and by `certified`.
     k_estimated: int | None
     k_certified: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """A histogram of users, and what an attacker may know of them.
+    """A histogram of users, and what an attacker may know of them."""
 
-    Attributes
-    ----------
-    spectrum, absent
-        Observed users by value, and those without any; the distribution is estimated from them.
-    users
-        Users in the release.
-    epsilon, known, alpha
-        As of `release.estimated.estimated_guarantee`.
-    """
-
+    # spectrum, absent: Observed users by value, and those without any; the distribution is
+    # estimated from them.
     spectrum: CountSpectrum
     absent: int
-    users: int
+    users: int  # Users in the release.
     epsilon: float
     known: int
     alpha: float
@@ -275,10 +246,8 @@ def read_histogram(
 ) -> Histogram:
     """Count the users of a database for a histogram of some APIs.
 
-    Parameters
-    ----------
-    users
-        Users in the release; the observed ones by default.
+    Args:
+        users: Users in the release; the observed ones by default.
     """
     wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)
@@ -296,23 +265,13 @@ def read_histogram(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralHistograms:
-    """Deltas of histograms of the same users, for the shares of the users.
+    """Deltas of histograms of the same users, for the shares of the users."""
 
-    Attributes
-    ----------
-    epsilon
-        Nats.
-    delta_each
-        Of each histogram alone, if the others are not published.
-    delta_together
-        Of all of them.
-    common_from, rare_up_to
-        The split of the joint values that proves it, as of `HistogramGuarantee`.
-    """
-
-    epsilon: float
-    delta_each: tuple[float, ...]
-    delta_together: float
+    epsilon: float  # Nats.
+    delta_each: tuple[float, ...]  # Of each histogram alone, if the others are not published.
+    delta_together: float  # Of all of them.
+    # common_from, rare_up_to: The split of the joint values that proves it, as of
+    # `HistogramGuarantee`.
     common_from: float | None
     rare_up_to: float | None
 
@@ -328,21 +287,14 @@ def several_histograms(
 ) -> SeveralHistograms:
     """Estimate the privacy of several histograms of the users of a database, published together.
 
-    Parameters
-    ----------
-    database, window
-        The users.
-    sets
-        Columns of each histogram.
-    k
-        Counts below it are withheld, in all of them.
-    epsilon, known
-        As of `several.several_guarantee`.
+    Args:
+        database, window: The users.
+        sets: Columns of each histogram.
+        k: Counts below it are withheld, in all of them.
 
-    Raises
-    ------
-    InputError, PolicyError, UnknownNameError, UndecidableError
-        No API, one never observed, a number out of range, nobody with a value.
+    Raises:
+        InputError, PolicyError, UnknownNameError, UndecidableError: No API, one never observed, a
+            number out of range, nobody with a value.
     """
     columns = [_columns(database, apis, window, None)[0] for apis in sets]
     wanted = tuple(sorted({api for apis in columns for api in apis}))
@@ -408,20 +360,14 @@ def count_answers(
 ) -> AskedQueries:
     """Decide whether a reader may have exact counts answered, and remember them if so.
 
-    Parameters
-    ----------
-    database
-        Where it is remembered.
-    population
-        The users that are counted.
-    reader
-        Who asks.
-    queries
-        Texts that name the counts, equal for equal counts of equal users; the users that they are
-        of are added here.
-    limit
-        `log2` of the users, or a number: different counts of which one reader may have the answers.
-        Counts asked again are answered again.
+    Args:
+        database: Where it is remembered.
+        population: The users that are counted.
+        reader: Who asks.
+        queries: Texts that name the counts, equal for equal counts of equal users; the users that
+            they are of are added here.
+        limit: `log2` of the users, or a number: different counts of which one reader may have the
+            answers. Counts asked again are answered again.
     """
     policy = QueryPolicy.from_text(limit, population.users)
     named = [f"{population.digest} {query}" for query in queries]

@@ -23,37 +23,23 @@ USERS = "users"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Suppression:
-    """A table in which every row has at least k users.
+    """A table in which every row has at least k users."""
 
-    Attributes
-    ----------
-    table
-        A column per API (null: suppressed) and `users`, int64; rows in the order of `patterns`.
-    patterns
-        The sets of kept APIs, in the order in which they were used.
-    withheld
-        Users that no row stands for.
-    lost_cells
-        Suppressed cells of all users, those of withheld ones included.
-    """
-
+    # A column per API (null: suppressed) and `users`, int64; rows in the order of `patterns`.
     table: pl.DataFrame
+    # The sets of kept APIs, in the order in which they were used.
     patterns: tuple[tuple[str, ...], ...]
-    withheld: int
-    lost_cells: int
+    withheld: int  # Users that no row stands for.
+    lost_cells: int  # Suppressed cells of all users, those of withheld ones included.
 
 
 def truncated_histogram(users: pl.DataFrame, apis: Sequence[str], k: int) -> Suppression:
     """Publish the values that at least `k` users share, whole; withhold all other users.
 
-    Parameters
-    ----------
-    users
-        A row per user, a text column per API without nulls.
-    apis
-        The columns.
-    k
-        Threshold, users.
+    Args:
+        users: A row per user, a text column per API without nulls.
+        apis: The columns.
+        k: Threshold, users.
     """
     return publish_patterns(_distinct(users, apis), apis, [tuple(apis)], k)
 
@@ -65,19 +51,14 @@ def suppress_cells(
 
     Never loses more cells than dropping whole APIs would.
 
-    Parameters
-    ----------
-    users, apis, k
-        As in `truncated_histogram`, at most 10 APIs.
-    budget
-        Largest share of the users that may be withheld altogether.
+    Args:
+        users, apis, k: As in `truncated_histogram`, at most 10 APIs.
+        budget: Largest share of the users that may be withheld altogether.
 
-    Raises
-    ------
-    InputError
-        Too many APIs.
-    UndecidableError
-        More users than the budget have no value of any API in common with `k - 1` others.
+    Raises:
+        InputError: Too many APIs.
+        UndecidableError: More users than the budget have no value of any API in common with `k - 1`
+            others.
     """
     rows = _distinct(users, apis)
     if len(apis) > MAX_APIS:
@@ -120,12 +101,9 @@ def publish_patterns(
 ) -> Suppression:
     """Publish what each pattern can of the users that earlier ones have left.
 
-    Parameters
-    ----------
-    rows
-        Distinct rows with `users`.
-    patterns
-        Sets of kept APIs, none empty.
+    Args:
+        rows: Distinct rows with `users`.
+        patterns: Sets of kept APIs, none empty.
     """
     published, used, left = [], [], rows
     for kept in patterns:

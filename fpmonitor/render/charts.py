@@ -41,23 +41,15 @@ MOST_SERIES = 8  # colours of `chart.css`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A named line, within a band if it has limits; points that are not finite are left out.
+    """A named line, within a band if it has limits; points that are not finite are left out."""
 
-    Attributes
-    ----------
-    name
-        For the legend.
-    x, y, lower, upper
-        Places and heights.
-    notes
-        What is shown under the pointer, one for each point, which is then drawn as a dot.
-    """
-
-    name: str
+    name: str  # For the legend.
+    # x, y, lower, upper: Places and heights.
     x: Sequence[float]
     y: Sequence[float]
     lower: Sequence[float] = ()
     upper: Sequence[float] = ()
+    # What is shown under the pointer, one for each point, which is then drawn as a dot.
     notes: Sequence[str] = ()
 
     def line(self) -> list[tuple[float, float]]:
@@ -102,28 +94,17 @@ def line_chart(
 ) -> str:
     """Draw lines on common axes.
 
-    Parameters
-    ----------
-    series
-        At least one of them has a point; at most `MOST_SERIES` have a colour of their own.
-    title
-        Name of the chart for those who cannot see it.
-    heading
-        Lines above the chart, the first one as a title.
-    x_label, y_label
-        Names of the axes.
-    shares
-        Heights are shares, drawn from 0 on; else the axis holds what there is.
-    logarithmic
-        Spread positive `x` by their logarithms.
-    names
-        Places on the horizontal axis with their names, in place of round numbers.
-    budget
-        Height of a dashed line.
-    marks, bars
-        Dashed lines down, and heights below the chart.
-    low
-        Draw a chart of small height.
+    Args:
+        series: At least one of them has a point; at most `MOST_SERIES` have a colour of their own.
+        title: Name of the chart for those who cannot see it.
+        heading: Lines above the chart, the first one as a title.
+        x_label, y_label: Names of the axes.
+        shares: Heights are shares, drawn from 0 on; else the axis holds what there is.
+        logarithmic: Spread positive `x` by their logarithms.
+        names: Places on the horizontal axis with their names, in place of round numbers.
+        budget: Height of a dashed line.
+        marks, bars: Dashed lines down, and heights below the chart.
+        low: Draw a chart of small height.
     """
     drawn = [point for one in series for point in one.line()]
     top = _TOP + _HEADING_ROW * len(heading) + (_HEADING_ROW if marks else 0)

@@ -46,21 +46,11 @@ _LONGEST_NAME = 20  # of a batch, below an axis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A chart and the table of its data.
+    """A chart and the table of its data."""
 
-    Attributes
-    ----------
-    note
-        How to read it.
-    svg
-        The chart; colours come from the page (`svg.chart_style` has them for a file).
-    table
-        The data, under the figure's title.
-    """
-
-    note: str
-    svg: str
-    table: Table
+    note: str  # How to read it.
+    svg: str  # The chart; colours come from the page (`svg.chart_style` has them for a file).
+    table: Table  # The data, under the figure's title.
 
     @property
     def title(self) -> str:
@@ -91,16 +81,11 @@ def of_exposures(
 ) -> Figure:
     """Draw the limits of some sets, the highest upper limit first.
 
-    Parameters
-    ----------
-    reports
-        At least one, all for one k and population.
-    budget
-        Drawn as a line.
-    beyond
-        APIs that all sets hold, which need no mention.
-    remark
-        Added to the note.
+    Args:
+        reports: At least one, all for one k and population.
+        budget: Drawn as a line.
+        beyond: APIs that all sets hold, which need no mention.
+        remark: Added to the note.
     """
     names = {
         report.apis: " + ".join(api for api in report.apis if api not in beyond)

@@ -48,10 +48,8 @@ _FIGURES: dict[str, Callable[[Any], Figure | None]] = {
 def figure(result: Result) -> Figure:
     """Return the figure of a result.
 
-    Raises
-    ------
-    InputError
-        It has none.
+    Raises:
+        InputError: It has none.
     """
     name = type(result[0] if isinstance(result, Answers) and result else result).__name__
     drawn = None

@@ -22,35 +22,20 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One answer in every form.
+    """One answer in every form."""
 
-    Attributes
-    ----------
-    tables
-        For people.
-    rows
-        For CSV, and for JSON without a document.
-    document
-        For JSON.
-    preface
-        Paragraphs above the tables.
-    no_csv
-        Why rows cannot hold the answer, and what to ask for instead; empty if they can.
-    """
-
-    tables: Sequence[Table]
-    rows: Sequence[Row]
-    document: Any = None
-    preface: Sequence[str] = ()
+    tables: Sequence[Table]  # For people.
+    rows: Sequence[Row]  # For CSV, and for JSON without a document.
+    document: Any = None  # For JSON.
+    preface: Sequence[str] = ()  # Paragraphs above the tables.
+    # Why rows cannot hold the answer, and what to ask for instead; empty if they can.
     no_csv: tuple[str, str] = ("", "")
 
     def text(self, form: Form, *, to_file: bool = False) -> str:
         """Return the answer in one form.
 
-        Raises
-        ------
-        InputError
-            CSV cannot hold the answer.
+        Raises:
+            InputError: CSV cannot hold the answer.
         """
         match form:
             case "json":

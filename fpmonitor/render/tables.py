@@ -78,29 +78,17 @@ Cell = str | float | Marked | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    name
-        Its header.
-    kind
-        Text, a verdict in its words and colour (on a set, on an API in a list, of a check), text at
-        the right, or how numbers are written: counts with commas, shares per cent, with fixed
-        decimals, or with significant digits. A bar is for terminals alone.
-    digits
-        Decimals, or significant digits.
-    of
-        Member of an item that is the cell, with dots for members of members, or a function of it.
-    spare
-        Whether it gives way where a terminal is too narrow for all columns.
-    """
-
-    name: str
+    name: str  # Its header.
+    # Text, a verdict in its words and colour (on a set, on an API in a list, of a check), text at
+    # the right, or how numbers are written: counts with commas, shares per cent, with fixed
+    # decimals, or with significant digits. A bar is for terminals alone.
     kind: Kind = "text"
-    digits: int = 2
+    digits: int = 2  # Decimals, or significant digits.
+    # Member of an item that is the cell, with dots for members of members, or a function of it.
     of: str | Callable[[Any], Cell] = ""
-    spare: bool = False
+    spare: bool = False  # Whether it gives way where a terminal is too narrow for all columns.
 
     def cell(self, item: Any) -> Cell:
         """Return the cell of an item: see `Table.of`."""
@@ -148,26 +136,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under named columns.
+    """Rows under named columns."""
 
-    Attributes
-    ----------
-    title, caption
-        Above and below; empty for none.
-    columns, rows
-        A row may be shorter than the columns.
-    sections
-        Places of the rows that a line follows.
-    headed
-        Whether the names of the columns are shown.
-    """
-
+    # columns, rows: A row may be shorter than the columns.
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
+    # title, caption: Above and below; empty for none.
     title: str = ""
     caption: str = ""
-    sections: frozenset[int] = frozenset()
-    headed: bool = True
+    sections: frozenset[int] = frozenset()  # Places of the rows that a line follows.
+    headed: bool = True  # Whether the names of the columns are shown.
 
     @classmethod
     def of(cls, items: Iterable[Any], columns: Sequence[Column], **given: Any) -> Table:

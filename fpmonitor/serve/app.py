@@ -68,14 +68,11 @@ def service_app(
 ) -> Starlette:
     """Return the application.
 
-    Parameters
-    ----------
-    config
-        The settings.
-    key_file
-        Holds the key of an encrypted database.
-    apart
-        Whether a process of its own has the database, so that readers take no time from senders.
+    Args:
+        config: The settings.
+        key_file: Holds the key of an encrypted database.
+        apart: Whether a process of its own has the database, so that readers take no time from
+            senders.
     """
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))

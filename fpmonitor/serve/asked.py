@@ -85,14 +85,10 @@ async def respond(app: ASGIApp, asked: Asked) -> Told:
 class Flights:
     """Answers readers: equal questions share one answer, and there are so many at once.
 
-    Parameters
-    ----------
-    answering
-        What answers.
-    state
-        What the answers are about: questions before and after a change are not equal.
-    by_reader
-        Whether those of different readers are not, either, as where counts are limited.
+    Args:
+        answering: What answers.
+        state: What the answers are about: questions before and after a change are not equal.
+        by_reader: Whether those of different readers are not, either, as where counts are limited.
     """
 
     def __init__(
@@ -105,12 +101,9 @@ class Flights:
     async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
         """Answer a request of a reader.
 
-        Raises
-        ------
-        RefusedRequestError
-            Too many questions are under way, of this reader or of all.
-        StoreError
-            The database cannot be asked now.
+        Raises:
+            RefusedRequestError: Too many questions are under way, of this reader or of all.
+            StoreError: The database cannot be asked now.
         """
         asked = Asked(
             request.url.path,

@@ -38,14 +38,11 @@ def write_key(request: Request) -> str:
 class AuthGuard:
     """Lets requests in or refuses them.
 
-    Parameters
-    ----------
-    is_token
-        Whether a token is accepted, compared in constant time. Null: there is no token, and only
-        requests to this machine by its own name are answered, so that no foreign page can reach
-        the service under a name of its own (DNS rebinding).
-    name
-        What the token is called.
+    Args:
+        is_token: Whether a token is accepted, compared in constant time. Null: there is no token,
+            and only requests to this machine by its own name are answered, so that no foreign page
+            can reach the service under a name of its own (DNS rebinding).
+        name: What the token is called.
     """
 
     def __init__(self, is_token: Callable[[str], bool] | None, *, name: str = "token") -> None:

@@ -62,10 +62,8 @@ class KeyRing:
 def read_keys(path: Path) -> KeyRing:
     """Read the keys; none without a file.
 
-    Raises
-    ------
-    InputError
-        The file is not a list of keys.
+    Raises:
+        InputError: The file is not a list of keys.
     """
     if not path.exists():
         return KeyRing()
@@ -80,10 +78,8 @@ class KeyFile:
 
     Where the file can no longer be read, no key counts: nobody is let in by one that was removed.
 
-    Raises
-    ------
-    InputError
-        The file is not a list of keys.
+    Raises:
+        InputError: The file is not a list of keys.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,10 +108,8 @@ class KeyFile:
 def add_key(path: Path, kind: Kind, name: str) -> str:
     """Make a key and return its secret, which is stored nowhere.
 
-    Raises
-    ------
-    InputError
-        There is one of this kind and name already, or the name is empty or long.
+    Raises:
+        InputError: There is one of this kind and name already, or the name is empty or long.
     """
     is_text = name.strip() and len(name) <= 100 and name.isprintable()
     if not is_text or VIA in name or name.startswith("!"):
@@ -131,10 +125,8 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
 def remove_key(path: Path, kind: Kind, name: str) -> None:
     """Remove a key.
 
-    Raises
-    ------
-    InputError
-        There is no such key.
+    Raises:
+        InputError: There is no such key.
     """
     ring = read_keys(path)
     kept = tuple(key for key in ring.keys if (key.kind, key.name) != (kind, name))

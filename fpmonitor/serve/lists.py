@@ -31,22 +31,14 @@ _NICENESS = 10
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class UsersOfNow:
-    """Users that lists are made of.
+    """Users that lists are made of."""
 
-    Attributes
-    ----------
-    source, columns
-        Their values, merged where they agree on all APIs, and in the order of their rows.
-    seal
-        Digest of their data, as decisions note it.
-    read
-        When they were read, by the monotonic clock, seconds.
-    """
-
+    # source, columns: Their values, merged where they agree on all APIs, and in the order of their
+    # rows.
     source: MemorySource
     columns: Mapping[str, Codes]
-    seal: str
-    read: float
+    seal: str  # Digest of their data, as decisions note it.
+    read: float  # When they were read, by the monotonic clock, seconds.
 
 
 class Lists:
@@ -55,12 +47,9 @@ class Lists:
     Others are told them, so sets are judged by what others are told of their spectra. They stay as
     they are where a search does not come to its end.
 
-    Parameters
-    ----------
-    decision
-        As it stands in the file.
-    log
-        Told why lists could not be made.
+    Args:
+        decision: As it stands in the file.
+        log: Told why lists could not be made.
     """
 
     def __init__(self, decision: Decision, log: Callable[[str], None]) -> None:
@@ -95,12 +84,9 @@ class Lists:
     def state(self, users: int | None, *, is_read: bool) -> dict[str, Any]:
         """Tell of which users the lists are, and for how long others have been known.
 
-        Parameters
-        ----------
-        users
-            How many were read last; null where there are none to judge on.
-        is_read
-            Whether nothing came in since.
+        Args:
+            users: How many were read last; null where there are none to judge on.
+            is_read: Whether nothing came in since.
         """
         behind = 0.0 if self._behind is None else time.monotonic() - self._behind
         return {

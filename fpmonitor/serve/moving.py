@@ -49,10 +49,9 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
 
     Where the database refuses all of it, its halves are stored one by one, in the folder `parts`.
 
-    Raises
-    ------
-    StoreError
-        The database cannot be written now; what is stored already adds nothing the next time.
+    Raises:
+        StoreError: The database cannot be written now; what is stored already adds nothing the next
+            time.
     """
     refused = spool / REFUSED
     try:

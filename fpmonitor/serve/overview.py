@@ -45,26 +45,16 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Exposure of the recommended set at one time.
+    """Exposure of the recommended set at one time."""
 
-    Attributes
-    ----------
-    time
-        UTC.
-    apis, k, population
-        The set, and what was asked of it.
-    users
-        Observed users, at least k.
-    estimate, lower, upper
-        Shares: unbiased estimate for the population, null for one above the number of users, and
-        the limits of the certificate.
-    """
-
-    time: datetime
+    time: datetime  # UTC.
+    # apis, k, population: The set, and what was asked of it.
     apis: tuple[str, ...]
     k: int
     population: int
-    users: int
+    users: int  # Observed users, at least k.
+    # estimate, lower, upper: Shares: unbiased estimate for the population, null for one above the
+    # number of users, and the limits of the certificate.
     estimate: float | None
     lower: float
     upper: float
@@ -72,48 +62,29 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All that the dashboard shows of one state of the database.
+    """All that the dashboard shows of one state of the database."""
 
-    Attributes
-    ----------
-    made
-        UTC.
-    question, budget
-        What was asked, and the tolerated exposure, a share; null without a decision.
-    users
-        Observed users; null when fewer than k.
-    data
-        What the data are called, how much there is, and of which days; empty when fewer than k.
-    batches, records, rejected
-        Logs stored, records stored of them, and records that were rejected.
-    apis
-        A line for each observed API.
-    explorer
-        Users in memory; null when fewer than k, or when a candidate was never observed.
-    recommended
-        Exposure of the recommended set; null without one.
-    check
-        The allow list, tested on all users of now; null where that is not possible.
-    alerts
-        The worst first.
-    unit
-        What is counted: users, visitors or rows.
-    """
-
-    made: datetime
+    made: datetime  # UTC.
+    # question, budget: What was asked, and the tolerated exposure, a share; null without a
+    # decision.
     question: Question
     budget: float | None
-    users: int | None
+    users: int | None  # Observed users; null when fewer than k.
+    # What the data are called, how much there is, and of which days; empty when fewer than k.
     data: str
+    # batches, records, rejected: Logs stored, records stored of them, and records that were
+    # rejected.
     batches: int
     records: int
     rejected: int
-    apis: tuple[ApiOverview, ...]
+    apis: tuple[ApiOverview, ...]  # A line for each observed API.
+    # Users in memory; null when fewer than k, or when a candidate was never observed.
     explorer: ExposureIndex | None
-    recommended: IndexedExposure | None
+    recommended: IndexedExposure | None  # Exposure of the recommended set; null without one.
+    # The allow list, tested on all users of now; null where that is not possible.
     check: CheckReport | None
-    alerts: tuple[Alert, ...]
-    unit: Unit = "user"
+    alerts: tuple[Alert, ...]  # The worst first.
+    unit: Unit = "user"  # What is counted: users, visitors or rows.
 
     @property
     def reading(self) -> Measurement | None:

@@ -74,17 +74,12 @@ class NoCandidateError(UnknownNameError):
 class Questions:
     """What answers from the database, and stores in it; only one of a service has it open.
 
-    Parameters
-    ----------
-    config
-        The settings.
-    key_file
-        Holds the key of an encrypted database.
+    Args:
+        config: The settings.
+        key_file: Holds the key of an encrypted database.
 
-    Raises
-    ------
-    InputError
-        No such decision.
+    Raises:
+        InputError: No such decision.
     """
 
     def __init__(

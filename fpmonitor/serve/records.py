@@ -75,10 +75,8 @@ class Arrival:
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     """Unpack a body; gzip may have several members, one after the other.
 
-    Raises
-    ------
-    RefusedRequestError
-        Another encoding than gzip, a broken one, or too much.
+    Raises:
+        RefusedRequestError: Another encoding than gzip, a broken one, or too much.
     """
     if encoding in {"", "identity"}:
         return body
@@ -104,10 +102,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 def split_records(body: bytes, most: int) -> list[bytes]:
     """Split a body into records: one JSON object, an array of them, or one a line.
 
-    Raises
-    ------
-    RefusedRequestError
-        Not UTF-8, not JSON, none, or too many.
+    Raises:
+        RefusedRequestError: Not UTF-8, not JSON, none, or too many.
     """
     try:
         body.decode()
@@ -152,10 +148,9 @@ def observations_of(
     API that are also stored for every user of the request. A record whose API names
     `takes_names` does not take is left out.
 
-    Raises
-    ------
-    RefusedRequestError
-        A record is neither; the message names its position, not its content. Or none is taken.
+    Raises:
+        RefusedRequestError: A record is neither; the message names its position, not its content.
+            Or none is taken.
     """
     found: list[Observation | FingerprintResult] = []
     for place, record in enumerate(records, start=1):
@@ -223,10 +218,8 @@ def _canonical(text: str) -> str:
 def reports_of(records: list[bytes], *, time: str, source: str) -> Arrival:
     """Read reports of the Reporting API; those on something else than a policy are not taken.
 
-    Raises
-    ------
-    RefusedRequestError
-        A record is not a report.
+    Raises:
+        RefusedRequestError: A record is not a report.
     """
     found = []
     for place, record in enumerate(records, start=1):

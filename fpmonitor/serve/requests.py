@@ -46,27 +46,13 @@ class RefusedRequestError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """A body of a stranger, from its first byte to its answer.
+    """A body of a stranger, from its first byte to its answer."""
 
-    Attributes
-    ----------
-    budget
-        What it is part of.
-    sender
-        Whose it is.
-    held
-        Its bytes in memory.
-    timeout
-        Until when it must have come; null before and after.
-    gave_way
-        Whether it was ended for others.
-    """
-
-    budget: BodyBudget
-    sender: str
-    held: int = 0
-    timeout: asyncio.Timeout | None = None
-    gave_way: bool = False
+    budget: BodyBudget  # What it is part of.
+    sender: str  # Whose it is.
+    held: int = 0  # Its bytes in memory.
+    timeout: asyncio.Timeout | None = None  # Until when it must have come; null before and after.
+    gave_way: bool = False  # Whether it was ended for others.
 
     def grow(self, size: int) -> None:
         """Take memory; bodies that are still on their way give way, those of who has most first."""
@@ -96,10 +82,8 @@ class BodyBudget:
     def one(self, sender: str = "") -> Iterator[Body]:
         """Reserve memory for one request, which grows with the bytes received.
 
-        Raises
-        ------
-        RefusedRequestError
-            There are too many already.
+        Raises:
+            RefusedRequestError: There are too many already.
         """
         if len(self._under_way) >= MAX_UNDER_WAY:
             raise _busy()
@@ -145,10 +129,9 @@ async def read_body(
     With `under_way`, it is that of a stranger: all of it must come in time, and takes memory. Of
     others, each part must.
 
-    Raises
-    ------
-    RefusedRequestError
-        Another type, more than `most` bytes, too slow, in the way of others, or not whole.
+    Raises:
+        RefusedRequestError: Another type, more than `most` bytes, too slow, in the way of others,
+            or not whole.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:

@@ -30,22 +30,15 @@ _LATE_SECONDS = 60.0
 class Service:
     """What takes records.
 
-    Parameters
-    ----------
-    config
-        The settings.
-    store
-        Puts records into the database, and answers what concerns it.
-    key_file
-        Holds the key of an encrypted database.
+    Args:
+        config: The settings.
+        store: Puts records into the database, and answers what concerns it.
+        key_file: Holds the key of an encrypted database.
 
-    Raises
-    ------
-    InputError
-        An address that others can reach without keys, or a bad file of keys.
-    StoreError
-        The database cannot be opened, though no other program has it; or another service has the
-        spool.
+    Raises:
+        InputError: An address that others can reach without keys, or a bad file of keys.
+        StoreError: The database cannot be opened, though no other program has it; or another
+            service has the spool.
     """
 
     def __init__(

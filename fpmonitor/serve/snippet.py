@@ -46,18 +46,10 @@ _ATTRIBUTE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A built script.
+    """A built script."""
 
-    Attributes
-    ----------
-    name
-        One of `SCRIPTS`.
-    content
-        UTF-8 bytes.
-    """
-
-    name: str
-    content: bytes
+    name: str  # One of `SCRIPTS`.
+    content: bytes  # UTF-8 bytes.
 
     @property
     def integrity(self) -> str:
@@ -80,10 +72,8 @@ class Script:
 def script_named(name: str) -> Script:
     """Return a script by its name.
 
-    Raises
-    ------
-    InputError
-        There is no such script.
+    Raises:
+        InputError: There is no such script.
     """
     if name not in SCRIPTS:
         raise InputError(f"no script {name!r}", hint=f"scripts: {', '.join(SCRIPTS)}")

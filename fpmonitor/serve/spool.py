@@ -69,10 +69,8 @@ class Spool:
     It is created with mode 0700 if it does not exist, and belongs to one service until `close`;
     what a crash left in it is recovered.
 
-    Raises
-    ------
-    StoreError
-        Another service uses it, or it cannot be made.
+    Raises:
+        StoreError: Another service uses it, or it cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -34,33 +34,15 @@ _FIELDS: dict[str, tuple[Kind, None, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """Logs whose records and values are staged.
+    """Logs whose records and values are staged."""
 
-    Attributes
-    ----------
-    labels
-        The logs.
-    scan
-        How they were read.
-    apis
-        Candidates -> their numbers.
-    known
-        APIs that the database had before.
-    values_of
-        Fragments of statements on one column.
-    unit
-        As of `Account`.
-    own
-        The candidates of each log, where they are several.
-    """
-
-    labels: Sequence[str]
-    scan: Scan
-    apis: Mapping[str, int]
-    known: frozenset[str]
-    values_of: Callable[[str], dict[str, str]]
+    labels: Sequence[str]  # The logs.
+    scan: Scan  # How they were read.
+    apis: Mapping[str, int]  # Candidates -> their numbers.
+    known: frozenset[str]  # APIs that the database had before.
+    values_of: Callable[[str], dict[str, str]]  # Fragments of statements on one column.
     unit: str = "user"
-    own: Sequence[Sequence[str]] = ()
+    own: Sequence[Sequence[str]] = ()  # The candidates of each log, where they are several.
 
 
 @dataclass(slots=True)
@@ -229,10 +211,8 @@ class _Judging:
 def refuse_asks(label: str, asks: Mapping[str, Verdict], fields: Collection[str]) -> None:
     """Refuse a log of which only the user can say what some members are.
 
-    Raises
-    ------
-    InputError
-        There are such members.
+    Raises:
+        InputError: There are such members.
     """
     if not asks:
         return
@@ -269,10 +249,8 @@ def are_apart(judged: Sequence[Judged]) -> bool:
 def set_aside(database: Database, staged: Staged, judged: Sequence[Judged]) -> dict[str, int]:
     """Forget the values of what is no API; return the numbers of what is stored.
 
-    Raises
-    ------
-    InputError
-        Nothing is left.
+    Raises:
+        InputError: Nothing is left.
     """
     stored = {name for one in judged for name in one.taken}
     taken = {name: number for name, number in staged.apis.items() if name in stored}

@@ -56,10 +56,9 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
     The connection must be one that `by_hand_only` was called for.
 
-    Raises
-    ------
-    StoreError, duckdb.Error
-        It could not be written; what was committed is in the file and its log, as before.
+    Raises:
+        StoreError, duckdb.Error: It could not be written; what was committed is in the file and its
+            log, as before.
     """
     with _LOCK, _told(path):
         file = _descriptor_of(path)

@@ -26,25 +26,17 @@ _ANYBODY = 2**63 - 1  # a number of a visit up to which everybody came
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedList:
-    """An allow list that is checked window by window.
+    """An allow list that is checked window by window."""
 
-    Attributes
-    ----------
-    last_visit
-        Number of the last visit that may have made the list; null where its users may be anybody,
-        as some were forgotten since, and would come again under other numbers.
-    runs_after
-        Only windows that begin after this moment count in runs, UTC; null: all. Users of earlier
-        ones were forgotten, and would count again.
-    origin
-        Beginning of the first window, UTC; null for windows that are not of the calendar.
-    windows, passed, violated
-        Windows so far, and how many passed and violated.
-    """
-
+    # Number of the last visit that may have made the list; null where its users may be anybody, as
+    # some were forgotten since, and would come again under other numbers.
     last_visit: int | None
+    # Only windows that begin after this moment count in runs, UTC; null: all. Users of earlier ones
+    # were forgotten, and would count again.
     runs_after: datetime | None
+    # Beginning of the first window, UTC; null for windows that are not of the calendar.
     origin: datetime | None
+    # windows, passed, violated: Windows so far, and how many passed and violated.
     windows: int
     passed: int
     violated: int
@@ -52,39 +44,26 @@ class CheckedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedWindow:
-    """A window that a list was checked on.
+    """A window that a list was checked on."""
 
-    Attributes
-    ----------
-    number
-        Which share of delta it has, from 1.
-    terms
-        Evidence that was asked for, nats: to pass, to be violated.
-    within, above
-        Evidence of each set, nats.
-    passed, violated
-        What came out at the first look.
-    run
-        Runs of all sets up to this window, nats; null where it takes no part in them.
-    """
-
-    number: int
-    terms: tuple[float, float]
+    number: int  # Which share of delta it has, from 1.
+    terms: tuple[float, float]  # Evidence that was asked for, nats: to pass, to be violated.
+    # within, above: Evidence of each set, nats.
     within: tuple[float, ...]
     above: tuple[float, ...]
+    # passed, violated: What came out at the first look.
     passed: bool
     violated: bool
+    # Runs of all sets up to this window, nats; null where it takes no part in them.
     run: tuple[float, ...] | None
 
 
 def doubt_lists(database: Database, *, first: int, last: datetime | None) -> None:
     """Remember that users are forgotten who may come again as others.
 
-    Parameters
-    ----------
-    database, first, last
-        The open database, and of their visits the lowest number and the latest time, UTC without a
-        zone; null where none has a time.
+    Args:
+        database, first, last: The open database, and of their visits the lowest number and the
+            latest time, UTC without a zone; null where none has a time.
     """
     now = _now()
     database.run("checks/doubt_lists", first=first, anybody=_ANYBODY)
@@ -97,12 +76,9 @@ def read_list(
 ) -> CheckedList:
     """Return what is known of a list; one that is new may have been made from all stored visits.
 
-    Parameters
-    ----------
-    database, series, origin
-        The open database, the list, and the first window if it is new.
-    made
-        Day on which it was made, null where that is not known: see `doubt_lists`.
+    Args:
+        database, series, origin: The open database, the list, and the first window if it is new.
+        made: Day on which it was made, null where that is not known: see `doubt_lists`.
     """
     if not database.rows("checks/list", series=series):
         day = "" if made is None else f"{made:%Y-%m-%d}"
@@ -179,12 +155,10 @@ def last_runs(
 ) -> list[tuple[datetime, tuple[float, ...]]]:
     """Return the newest windows that the runs of a list have taken in, and these runs, nats.
 
-    Parameters
-    ----------
-    database, series
-        The open database, and the list.
-    until, most
-        The begin of the newest window, null for any; and how many, which come in their order.
+    Args:
+        database, series: The open database, and the list.
+        until, most: The begin of the newest window, null for any; and how many, which come in their
+            order.
     """
     rows = database.rows("checks/last_runs", series=series, until=until, most=most)
     return [(since, tuple(json.loads(run))) for since, run in reversed(rows)]
@@ -195,12 +169,11 @@ def users_before(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Tell for each row of a window's snapshot, of which there are so many, who came before.
 
-    Returns
-    -------
-    tuple
-        bool, shape (users,): whether a visit up to `last_visit` may be theirs; whether they may
-        have come before the window. Both are false of users who were first stored later, unless
-        these may be anybody.
+    Returns:
+        tuple
+            bool, shape (users,): whether a visit up to `last_visit` may be theirs; whether they may
+            have come before the window. Both are false of users who were first stored later, unless
+            these may be anybody.
     """
     bounds = window.bounds
     last = -1 if last_visit is None else last_visit

@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a database says.
+    """What a database says."""
 
-    Attributes
-    ----------
-    rows
-        Table -> number of its rows. Snapshots, and what a watch has seen, are not content.
-    digest
-        Digest of the multiset of all rows, with user ids as the database keeps them: equal for
-        equal data in any order. It finds mistakes; it does not stop anyone who can write.
-    """
-
+    # Table -> number of its rows. Snapshots, and what a watch has seen, are not content.
     rows: Mapping[str, int]
+    # Digest of the multiset of all rows, with user ids as the database keeps them: equal for equal
+    # data in any order. It finds mistakes; it does not stop anyone who can write.
     digest: str
 
 

@@ -53,14 +53,11 @@ def convert(
     U+001F: then a status (`value`, `undefined`, `error`), the separator and a text follow, where
     U+001E stands for none.
 
-    Parameters
-    ----------
-    paths
-        Files, folders, glob patterns, or `-` for standard input.
-    target
-        The file; it appears whole or not at all.
-    rows_are_users
-        Whether rows of a log that names no users may become users of the file, which names them.
+    Args:
+        paths: Files, folders, glob patterns, or `-` for standard input.
+        target: The file; it appears whole or not at all.
+        rows_are_users: Whether rows of a log that names no users may become users of the file,
+            which names them.
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:

@@ -56,24 +56,16 @@ def _is_text(name: str) -> bool:
 class Database(Closing):
     """The store: observations, their dictionary, and the snapshots made of them.
 
-    Parameters
-    ----------
-    path
-        The database file.
-    create
-        Make the file when it is not there.
-    key_file
-        Holds the key of an encrypted database.
-    patience
-        How long to wait for a database that another process has open.
+    Args:
+        path: The database file.
+        create: Make the file when it is not there.
+        key_file: Holds the key of an encrypted database.
+        patience: How long to wait for a database that another process has open.
 
-    Raises
-    ------
-    StoreError
-        No such file, not a database of fpmonitor, of a newer schema, in use, or not readable; or
-        encrypted with another key than the file holds.
-    InputError
-        The key file cannot be read or holds no key.
+    Raises:
+        StoreError: No such file, not a database of fpmonitor, of a newer schema, in use, or not
+            readable; or encrypted with another key than the file holds.
+        InputError: The key file cannot be read or holds no key.
     """
 
     def __init__(
@@ -249,14 +241,11 @@ class Database(Closing):
     def run(self, name: str, *, fragments: dict[str, str] | None = None, **values: Any) -> None:
         """Run the statement `queries/<name>.sql`.
 
-        Parameters
-        ----------
-        name
-            Path of the statement below `queries/`, without its ending.
-        fragments
-            What fills its holes `{word}`: quoted names or statements.
-        values
-            What is bound to its parameters `$word`; those that it does not name are left out.
+        Args:
+            name: Path of the statement below `queries/`, without its ending.
+            fragments: What fills its holes `{word}`: quoted names or statements.
+            values: What is bound to its parameters `$word`; those that it does not name are left
+                out.
         """
         wanted = parameters_of(name)
         bound = {key: value for key, value in values.items() if key in wanted}

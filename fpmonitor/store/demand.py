@@ -65,21 +65,11 @@ class ApiDemand:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a script (host and path), or all scripts of a host, read: on which sites.
+    """What a script (host and path), or all scripts of a host, read: on which sites."""
 
-    Attributes
-    ----------
-    name
-        Of the script, or its host.
-    sites
-        Hosts of the pages, sorted.
-    apis
-        API -> on how many of the sites it is read.
-    """
-
-    name: str
-    sites: tuple[str, ...]
-    apis: Mapping[str, int]
+    name: str  # Of the script, or its host.
+    sites: tuple[str, ...]  # Hosts of the pages, sorted.
+    apis: Mapping[str, int]  # API -> on how many of the sites it is read.
 
 
 @contextmanager
@@ -88,10 +78,8 @@ def demand_logs(
 ) -> Iterator[list[tuple[LogFile, DemandCollector]]]:
     """Find demand logs and what reads each, there for the block; a folder may be one log.
 
-    Parameters
-    ----------
-    name
-        Of the collector; null where each log tells.
+    Args:
+        name: Of the collector; null where each log tells.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpmonitor-")))
@@ -122,10 +110,8 @@ def _folder_log(
 def choose_demand_collector(log: LogFile, name: str | None = None) -> DemandCollector:
     """Load the demand collector of a name, or the one that recognises the log.
 
-    Raises
-    ------
-    InputError
-        None recognises it.
+    Raises:
+        InputError: None recognises it.
     """
     for known in plugin_names(DEMAND) if name is None else [name]:
         collector: DemandCollector = load_plugin(DEMAND, known)()
@@ -212,13 +198,10 @@ def _write(
 def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
     """List API sets that are read together, those of the most sites first.
 
-    Parameters
-    ----------
-    by
-        Together by one script on one site, or by all scripts of a site, which can join what they
-        read.
-    most
-        How many sets.
+    Args:
+        by: Together by one script on one site, or by all scripts of a site, which can join what
+            they read.
+        most: How many sets.
     """
     rows = database.rows(_SETS[by], most=most)
     return [ApiDemand(tuple(apis), scripts, sites) for apis, scripts, sites in rows]
@@ -229,21 +212,15 @@ def read_scripts(
 ) -> list[Reads]:
     """List what scripts, or hosts of scripts, read, those on the most sites first.
 
-    Parameters
-    ----------
-    by
-        By script, or by the host that serves it.
-    most
-        How many.
-    crawl
-        Glob pattern of the logs that count.
-    reports
-        Whether what browsers of users reported counts: a script may be that of one user alone.
+    Args:
+        by: By script, or by the host that serves it.
+        most: How many.
+        crawl: Glob pattern of the logs that count.
+        reports: Whether what browsers of users reported counts: a script may be that of one user
+            alone.
 
-    Raises
-    ------
-    UndecidableError
-        No such log was stored.
+    Raises:
+        UndecidableError: No such log was stored.
     """
     rows = database.rows("demand/reads", by=by, most=most, crawl=crawl, reports=reports)
     if not rows:

@@ -34,10 +34,8 @@ def values_are_digested(database: Database) -> bool:
 def keep_digests_only(database: Database) -> None:
     """From now on keep digests of values instead of values.
 
-    Raises
-    ------
-    InputError
-        The database holds values in the clear.
+    Raises:
+        InputError: The database holds values in the clear.
     """
     if values_are_digested(database):
         return
@@ -84,10 +82,8 @@ def value_digest(text: str, *, api_id: int, key: bytes) -> str:
 def refuse_digests(database: Database, what: str) -> None:
     """Refuse a task that needs the values themselves.
 
-    Raises
-    ------
-    InputError
-        The database keeps digests of values instead of values.
+    Raises:
+        InputError: The database keeps digests of values instead of values.
     """
     if values_are_digested(database):
         raise InputError(

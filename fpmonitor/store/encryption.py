@@ -29,10 +29,8 @@ def make_database_key(path: Path) -> None:
 def read_key_file(path: Path) -> str:
     """Read the key of a database.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, is open to others than its owner, or holds no key.
+    Raises:
+        InputError: The file cannot be read, is open to others than its owner, or holds no key.
     """
     key = read_secret_file(path)
     if not key.isascii() or not key.isprintable() or len(key) < _LEAST_CHARACTERS:
@@ -43,12 +41,9 @@ def read_key_file(path: Path) -> str:
 def connect_encrypted(path: Path, key: str, **settings: str | bool) -> duckdb.DuckDBPyConnection:
     """Open an encrypted database, or make one; what DuckDB spills is encrypted as well.
 
-    Raises
-    ------
-    StoreError
-        DuckDB has no secure cipher here.
-    duckdb.Error
-        It cannot be opened with this key.
+    Raises:
+        StoreError: DuckDB has no secure cipher here.
+        duckdb.Error: It cannot be opened with this key.
     """
     # The name makes all connections of the process to this file share one instance of DuckDB.
     connection = connect(
@@ -90,10 +85,8 @@ def _attach_encrypted(
 def load_cipher(connection: duckdb.DuckDBPyConnection) -> None:
     """Load DuckDB's extension `httpfs`, which holds its secure ciphers; nothing is downloaded.
 
-    Raises
-    ------
-    StoreError
-        The extension is not installed for this version of DuckDB.
+    Raises:
+        StoreError: The extension is not installed for this version of DuckDB.
     """
     try:
         load_httpfs(connection)

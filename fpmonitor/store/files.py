@@ -47,12 +47,9 @@ _left: dict[tuple[int, int], tuple[int, int, int]] = {}
 class Patience:
     """How long to wait for a database that another process holds, and whom to notify.
 
-    Attributes
-    ----------
-    seconds
-        0 does not wait.
-    tell
-        Called with one line of text when the wait begins.
+    Attributes:
+        seconds: 0 does not wait.
+        tell: Called with one line of text when the wait begins.
     """
 
     seconds: float = 0.0
@@ -72,12 +69,9 @@ def open_patiently(
 
     The file opened is the one that has the name then, not one that `compact` has just replaced.
 
-    Raises
-    ------
-    BusyError
-        It was in use the whole time.
-    StoreError
-        It cannot be opened.
+    Raises:
+        BusyError: It was in use the whole time.
+        StoreError: It cannot be opened.
     """
     deadline = time.monotonic() + patience.seconds
     told = False
@@ -127,10 +121,8 @@ def refuse_programs(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     Views, macros and triggers of a file that somebody else made would run with the rights of
     whoever opens it, and could read any file of theirs. So this must be the first question.
 
-    Raises
-    ------
-    StoreError
-        It holds something else.
+    Raises:
+        StoreError: It holds something else.
     """
     found = connection.execute(statement("content/programs")).fetchall()
     with suppress(duckdb.CatalogException):  # DuckDB before 2.0 has no triggers
@@ -172,10 +164,8 @@ def _state_of(path: Path) -> tuple[tuple[int, int], tuple[int, int, int]] | None
 def identity_of_file(path: Path) -> tuple[int, int] | None:
     """Return the identity of a file, whatever its name; null without a file.
 
-    Raises
-    ------
-    StoreError
-        Its folder cannot be read.
+    Raises:
+        StoreError: Its folder cannot be read.
     """
     try:
         status = path.stat()

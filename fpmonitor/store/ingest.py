@@ -71,10 +71,8 @@ def ingest_all(
 
     Small ones that are alike are stored together, which shares most of the cost.
 
-    Raises
-    ------
-    InputError
-        A log cannot be read; nothing of it is stored, and all before it were.
+    Raises:
+        InputError: A log cannot be read; nothing of it is stored, and all before it were.
     """
     rest, group = iter(logs), list[tuple[LogFile, Collector]]()
     most = _TOGETHER
@@ -109,10 +107,8 @@ def ingest_files(
 ) -> Generator[list[BatchReport]]:
     """Store files as `ingest_all` does; each is recognised when its turn comes.
 
-    Parameters
-    ----------
-    database, files
-        The open database, and the files in their order.
+    Args:
+        database, files: The open database, and the files in their order.
     """
     with each_log(files) as logs:
         lined = (one_record_a_line(log, column_map) for log in logs)
@@ -158,10 +154,8 @@ def ingest_log(
     A file whose bytes were stored before adds nothing; its records count as duplicates. Where
     nobody `is_asked` what a member is, one that only the user can tell of is set aside.
 
-    Raises
-    ------
-    InputError
-        The log cannot be read; nothing of it is stored.
+    Raises:
+        InputError: The log cannot be read; nothing of it is stored.
     """
     column_map = column_map or ColumnMap()
     started = time.perf_counter()

@@ -27,21 +27,12 @@ _QUESTIONS = 8  # that are kept, those asked last
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptWindow:
-    """A calendar window, and what a question found in it.
+    """A calendar window, and what a question found in it."""
 
-    Attributes
-    ----------
-    span
-        The window.
-    against
-        Begin of the window that it was compared with, UTC; null where it was with none.
-    content
-        What was found; null where it has to be read.
-    """
-
-    span: Span
+    span: Span  # The window.
+    # Begin of the window that it was compared with, UTC; null where it was with none.
     against: datetime | None = None
-    content: bytes | None = None
+    content: bytes | None = None  # What was found; null where it has to be read.
 
 
 def kept_windows(
@@ -49,14 +40,10 @@ def kept_windows(
 ) -> list[KeptWindow]:
     """Return all calendar windows with visits, in the order of time, and what is kept of them.
 
-    Parameters
-    ----------
-    database
-        The open database.
-    question
-        Name of all that the content follows from, apart from the visits.
-    period, source
-        Length of the windows, and which visits count.
+    Args:
+        database: The open database.
+        question: Name of all that the content follows from, apart from the visits.
+        period, source: Length of the windows, and which visits count.
     """
     with database.transaction():
         take_in_changes(database)

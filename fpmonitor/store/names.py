@@ -29,17 +29,14 @@ def known_names(database: Database) -> dict[str, str]:
 def say_names(database: Database, names: Mapping[str, str], *, logged: bool = False) -> None:
     """Store what columns hold, in place of what was said of them before.
 
-    Parameters
-    ----------
-    names
-        Column -> API, by any name that means nothing else; empty for no API of the vocabulary.
-    logged
-        Refuse columns that no log has.
+    Args:
+        names: Column -> API, by any name that means nothing else; empty for no API of the
+            vocabulary.
+        logged: Refuse columns that no log has.
 
-    Raises
-    ------
-    UnknownNameError, InputError
-        An API is unknown or ambiguous; a column bears the name of an API.
+    Raises:
+        UnknownNameError, InputError: An API is unknown or ambiguous; a column bears the name of an
+            API.
     """
     known = known_names(database) if logged else names
     for column in names:

@@ -24,17 +24,14 @@ def store_observations(
 ) -> bool:
     """Store what each visit shows; whether any of the visits was stored before.
 
-    Parameters
-    ----------
-    database, scan, apis
-        The open database, in which the records are staged, and the numbers of the APIs.
-    batch
-        Number of the log; null for those of `ingest/stage_logs`.
+    Args:
+        database, scan, apis: The open database, in which the records are staged, and the numbers of
+            the APIs.
+        batch: Number of the log; null for those of `ingest/stage_logs`.
 
-    Raises
-    ------
-    NotApartError
-        Of several logs, one tells of a visit that another one, or one before, tells of.
+    Raises:
+        NotApartError: Of several logs, one tells of a visit that another one, or one before, tells
+            of.
     """
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]

@@ -26,10 +26,8 @@ def add_asked(database: Database, question: Any, answer: Any) -> None:
 def register(database: Database, questions: Iterable[Any]) -> None:
     """Register questions, all or none; one that is registered already adds nothing.
 
-    Raises
-    ------
-    StoreError
-        A question is new, but users have been stored.
+    Raises:
+        StoreError: A question is new, but users have been stored.
     """
     with database.transaction():
         known = {

@@ -22,23 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a log, or its first bytes, is known by.
+    """What a log, or its first bytes, is known by."""
 
-    Attributes
-    ----------
-    digest
-        Digest of the bytes, unpacked, and of how they are read.
-    content
-        Digest of the bytes alone.
-    bytes
-        Their number.
-    beginning
-        Digest of the first line, with the one below a header: what a log keeps while it grows.
-    """
-
-    digest: str
-    content: str
-    bytes: int
+    digest: str  # Digest of the bytes, unpacked, and of how they are read.
+    content: str  # Digest of the bytes alone.
+    bytes: int  # Their number.
+    # Digest of the first line, with the one below a header: what a log keeps while it grows.
     beginning: str
 
 
@@ -87,15 +76,11 @@ def marks_of(
 ) -> list[Marks]:
     """Read a log once: marks of its beginnings as long as stored logs, and last of the whole.
 
-    Parameters
-    ----------
-    log, reading
-        The log, and what `reading_of` says of it.
-    most
-        Bytes that count: those that were there at first, as a digest of lines that came too late
-        to be stored would keep them from ever being stored. None for a packed log.
-    stored
-        Those that it may continue.
+    Args:
+        log, reading: The log, and what `reading_of` says of it.
+        most: Bytes that count: those that were there at first, as a digest of lines that came too
+            late to be stored would keep them from ever being stored. None for a packed log.
+        stored: Those that it may continue.
     """
     alone, read_so, place = hashlib.sha256(), hashlib.sha256(reading), 0
     beginning = beginning_of(log)
@@ -133,19 +118,14 @@ def stored_beginning(
 ) -> StoredLog | None:
     """Return the longest stored log that is this one or its beginning; null for a new one.
 
-    Parameters
-    ----------
-    log, marks
-        The log, and what `marks_of` found.
-    before
-        Stored logs that it may continue.
-    earlier
-        How earlier versions read such logs, as of `reading_of`; null for no other way.
+    Args:
+        log, marks: The log, and what `marks_of` found.
+        before: Stored logs that it may continue.
+        earlier: How earlier versions read such logs, as of `reading_of`; null for no other way.
 
-    Raises
-    ------
-    InputError
-        That one was read under other options: read so, its records would be stored twice.
+    Raises:
+        InputError: That one was read under other options: read so, its records would be stored
+            twice.
     """
     digests = {mark.content: mark.digest for mark in marks}
     for stored in before:
@@ -161,10 +141,8 @@ def stored_beginning(
 def check_names_of_rows(database: Database, log: LogFile) -> None:
     """Check that rows of this log are not stored under names that earlier versions gave them.
 
-    Raises
-    ------
-    InputError
-        They may be.
+    Raises:
+        InputError: They may be.
     """
     if database.rows("ingest/rows_named_before", source=log.label)[0][0]:
         raise _read_otherwise(log, log.label, "by an earlier version, which named rows otherwise")

@@ -59,27 +59,15 @@ def naive_utc(moment: datetime | None) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTable:
-    """A table of one row per user and one integer column per API.
+    """A table of one row per user and one integer column per API."""
 
-    Attributes
-    ----------
-    table
-        Name of the table in the database; empty where the rows are in memory alone.
-    columns
-        API -> its column; the code 0 is absent, others are the numbers of the API's values.
-    users
-        Rows.
-    visits
-        Visits of the window, all users together.
-    digest
-        Digest of the multiset of the rows' values: independent of user ids and of the order of
-        ingest.
-    """
-
-    table: str
+    table: str  # Name of the table in the database; empty where the rows are in memory alone.
+    # API -> its column; the code 0 is absent, others are the numbers of the API's values.
     columns: Mapping[str, str]
-    users: int
-    visits: int
+    users: int  # Rows.
+    visits: int  # Visits of the window, all users together.
+    # Digest of the multiset of the rows' values: independent of user ids and of the order of
+    # ingest.
     digest: str
 
     @property
@@ -170,21 +158,11 @@ def read_codes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedUsers:
-    """Users with an observation, in the order of their numbers; arrays have an entry for each.
+    """Users with an observation, in the order of their numbers; arrays have an entry for each."""
 
-    Attributes
-    ----------
-    users
-        int64, their numbers.
-    codes
-        Column -> codes of the latest values.
-    content
-        uint64, sum of the words of each user's values.
-    """
-
-    users: NDArray[np.int64]
-    codes: Mapping[str, NDArray[np.unsignedinteger[Any]]]
-    content: NDArray[np.uint64]
+    users: NDArray[np.int64]  # int64, their numbers.
+    codes: Mapping[str, NDArray[np.unsignedinteger[Any]]]  # Column -> codes of the latest values.
+    content: NDArray[np.uint64]  # uint64, sum of the words of each user's values.
 
     @classmethod
     def of(
@@ -226,19 +204,13 @@ def read_coded_users(
 ) -> tuple[CodedUsers, int]:
     """Read all users of a window, and count its visits.
 
-    Parameters
-    ----------
-    database, window
-        What is read.
-    columns
-        Of all its APIs.
-    words_of
-        Number of an API -> words of its values, by their numbers.
+    Args:
+        database, window: What is read.
+        columns: Of all its APIs.
+        words_of: Number of an API -> words of its values, by their numbers.
 
-    Raises
-    ------
-    UndecidableError
-        The database, or the window, holds no observation.
+    Raises:
+        UndecidableError: The database, or the window, holds no observation.
     """
     visits, users = visits_of_users(database, "snapshot/visits", **window.bounds)
     if not len(visits.ids):
@@ -256,26 +228,13 @@ def read_coded_users(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visits:
-    """Visits of a window, and the rows of their users.
+    """Visits of a window, and the rows of their users."""
 
-    Attributes
-    ----------
-    ids
-        Their numbers.
-    users
-        Rows.
-    first
-        The lowest number; the arrays below have an entry for each number from it on.
-    row_of
-        Row of the user; -1 for a number that is not in the window.
-    order_of
-        Place in time, of equal times that of the number; None where nobody came twice.
-    """
-
-    ids: NDArray[np.int64]
-    users: int
-    first: int
-    row_of: NDArray[np.int64]
+    ids: NDArray[np.int64]  # Their numbers.
+    users: int  # Rows.
+    first: int  # The lowest number; the arrays below have an entry for each number from it on.
+    row_of: NDArray[np.int64]  # Row of the user; -1 for a number that is not in the window.
+    # Place in time, of equal times that of the number; None where nobody came twice.
     order_of: NDArray[np.int64] | None
 
 

@@ -104,30 +104,14 @@ class ExportedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExportManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an export holds.
+    """What an export holds."""
 
-    Attributes
-    ----------
-    format
-        `FORMAT`.
-    fpmonitor
-        Version of the program that wrote it.
-    schema
-        Schema of the database.
-    made
-        When, ISO 8601, UTC.
-    digest
-        Digest of the data, from `read_content`.
-    files
-        Table -> its file, which is named after it.
-    """
-
-    format: str
-    fpmonitor: str
-    schema: int
-    made: str
-    digest: str
-    files: dict[str, ExportedFile]
+    format: str  # `FORMAT`.
+    fpmonitor: str  # Version of the program that wrote it.
+    schema: int  # Schema of the database.
+    made: str  # When, ISO 8601, UTC.
+    digest: str  # Digest of the data, from `read_content`.
+    files: dict[str, ExportedFile]  # Table -> its file, which is named after it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +139,8 @@ def export_data(database: Database, folder: Path) -> ExportManifest:
     The folder holds the key of the user digests: it is as secret as the database, and only its
     owner may read it.
 
-    Raises
-    ------
-    StoreError
-        The folder exists already, or cannot be written; the database cannot be read.
+    Raises:
+        StoreError: The folder exists already, or cannot be written; the database cannot be read.
     """
     if os.path.lexists(folder):
         raise StoreError(f"{folder} already exists", hint="name a new folder")
@@ -225,10 +207,9 @@ def read_export(folder: Path) -> Export:
 
     The digests find mistakes and damage; they do not protect from anyone who can write there.
 
-    Raises
-    ------
-    InputError
-        Not an export; of a newer schema; a file is missing, changed, or does not belong there.
+    Raises:
+        InputError: Not an export; of a newer schema; a file is missing, changed, or does not belong
+            there.
     """
     manifest = _read_manifest(folder / MANIFEST)
     if manifest.schema > SCHEMA_VERSION:
@@ -292,12 +273,10 @@ def import_data(database: Database, export: Export) -> ImportReport:
     keys, since its users could not be recognised otherwise. Batches that were stored there before
     add nothing: what was forgotten there stays forgotten.
 
-    Raises
-    ------
-    InputError
-        The database has other keys, or the tables do not fit together; nothing is stored.
-    StoreError
-        The database cannot be written; nothing is stored.
+    Raises:
+        InputError: The database has other keys, or the tables do not fit together; nothing is
+            stored.
+        StoreError: The database cannot be written; nothing is stored.
     """
     with database.transaction(), _shown(database, export):
         before = {table: _count(database, table) for table in ("user", "visit", "observation")}

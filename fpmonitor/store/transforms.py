@@ -28,20 +28,13 @@ class Transform(
 ):
     """Less of a value: the steps are taken in this order.
 
-    Attributes
-    ----------
-    brands
-        Drop the made-up brand (GREASE) from a list of brands, and sort it.
-    major
-        Cut every version to its first number.
-    round
-        Round every number down to a multiple of this; 0 leaves numbers as they are.
-    lower
-        Lower-case the text.
-    sort
-        Sort a list.
-    constant
-        Return this text to everybody; null returns what the other steps leave.
+    Attributes:
+        brands: Drop the made-up brand (GREASE) from a list of brands, and sort it.
+        major: Cut every version to its first number.
+        round: Round every number down to a multiple of this; 0 leaves numbers as they are.
+        lower: Lower-case the text.
+        sort: Sort a list.
+        constant: Return this text to everybody; null returns what the other steps leave.
     """
 
     brands: bool = False
@@ -54,10 +47,8 @@ class Transform(
     def __call__(self, text: str) -> str:
         """Return the value that would be returned instead of `text`.
 
-        Raises
-        ------
-        InputError
-            The value is kept by its digest only, so that nothing can be made of it.
+        Raises:
+            InputError: The value is kept by its digest only, so that nothing can be made of it.
         """
         if self.constant is not None:
             return self.constant
@@ -131,15 +122,11 @@ def read_transforms(path: Path) -> Mapping[str, Transform]:
 def transforms_of(origin: str, content: Any) -> Mapping[str, Transform]:
     """Read a table for each API.
 
-    Parameters
-    ----------
-    origin
-        What the content was read from, for messages.
+    Args:
+        origin: What the content was read from, for messages.
 
-    Raises
-    ------
-    InputError
-        With words or values that a transform does not have.
+    Raises:
+        InputError: With words or values that a transform does not have.
     """
     if not isinstance(content, dict):
         raise InputError(f"transforms {origin}: no tables")

@@ -67,10 +67,8 @@ class Verification:
 def verify_database(database: Database) -> Verification:
     """Read every row of a database, its snapshots included, and look for contradictions.
 
-    Raises
-    ------
-    StoreError
-        A part of the file cannot be read; it says which table cannot.
+    Raises:
+        StoreError: A part of the file cannot be read; it says which table cannot.
     """
     for table in database.tables():
         try:
@@ -159,10 +157,8 @@ def forget_batch(database: Database, source: str) -> int:
 
     Its file may then be stored again. Compact afterwards.
 
-    Raises
-    ------
-    UnknownNameError
-        There is no such log.
+    Raises:
+        UnknownNameError: There is no such log.
     """
     known = {batch.source for batch in list_batches(database)}
     if source not in known:
@@ -208,10 +204,8 @@ def compact_database(
     The old file stays until the new one is whole and on disk, and is replaced in one step. Nobody
     else can open it meanwhile. Arguments as for `Database`.
 
-    Raises
-    ------
-    StoreError
-        The database is in use, or cannot be read or written.
+    Raises:
+        StoreError: The database is in use, or cannot be read or written.
     """
     before = path.stat().st_size
     made = path.with_name(f"{path.name}.compacting")

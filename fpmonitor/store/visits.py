@@ -22,23 +22,13 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class VisitRows:
-    """Visits in the order of users and of time; arrays have an entry for each.
+    """Visits in the order of users and of time; arrays have an entry for each."""
 
-    Attributes
-    ----------
-    rows
-        intp, not decreasing: row of the user.
-    users
-        int64, number of the user, the same in every window.
-    times
-        int64, microseconds of UTC since 1970; `NO_TIME` where the log has none.
-    codes
-        API -> codes, 0 where the visit brought no value.
-    """
-
-    rows: NDArray[np.intp]
-    users: NDArray[np.int64]
+    rows: NDArray[np.intp]  # intp, not decreasing: row of the user.
+    users: NDArray[np.int64]  # int64, number of the user, the same in every window.
+    # int64, microseconds of UTC since 1970; `NO_TIME` where the log has none.
     times: NDArray[np.int64]
+    # API -> codes, 0 where the visit brought no value.
     codes: Mapping[str, NDArray[np.integer[Any]]]
 
     def only(self, kept: NDArray[np.bool_]) -> VisitRows:

@@ -37,21 +37,11 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A change of the verdict on a decision.
+    """A change of the verdict on a decision."""
 
-    Attributes
-    ----------
-    number
-        Its number in the database; the same when it is delivered again.
-    body
-        What is told; its member `id` is the number.
-    details
-        File that holds it; null where there is none.
-    """
-
-    number: int
-    body: Mapping[str, Any]
-    details: str | None = None
+    number: int  # Its number in the database; the same when it is delivered again.
+    body: Mapping[str, Any]  # What is told; its member `id` is the number.
+    details: str | None = None  # File that holds it; null where there is none.
 
 
 def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:
@@ -135,18 +125,13 @@ def record_check(
 ) -> None:
     """Record that a decision was checked on some data, and a notice if there is news.
 
-    Parameters
-    ----------
-    database
-        The open database; both are kept, or neither.
-    watched, decision
-        What is watched, and the digest of its decision.
-    data
-        Name of the data, as of `stored_data`.
-    standing
-        What is known now, as JSON.
-    body
-        What a notice tells, to which its number is added as `id`; null where there is no news.
+    Args:
+        database: The open database; both are kept, or neither.
+        watched, decision: What is watched, and the digest of its decision.
+        data: Name of the data, as of `stored_data`.
+        standing: What is known now, as JSON.
+        body: What a notice tells, to which its number is added as `id`; null where there is no
+            news.
     """
     with database.transaction():
         database.run("watch/remember", decision=watched, data=data, standing=standing)

@@ -42,27 +42,16 @@ PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Visits of a calendar window (UTC), or those of a batch or a source within a window.
+    """Visits of a calendar window (UTC), or those of a batch or a source within a window."""
 
-    Attributes
-    ----------
-    name
-        First day of a calendar window (a week begins on Monday); number and log of a batch; source.
-    window
-        Observations that count.
-    visits
-        How many.
-    first, last
-        The lowest and the highest number of a visit.
-    column, part
-        Column that the visits share, and its value; null for a calendar window.
-    """
-
+    # First day of a calendar window (a week begins on Monday); number and log of a batch; source.
     name: str
-    window: Window
-    visits: int
+    window: Window  # Observations that count.
+    visits: int  # How many.
+    # first, last: The lowest and the highest number of a visit.
     first: int
     last: int
+    # column, part: Column that the visits share, and its value; null for a calendar window.
     column: str | None = None
     part: int | None = None
 
@@ -82,21 +71,14 @@ def list_spans(
 ) -> tuple[Span, ...]:
     """Windows with visits, in the order of time; batches and sources as they were first stored.
 
-    Parameters
-    ----------
-    database
-        The open database.
-    division
-        Length of calendar windows, or what else divides the visits.
-    window
-        Only visits of this time and source; it cuts windows that it does not hold.
+    Args:
+        database: The open database.
+        division: Length of calendar windows, or what else divides the visits.
+        window: Only visits of this time and source; it cuts windows that it does not hold.
 
-    Raises
-    ------
-    InputError
-        There is no such division.
-    UndecidableError
-        No visit has a time, or none lies in the window.
+    Raises:
+        InputError: There is no such division.
+        UndecidableError: No visit has a time, or none lies in the window.
     """
     window = window or Window()
     if division not in get_args(Division):
@@ -183,17 +165,9 @@ def whole_windows(
 ) -> Iterator[Span | LeftOut]:
     """Calendar windows within some limits, the newest first: those that can be checked, and others.
 
-    Parameters
-    ----------
-    window
-        Its source, and the limits; windows that they cut cannot be checked.
-    now
-        UTC, without a zone; windows must have ended.
-
-    Raises
-    ------
-    InputError, UndecidableError
-        As of `list_spans`.
+    Args:
+        window: Its source, and the limits; windows that they cut cannot be checked.
+        now: UTC, without a zone; windows must have ended.
     """
     if period in PARTS:
         raise InputError(f"period: must be one of {', '.join(get_args(Period))}, got {period!r}")
@@ -248,12 +222,9 @@ def count_timeless(database: Database) -> int:
 def has_users(database: Database, api_id: int, least: int) -> bool:
     """Whether at least so many users have an observation of an API, whose first ones mostly show.
 
-    Parameters
-    ----------
-    database, api_id
-        The open database, and the number of the API.
-    least
-        1 or more.
+    Args:
+        database, api_id: The open database, and the number of the API.
+        least: 1 or more.
     """
     arrays = database.arrays("windows/visits_of_api", api=api_id, most=least * _VISITS_OF_A_USER)
     visits = np.asarray(arrays["visit_id"], dtype=np.int64)
@@ -270,17 +241,12 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
 def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRows:
     """Codes of some APIs of every user of a window; an empty array each where it holds no user.
 
-    Parameters
-    ----------
-    database, span
-        The open database and one of its windows.
-    apis
-        The APIs to read. Their codes mean the same in every window.
+    Args:
+        database, span: The open database and one of its windows.
+        apis: The APIs to read. Their codes mean the same in every window.
 
-    Raises
-    ------
-    UnknownNameError
-        No observation of one of them, at any time.
+    Raises:
+        UnknownNameError: No observation of one of them, at any time.
     """
     known = {name: api_id for api_id, name in database.rows("snapshot/apis")}
     for api in apis:

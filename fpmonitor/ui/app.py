@@ -26,7 +26,7 @@ from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
 from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
-from fpmonitor.ui.words import sentences, words_of
+from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def create_app(desk: Desk, token: str) -> Starlette:
         Route("/store", _answered(addresses.store), methods=["POST"]),
         Route("/apis.json", _answered(addresses.apis_json)),
         Route("/apis.csv", _answered(addresses.apis_csv)),
+        Route("/alone.json", _answered(addresses.alone_json)),
         Route("/exposure", _answered(addresses.exposure)),
         Route("/exposure.json", _answered(addresses.exposure_json)),
         Route("/why", _answered(addresses.why)),
@@ -260,20 +261,28 @@ class _Addresses:
         return overview(() if stored is None else stored.apis, DEFAULT_K)
 
     async def exposure(self, request: Request) -> Response:
-        """Show what the ticked APIs expose."""
+        """Show what the ticked APIs expose; what was counted first, where limits take longer."""
         asked = Asked.of(request.query_params)
-        explored = await run_in_threadpool(self._desk.explore, asked)
+        at_once = "whole" not in request.query_params
+        explored = await run_in_threadpool(self._desk.explore, asked, at_once=at_once)
         return fragment(
             "exposure.html",
             unit=explored.unit,
             asked=asked,
-            chart=draw(explored.exposure, asked.budget),
+            chart="" if explored.exposure is None else draw(explored.exposure, asked.budget),
             explored=explored,
             most=_MOST_GROUPS,
             command=self._exposure_command(asked, explored),
             python=self._exposure_python(asked, explored),
             told=sentences(explored, asked),
         )
+
+    async def alone_json(self, request: Request) -> Response:
+        """Return what is said beside each API."""
+        asked = Asked.of(request.query_params)
+        found = await run_in_threadpool(self._desk.alone, asked)
+        told = {api: alone_in_words(share) for api, share in found.items()}
+        return JSONResponse(told, headers=PAGE_HEADERS)
 
     async def exposure_json(self, request: Request) -> Response:
         """Return what the ticked APIs expose."""
@@ -380,7 +389,7 @@ class _Addresses:
         return shlex.join(words)
 
     def _exposure_command(self, asked: Asked, explored: Explored) -> str:
-        words = ["fpmonitor", "exposure", "--apis", ",".join(explored.exposure.apis)]
+        words = ["fpmonitor", "exposure", "--apis", ",".join(explored.apis)]
         words += ["--k", str(asked.k), "--db", str(self._desk.db)]
         words += ["--population", str(asked.population)] * (asked.population is not None)
         words += ["--rows-are-users"] * asked.rows_are_users
@@ -393,7 +402,7 @@ class _Addresses:
         return (
             "import fpmonitor as fp\n\n"
             f"log = fp.Log({str(self._desk.db)!r})\n"
-            f"log.exposure([{list(explored.exposure.apis)!r}], k={asked.k}{population}{given})"
+            f"log.exposure([{list(explored.apis)!r}], k={asked.k}{population}{given})"
         )
 
     def _decide_command(self, decision: Decision) -> str:

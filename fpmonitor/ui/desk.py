@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,13 @@ from fpmonitor.answers.withheld import explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
+from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.export.exporter import ExportOptions, PlainExporter
 from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.population.evidence import lack_in_words
+from fpmonitor.population.evidence import find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
@@ -38,14 +39,13 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.population.evidence import Seen
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
     from fpmonitor.question import Question
     from fpmonitor.store.accounts import Judged
     from fpmonitor.store.batches import BatchReport
     from fpmonitor.unit import Unit
-
-_HELD = 4  # users of as many questions in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,12 @@ class Explored:
 
     Attributes
     ----------
+    apis
+        What was ticked, as the log calls it, sorted.
     exposure
-        Estimate and limits, shares.
+        Estimate and limits, shares; null where its tests are still to be designed.
+    observed
+        Share of the observed users in groups smaller than k.
     users, values
         Observed users, and different combinations of values.
     alone, in_few
@@ -95,7 +99,9 @@ class Explored:
         The same within each group of the users; null where no group was asked for.
     """
 
-    exposure: IndexedExposure
+    apis: tuple[str, ...]
+    exposure: IndexedExposure | None
+    observed: float
     users: int
     values: int
     alone: int
@@ -109,11 +115,18 @@ class Explored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """The users of one question, what they are, and which APIs they are no evidence of."""
+    """The users in memory, whatever is asked of them."""
 
     index: ExposureIndex
     unit: Unit
-    lacks: Mapping[str, str]
+    seen: Mapping[str, list[Seen]]
+    designed: set[tuple[Question, bool]] = field(default_factory=set)
+
+    def lacks(self, apis: Sequence[str], k: int) -> dict[str, str]:
+        """Say of which APIs they are no evidence, and why."""
+        means = self.index.means
+        found = {api: find_lack(self.seen[api], k, means.get(api, "")) for api in apis}
+        return {api: lack_in_words(lack, k) for api, lack in found.items() if lack is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +179,7 @@ class Desk:
         self._lock = threading.RLock()
         self._follower = Follower()
         self._followed: tuple[int, int] | None = None  # state of the file that it has read
-        self._indexes: dict[tuple[object, ...], _Held] = {}
+        self._indexes: dict[tuple[object, ...], _Held] = {}  # one for each way to take rows
         self._stored: tuple[tuple[int, ...], Stored | None] | None = None
 
     def _state(self) -> tuple[int, int]:
@@ -225,20 +238,31 @@ class Desk:
 
     # ---- What does a set expose?
 
-    def explore(self, asked: Asked) -> Explored:
-        """Measure the ticked APIs; errors as of `ExposureIndex.explore`."""
-        held = self._held(asked.question())
-        index = held.index
-        exposure = index.explore(asked.apis)
-        spectrum = index.sample.told(exposure.apis).most
+    def explore(self, asked: Asked, *, at_once: bool = False) -> Explored:
+        """Measure the ticked APIs; errors as of `ExposureIndex.explore`.
+
+        With `at_once` limits are left out where the tests of this question are still to be
+        designed, or groups are asked for, which takes up to a second: what was counted is there in
+        milliseconds.
+        """
+        question = asked.question()
+        held = self._held(question)
+        index = held.index.asking(question)
+        apis, spectrum = index.counted(asked.apis)
+        design = question, index.sample.growing.isdisjoint(apis)
+        waits = at_once and (bool(asked.given) or design not in held.designed)
+        exposure = None if waits else index.explore(apis)
+        if not waits:
+            held.designed.add(design)
         few = spectrum.counts < index.k
         bits = entropy_bits(spectrum)
-        cohorts = self._cohorts(asked, exposure.apis) if asked.given else None
         return Explored(
-            cohorts=cohorts,
+            apis=apis,
+            cohorts=self._cohorts(asked, apis) if asked.given and not waits else None,
             exposure=exposure,
+            observed=empirical_exposure(spectrum, index.k),
             unit=held.unit,
-            no_evidence={api: held.lacks[api] for api in exposure.apis if api in held.lacks},
+            no_evidence=held.lacks(apis, index.k),
             users=index.users,
             values=int(spectrum.values.sum()),
             alone=int(spectrum.values[spectrum.counts == 1].sum()),
@@ -246,6 +270,16 @@ class Desk:
             bits=bits,
             by_entropy=naive_group_size(bits, index.population),
         )
+
+    def alone(self, asked: Asked) -> dict[str, float | None]:
+        """Share of the observed users whom each API exposes alone; null without evidence."""
+        question = asked.question()
+        held = self._held(question)
+        index = held.index.asking(question)
+        index.sample.ask([api] for api in index.apis)
+        lacks = held.lacks(index.apis, index.k)
+        exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
+        return {api: None if api in lacks else share for api, share in exposed.items()}
 
     def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
@@ -255,13 +289,13 @@ class Desk:
             return report.cohorts
 
     def _held(self, question: Question) -> _Held:
-        """Hold the users of a question as long as nobody writes to the file."""
+        """Hold the users whom a question takes as long as nobody writes to the file."""
         if not self.db.exists():
             raise InputError("no log is stored yet", hint="store one on this page first")
-        if (found := self._indexes.get((*self._state(), question))) is not None:
+        if (found := self._indexes.get((*self._state(), question.sample))) is not None:
             return found
         with self._lock:
-            state = (*self._state(), question)
+            state = (*self._state(), question.sample)
             if (found := self._indexes.get(state)) is not None:  # read while this one waited
                 return found
             with self._monitor() as monitor:
@@ -270,10 +304,10 @@ class Desk:
                 held = _Held(
                     index=users.index(question, apis),
                     unit=monitor.unit,
-                    lacks=_lacks(users, apis, question.k),
+                    seen=users.seen(apis),
                 )
             alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
-            self._indexes = dict([*alive.items()][-_HELD + 1 :]) | {state: held}
+            self._indexes = alive | {state: held}
             return held
 
     # ---- Which question, and what follows?

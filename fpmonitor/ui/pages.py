@@ -17,7 +17,7 @@ from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import between, percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.serve.pages import PAGE_HEADERS, breakable
-from fpmonitor.ui.words import more_users
+from fpmonitor.ui.words import alone_in_words, more_users
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def _templates() -> jinja2.Environment:
     )
     templates.globals |= {
         "percent": percent,
+        "alone_in_words": alone_in_words,
         "between": between,
         "more_users": more_users,
         "headline": headline,

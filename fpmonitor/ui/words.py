@@ -12,35 +12,39 @@ if TYPE_CHECKING:
     from fpmonitor.ui.desk import Explored
 
 
+def alone_in_words(exposure: float | None) -> str:
+    """Say beside an API what it exposes alone; null where there is no evidence."""
+    return "no evidence" if exposure is None else percent(exposure)
+
+
 def sentences(explored: Explored, asked: Asked) -> dict[str, str]:
     """Say what the ticked APIs expose; `outcome` is the word by which it is coloured."""
-    found = explored.exposure
-    number = len(found.apis)
-    one = "This API" if number == 1 else f"These {number} APIs together"
-    verb = "exposes" if number == 1 else "expose"
-    limits = between(found.lower, found.upper)
+    number = len(explored.apis)
+    one = "This API exposes" if number == 1 else f"These {number} APIs together expose"
     users = "the users" if asked.population is None else f"{asked.population:,} users"
-    budget = percent(asked.budget)
-    if found.upper <= asked.budget:
+    budget, found = percent(asked.budget), explored.exposure
+    if found is None:
+        sentence = f"{one} {percent(explored.observed)} of the {explored.users:,} observed users."
+    else:
+        limits = between(found.lower, found.upper)
+        sentence = f"{one} {limits} of {users}, with 95 % confidence."
+    if found is None:
+        outcome, against = "counted", f"Limits for {users} follow …"
+    elif found.upper <= asked.budget:
         outcome, against = "allow", f"That is within the {budget} that you accept."
     elif found.lower > asked.budget:
         outcome, against = "block", f"That is more than the {budget} that you accept."
     else:
         outcome = "undecided"
         against = f"These users do not settle whether it is at most {budget}."
+    few = f", {explored.in_few:,} to 2 to {asked.k - 1}" if asked.k > 2 else ""
     return {
         "outcome": outcome,
-        "sentence": f"{one} {verb} {limits} of {users}, with 95 % confidence.",
+        "sentence": sentence,
         "against": f"{against} Exposed: in a group of fewer than {asked.k} users.",
         "groups": (
             f"Among {explored.users:,} observed users there are {explored.values:,} combinations "
-            f"of values. {explored.alone:,} belong to one user each, {explored.in_few:,} to 2 to "
-            f"{asked.k - 1}."
-        )
-        if asked.k > 2
-        else (
-            f"Among {explored.users:,} observed users there are {explored.values:,} combinations "
-            f"of values. {explored.alone:,} belong to one user each."
+            f"of values. {explored.alone:,} belong to one user each{few}."
         ),
         "entropy": (
             f"Entropy alone, {decimal(explored.bits)} bits, suggests crowds of about "

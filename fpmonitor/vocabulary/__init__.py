@@ -51,58 +51,34 @@ _MEDIA = re.compile("css:(any|forced|inverted|prefers|video)-|css:(color-gamut|d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One entry of the vocabulary.
+    """One entry of the vocabulary."""
 
-    Attributes
-    ----------
-    name
-        `Interface.member[#selector]`, `http:header`, `css:media-feature` or `transport:name`.
-    kind
-        How a site reads it: attribute, method, header, media feature of CSS, or the connection.
-    group
-        What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
-    standard
-        Whether MDN's compatibility data or a WebIDL file knows it.
-    """
-
+    # `Interface.member[#selector]`, `http:header`, `css:media-feature` or `transport:name`.
     name: str
+    # How a site reads it: attribute, method, header, media feature of CSS, or the connection.
     kind: Kind
-    group: str
-    standard: bool
+    group: str  # What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
+    standard: bool  # Whether MDN's compatibility data or a WebIDL file knows it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Randomised:
-    """That a browser family draws the value of an API anew in each session, by design.
+    """That a browser family draws the value of an API anew in each session, by design."""
 
-    Attributes
-    ----------
-    since, until
-        First and last major version of which this is known; null where it goes on.
-    source
-        Address of a public document.
-    """
-
+    # since, until: First and last major version of which this is known; null where it goes on.
     since: int
     until: int | None = None
-    source: str
+    source: str  # Address of a public document.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variety:
-    """How many different values browsers are known to return.
+    """How many different values browsers are known to return."""
 
-    Attributes
-    ----------
-    users, values
-        So many users, increasing, and the different values to expect among them.
-    source
-        The public table that has them, or the standard that makes them one.
-    """
-
+    # users, values: So many users, increasing, and the different values to expect among them.
     users: tuple[int, ...]
     values: tuple[int, ...]
-    source: str
+    source: str  # The public table that has them, or the standard that makes them one.
 
     @property
     def is_constant(self) -> bool:
@@ -162,10 +138,8 @@ def base_of(api: str) -> str:
 def entry_of(api: str) -> Api:
     """Return the entry of an API, or of the API without its selector.
 
-    Raises
-    ------
-    UnknownNameError
-        The vocabulary has neither.
+    Raises:
+        UnknownNameError: The vocabulary has neither.
     """
     entry = known_apis().get(api) or known_apis().get(base_of(api))
     if entry is None:
@@ -226,13 +200,10 @@ def api_of(source: str, name: str) -> str:
 def api_of_instrumented(source: str, symbol: str) -> str:
     """Return the API of an instrumented call, or `x:<source>:<symbol>` where nobody knows it.
 
-    Parameters
-    ----------
-    source
-        Who instrumented, for example `openwpm`.
-    symbol
-        `Interface.prototype.member` (DuckDuckGo, JShelter), also followed by ` getter` or
-        ` setter`; `window.object.member` (OpenWPM); `window.matchMedia("feature")`.
+    Args:
+        source: Who instrumented, for example `openwpm`.
+        symbol: `Interface.prototype.member` (DuckDuckGo, JShelter), also followed by ` getter` or `
+            setter`; `window.object.member` (OpenWPM); `window.matchMedia("feature")`.
     """
     path = _PROTOTYPE.sub(".", symbol.removesuffix(" getter").removesuffix(" setter"))
     owner, _, member = path.rpartition(".")
@@ -277,12 +248,11 @@ def meanings(name: str) -> tuple[str, ...]:
 def header_of(name: str, *, in_requests: bool = False) -> str | None:
     """Return the API of the request header that a member of a log holds; null for others.
 
-    Parameters
-    ----------
-    name
-        The path of the member, such as `request.headers.User-Agent` or `ClientRequestUserAgent`.
-    in_requests
-        Whether the log is known to be one of requests: a `userAgent` is the header then.
+    Args:
+        name: The path of the member, such as `request.headers.User-Agent` or
+            `ClientRequestUserAgent`.
+        in_requests: Whether the log is known to be one of requests: a `userAgent` is the header
+            then.
     """
     if name.startswith("x:"):
         return None
@@ -324,12 +294,9 @@ def _meanings(name: str) -> tuple[str, ...]:
 def meaning(name: str, said: Mapping[str, str]) -> str:
     """Return the API that a column holds, or the empty string where that is not certain enough.
 
-    Parameters
-    ----------
-    name
-        Its name. That of an API means that API.
-    said
-        What the user said that columns hold, empty for no API of the vocabulary.
+    Args:
+        name: Its name. That of an API means that API.
+        said: What the user said that columns hold, empty for no API of the vocabulary.
     """
     if name in said:
         return said[name]
@@ -349,12 +316,9 @@ def certain_meaning(name: str, said: Mapping[str, str]) -> str:
 def api_named(name: str) -> str:
     """Return the API that a user names, by its own name or by one that means nothing else.
 
-    Raises
-    ------
-    UnknownNameError
-        Nobody uses the name; the message lists the nearest.
-    InputError
-        It may mean several.
+    Raises:
+        UnknownNameError: Nobody uses the name; the message lists the nearest.
+        InputError: It may mean several.
     """
     found = meanings(name)
     if len(found) > 1:
@@ -367,12 +331,9 @@ def api_named(name: str) -> str:
 def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
     """Find the columns that hold an API, by any name that means nothing else; none if unknown.
 
-    Parameters
-    ----------
-    api
-        Its name.
-    means
-        Column -> the API that it holds.
+    Args:
+        api: Its name.
+        means: Column -> the API that it holds.
     """
     wanted = api_named(api) if meanings(api) else None
     return [column for column, held in means.items() if held == wanted]
@@ -429,10 +390,8 @@ def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
 def resolve(name: str) -> list[Resolution]:
     """Find what a name means, in any source.
 
-    Raises
-    ------
-    UnknownNameError
-        Nobody uses the name; the message lists the nearest.
+    Raises:
+        UnknownNameError: Nobody uses the name; the message lists the nearest.
     """
     found = [Resolution("fpmonitor", name, name)] if name in known_apis() else []
     instrumented = api_of_instrumented("any", name)

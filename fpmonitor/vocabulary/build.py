@@ -40,10 +40,8 @@ console.log(JSON.stringify(members));
 def build(node_modules: Path) -> dict[str, Any]:
     """Vocabulary as `apis.json` holds it.
 
-    Parameters
-    ----------
-    node_modules
-        Folder in which npm has installed the packages.
+    Args:
+        node_modules: Folder in which npm has installed the packages.
     """
     source = tomllib.loads((HERE / "apis.toml").read_text(encoding="utf-8"))
     compat = _package(node_modules, "@mdn/browser-compat-data/data.json")

@@ -28,15 +28,12 @@ _OF_RESPONSES = re.compile(
 def header_named(name: str, known: Collection[str], *, in_requests: bool = False) -> str | None:
     """Return the API of the request header that a member of a log holds; null for others.
 
-    Parameters
-    ----------
-    name
-        The path of the member, such as `request.headers.User-Agent`, `httpRequest.userAgent`,
-        `request>headers>User-Agent`, `ClientRequestUserAgent` or `cs(User-Agent)`.
-    known
-        The headers, such as `http:user-agent`.
-    in_requests
-        Whether the log is known to be one of requests: a `userAgent` is the header then.
+    Args:
+        name: The path of the member, such as `request.headers.User-Agent`, `httpRequest.userAgent`,
+            `request>headers>User-Agent`, `ClientRequestUserAgent` or `cs(User-Agent)`.
+        known: The headers, such as `http:user-agent`.
+        in_requests: Whether the log is known to be one of requests: a `userAgent` is the header
+            then.
     """
     if bracketed := _IN_BRACKETS.fullmatch(name):
         return _header(bracketed[1] or bracketed[2], known)

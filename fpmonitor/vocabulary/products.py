@@ -20,32 +20,22 @@ _ENVELOPE = re.compile("properties[._]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """What the columns of a product's export are; names are folded, endings after `*` are free.
+    """What the columns of a product's export are; names are folded, endings after `*` are free."""
 
-    Attributes
-    ----------
-    name, title, url
-        Short name, what is exported, and the public document that says so.
-    marks, fewest
-        Columns that only this product has, and how many of them tell it.
-    users, times
-        Columns that name the user and the time, the best first.
-    identifiers, metadata
-        Columns that are no APIs.
-    apis
-        Column -> API.
-    """
-
+    # name, title, url: Short name, what is exported, and the public document that says so.
     name: str
     title: str
     url: str
+    # marks, fewest: Columns that only this product has, and how many of them tell it.
     marks: frozenset[str]
     fewest: int
+    # users, times: Columns that name the user and the time, the best first.
     users: tuple[str, ...]
     times: tuple[str, ...]
+    # identifiers, metadata: Columns that are no APIs.
     identifiers: tuple[str, ...]
     metadata: tuple[str, ...]
-    apis: Mapping[str, str]
+    apis: Mapping[str, str]  # Column -> API.
 
     def marked_by(self, columns: Iterable[str]) -> int:
         """Count the columns that only this product has; none where they are too few to tell."""

@@ -22,10 +22,8 @@ def search(words: str) -> list[Found]:
 
     What they tell comes first. Several words must all be there, in any order.
 
-    Raises
-    ------
-    UnknownNameError
-        No API has them.
+    Raises:
+        UnknownNameError: No API has them.
     """
     asked = [folded(word) for word in words.split() if folded(word)]
     found: dict[str, list[tuple[int, str]]] = {}

@@ -124,6 +124,21 @@ def test_merging_rows_changes_no_spectrum(rows: list[tuple[int, ...]]) -> None:
     assert len(merged.weights) == len({row[: len(kept)] for row in rows})
 
 
+@pytest.mark.parametrize("columns", [60, 63, 64, 70, 130])
+@pytest.mark.parametrize("sets", [1, 3])
+def test_sets_of_many_columns_with_few_groups_are_counted(columns: int, sets: int) -> None:
+    """Ranks in place of keys may be few although the columns could make 2^63 groups and more."""
+    chance = np.random.default_rng(columns)
+    kinds = chance.integers(0, 2, (300, columns))
+    rows = kinds[chance.integers(0, 300, 4_000)]
+    names = [f"api{place:03d}" for place in range(columns)]
+    source = MemorySource(names, [*rows.T], np.ones(len(rows), dtype=np.int64))
+    wanted = [tuple(names), tuple(names[1:]), tuple(names[:2])][:sets]
+    for apis, spectrum in zip(wanted, source.spectra(wanted), strict=True):
+        by_row = Counter(map(tuple, rows[:, [int(api[3:]) for api in apis]].tolist()))
+        assert as_dict(spectrum) == dict(Counter(by_row.values()))
+
+
 def test_key_that_passes_63_bits_is_not_wrapped() -> None:
     """Two tuples whose mixed-radix numbers agree modulo 2^64 must stay two groups."""
     rows, columns = 300, 12

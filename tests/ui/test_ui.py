@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import random
 import re
@@ -196,7 +197,7 @@ def test_groups_are_those_of_the_command(
     client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store(client)
-    asked = {"api": "userAgent", "given": "screenWidth"}
+    asked = {"api": "userAgent", "given": "screenWidth", "whole": "1"}
     page = client.get("/exposure", params=asked).text
     shown = client.get("/exposure.json", params=asked).json()["cohorts"]["cohorts"]
     command = ["exposure", "--apis", "userAgent", "--given", "screenWidth", "--k", "10"]
@@ -227,10 +228,38 @@ def test_each_k_and_each_log_has_its_own_answer(client: TestClient, tmp_path: Pa
     assert client.get("/exposure.json", params={"api": "userAgent"}).json()["users"] == 600
 
 
+def test_what_was_counted_is_told_at_once_and_limits_follow(client: TestClient) -> None:
+    """Designs of a new question take up to a second; nothing that is told first is taken back."""
+    store(client)
+    asked = {"api": ["userAgent", "screenWidth"], "k": "7", "n": "60,000"}
+    first = client.get("/exposure", params=asked).text
+    [then] = re.findall(r'data-then="([^"]+)"', first)
+    whole = client.get(html.unescape(then)).text
+    assert "data-then" not in whole
+    assert "95 % confidence" in whole
+    assert "95 %" not in first
+    assert "of the 600 observed users" in first
+    groups = re.findall(r"<p>Among.*</p>", first)
+    assert groups == re.findall(r"<p>Among.*</p>", whole)
+    # The designs are there now, for any set.
+    assert "data-then" not in client.get("/exposure", params=asked | {"api": "screenWidth"}).text
+
+
+def test_the_shares_beside_the_apis_follow_k(client: TestClient) -> None:
+    store(client)
+    told = {k: client.get("/alone.json", params={"k": k}).json() for k in ("2", "10", "250")}
+    assert len({one["screenWidth"] for one in told.values()}) > 1
+    assert {one["audio"] for one in told.values()} == {"no evidence"}
+    for k, beside in told.items():
+        page = client.get("/", params={"k": k}).text
+        shown = re.findall(r'name="api" value="([^"]+)".*?class="small">([^<]+)<', page)
+        assert dict(shown) == {html.escape(api): text for api, text in beside.items()}
+
+
 @pytest.mark.parametrize(
     ("asked", "word"),
     [
-        ({"api": "userAgent", "given": "nowhere"}, "nowhere"),
+        ({"api": "userAgent", "given": "nowhere", "whole": "1"}, "nowhere"),
         ({"api": "nowhere"}, "nowhere"),
         ({"api": "userAgent", "k": "word"}, "a number"),
         ({"api": "userAgent", "budget": "200"}, "percentage"),

@@ -70,10 +70,8 @@ class Terms:
     def study(self, curator_key: str = "") -> Study:
         """Return the study.
 
-        Raises
-        ------
-        InputError
-            An option is missing.
+        Raises:
+            InputError: An option is missing.
         """
         given = {"apis": self.apis, "population": self.population, "budget": self.budget}
         if missing := [f"--{name}" for name, value in given.items() if value is None]:

@@ -143,26 +143,16 @@ def seal(
 
 @dataclass(frozen=True)
 class _Users:
-    """What simulated users know before they answer a request.
+    """What simulated users know before they answer a request."""
 
-    Attributes
-    ----------
-    question, study
-        The request and the terms.
-    shuffler, recipient
-        Keys to seal with.
-    place
-        Folder in which they remember what they answered.
-    addresses
-        Of the roles, where a folder names them.
-    """
-
+    # question, study: The request and the terms.
     question: CollectionRequest
     study: Study
+    # shuffler, recipient: Keys to seal with.
     shuffler: HpkeConfig
     recipient: HpkeConfig
-    place: Path
-    addresses: Mapping[Role, str]
+    place: Path  # Folder in which they remember what they answered.
+    addresses: Mapping[Role, str]  # Of the roles, where a folder names them.
 
     @classmethod
     def of(

@@ -12,6 +12,9 @@ async function fill(part, address, options = {}) {
     const response = await fetch(address, { ...options, signal: control.signal });
     part.innerHTML = await response.text();
     label(part);
+    // What was counted is there at once; limits of a new question take longer.
+    const then = part.querySelector("[data-then]");
+    if (then) return fill(part, then.dataset.then);
     part.removeAttribute("aria-busy");
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -36,9 +39,20 @@ function query() {
   return fields;
 }
 
-function explore() {
+// What is said beside each API is for the k that was asked for.
+async function beside(fields) {
+  const response = await fetch(`/alone.json?${fields}`);
+  if (!response.ok || String(fields) !== String(query())) return;
+  const told = await response.json();
+  for (const box of ask.querySelectorAll("[name=api]")) {
+    box.parentElement.querySelector(".small").textContent = told[box.value] ?? "–";
+  }
+}
+
+function explore(event) {
   if (!answer) return;
   const fields = query();
+  if (event?.target.name === "k") void beside(fields);
   history.replaceState(null, "", `/?${fields}${location.hash}`);
   if (fields.has("api")) return fill(answer, `/exposure?${fields}`);
   asked.get(answer)?.abort();
