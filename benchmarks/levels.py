@@ -34,7 +34,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.level_source import level_source
-from fpmonitor.population.levels import Component, LevelMap, Vector, read_levels, words_of
+from fpmonitor.population.levels import Component, LevelMap, Vector, level_words, read_levels
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
 
@@ -71,7 +71,7 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
 
     @cache
     def groups(vector: Vector) -> np.ndarray:
-        words = words_of(components, vector)
+        words = level_words(components, vector)
         keys, _ = rows.keys([source.apis.index(word) for word in words])
         return np.unique(keys, return_inverse=True)[1]
 

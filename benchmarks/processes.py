@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli import run
-from fpmonitor.cli.table import entries
+from fpmonitor.cli.table import all_entries
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.sql import schema_statements
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
-        *sorted({entry.home.partition(":")[0] for entry in entries() if entry.home}),
+        *sorted({entry.home.partition(":")[0] for entry in all_entries() if entry.home}),
         "scipy.stats",
     ]
 )

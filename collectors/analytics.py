@@ -9,7 +9,7 @@ from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.renamed import RenamedCollector
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.collectors.table_rows import first_of
-from fpmonitor.vocabulary.products import Product, product_of
+from fpmonitor.vocabulary.products import ExportProduct, product_of
 
 if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
@@ -30,7 +30,7 @@ class AnalyticsCollector(RenamedCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._product: Product | None = None
+        self._product: ExportProduct | None = None
         self._said: frozenset[str] = frozenset()
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:

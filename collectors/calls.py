@@ -64,10 +64,8 @@ class CallsCollector:
     def calls(self, log: LogFile) -> Iterator[Call]:
         """Read the calls, one a record.
 
-        Raises
-        ------
-        InputError
-            The log cannot be read.
+        Raises:
+            InputError: The log cannot be read.
         """
         columns = [Column(name) for name in _COLUMNS]
         head = reader_of(log).head_columns(log)

@@ -32,10 +32,9 @@ _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
 def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = None) -> Collector:
     """Load the collector of a name, or the one that recognises the log.
 
-    Raises
-    ------
-    InputError
-        None recognises it, and the message says what was seen; or its rows are requests.
+    Raises:
+        InputError: None recognises it, and the message says what was seen; or its rows are
+            requests.
     """
     if name is not None:
         return _checked(load_plugin(COLLECTORS, name)(), log, column_map)

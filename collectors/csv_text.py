@@ -5,22 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Reject
-from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Refused, Reject
+from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, LogFile
 from fpmonitor.sql import quote_path, quote_text
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from fpmonitor.logs.contract import Refused
-    from fpmonitor.logs.log_file import LogFile
 
 _DELIMITERS = (",", "\t", ";", "|")
 _BLOCK = 1 << 20
@@ -106,10 +100,8 @@ def _read(log: LogFile, width: int, on_error: str) -> str:
 def _check_refusals(log: LogFile, width: int) -> None:
     """Check that not too many records are broken: DuckDB takes 1 kB of memory to say of each why.
 
-    Raises
-    ------
-    InputError
-        They are.
+    Raises:
+        InputError: They are.
     """
     lines = _count_lines(log)
     if lines <= _HARMLESS_LINES:
@@ -161,10 +153,8 @@ def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
     """Find the lines on which the records begin.
 
-    Raises
-    ------
-    InputError
-        Too many records are broken.
+    Raises:
+        InputError: Too many records are broken.
     """
     _refuse_if_too_many(log, len(refused))
     lines = _lines_at(log, [record.offset for record in refused])
@@ -230,10 +220,9 @@ def _records(log: LogFile) -> Iterator[tuple[int, str]]:
 def header(log: LogFile) -> list[str]:
     """Names of the columns.
 
-    Raises
-    ------
-    InputError
-        The first line is no header, or not UTF-8, or names too many columns, or one of them twice.
+    Raises:
+        InputError: The first line is no header, or not UTF-8, or names too many columns, or one of
+            them twice.
     """
     text = log.head.decode("utf-8-sig", "replace")
     try:

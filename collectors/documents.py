@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.vocabulary import meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
 # Names of members that hold records, or the object that does: of exports, databases and web APIs.
@@ -41,19 +39,13 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | N
 
     The key of a record is its user, unless the records name theirs or the keys number the rows.
 
-    Parameters
-    ----------
-    document
-        What a file of one JSON object holds.
-    user
-        Name of the member for the user; `row` for none.
-    label
-        What the log is reported by.
+    Args:
+        document: What a file of one JSON object holds.
+        user: Name of the member for the user; `row` for none.
+        label: What the log is reported by.
 
-    Raises
-    ------
-    InputError
-        Several of its members could hold the records.
+    Raises:
+        InputError: Several of its members could hold the records.
     """
     return _unfolded(document, user, label, ())
 

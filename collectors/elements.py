@@ -30,10 +30,8 @@ def with_elements(log: LogFile, columns: Collection[str]) -> Iterator[bytes]:
     It has a member for each element that any record lists, true or false; a record without the
     list has none of them.
 
-    Raises
-    ------
-    InputError
-        A column without a list, or with too many elements.
+    Raises:
+        InputError: A column without a list, or with too many elements.
     """
     known: dict[str, set[str]] = {column: set() for column in columns}
     for members in _records(log):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 COOKIE = "fpm"
 HEADERS = (
@@ -82,27 +79,13 @@ _HAPROXY = (
 
 @dataclass(frozen=True, slots=True)
 class LineForm:
-    """How a line is read.
+    """How a line is read."""
 
-    Attributes
-    ----------
-    pattern
-        For Polars and `re`, with a group a field, from the first character to the last.
-    names
-        Names of the fields.
-    unescaped
-        Undoes the escapes of a field.
-    captured
-        Names of what is in the field `CAPTURED`.
-    is_headed
-        Whether a header names the fields.
-    """
-
-    pattern: str
-    names: tuple[str, ...]
-    unescaped: Callable[[str], str]
-    captured: tuple[str, ...] = ()
-    is_headed: bool = False
+    pattern: str  # For Polars and `re`, with a group a field, from the first character to the last.
+    names: tuple[str, ...]  # Names of the fields.
+    unescaped: Callable[[str], str]  # Undoes the escapes of a field.
+    captured: tuple[str, ...] = ()  # Names of what is in the field `CAPTURED`.
+    is_headed: bool = False  # Whether a header names the fields.
 
 
 @cache
@@ -122,10 +105,8 @@ def _form(start: str, text: str) -> LineForm:
 def form_of(text: str) -> LineForm:
     """Read a `log_format` of nginx or a `LogFormat` of Apache, also with its name around it.
 
-    Raises
-    ------
-    InputError
-        It has no fields, or too many.
+    Raises:
+        InputError: It has no fields, or too many.
     """
     directive = _DIRECTIVE.fullmatch(text)
     if directive:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import CLOCK, FIELDS, Column, field_names, hashed, with_clock
-from fpmonitor.logs.contract import ABSENT, Scan
+from fpmonitor.logs.contract import ABSENT, Refused, Reject, Scan
 from fpmonitor.logs.missing import present
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
 
 _IDS = ("visit_id", "session_id")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import duckdb
 
@@ -15,10 +17,6 @@ from fpmonitor.logs.contract import Call
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _SITES = ("top_level_url", "document_url", "top_url")  # the newest name first
 _WRITES = ("set", "set(failed)", "set(prevented)")
@@ -50,10 +48,8 @@ class OpenwpmCollector:
     def log_of_folder(self, folder: Path, target: Path) -> LogFile | None:
         """Sum up a crawl in Parquet, `table/n.parquet`, in one file; null for other folders.
 
-        Raises
-        ------
-        InputError
-            A table cannot be read.
+        Raises:
+            InputError: A table cannot be read.
         """
         crawl = folder.resolve().parent if folder.resolve().name == _CALLS else folder
         if not _files(crawl, _CALLS):
@@ -71,10 +67,8 @@ class OpenwpmCollector:
     def calls(self, log: LogFile) -> Iterator[Call]:
         """Read the calls, equal ones together.
 
-        Raises
-        ------
-        InputError
-            The database lacks the table, or cannot be read.
+        Raises:
+            InputError: The database lacks the table, or cannot be read.
         """
         try:
             rows = _parquet_rows(log) if log.head[:4] == b"PAR1" else _sqlite_rows(log)

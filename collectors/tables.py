@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import MAX_APIS
+from fpmonitor.logs.contract import MAX_APIS, Refused, Reject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from fpmonitor.logs.contract import Refused, Reject
     from fpmonitor.logs.log_file import LogFile
 
 
@@ -42,27 +41,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of a log as SQL.
+    """Columns of a log as SQL."""
 
-    Attributes
-    ----------
-    relation
-        What stands behind FROM.
-    text
-        Column -> expression of its plain text, or null where the record lacks it.
-    value
-        Column -> expression of its value as it stands in the log (JSON text for JSON lines).
-    by_column
-        Whether a column can be read without the others; then the relation also has `ROW`.
-    whole
-        Expression of a text of the whole record, whichever columns were asked for; of JSON lines
-        only where it was wanted.
-    """
-
-    relation: str
+    relation: str  # What stands behind FROM.
+    # Column -> expression of its plain text, or null where the record lacks it.
     text: Mapping[Column, str]
+    # Column -> expression of its value as it stands in the log (JSON text for JSON lines).
     value: Mapping[Column, str]
+    # Whether a column can be read without the others; then the relation also has `ROW`.
     by_column: bool = False
+    # Expression of a text of the whole record, whichever columns were asked for; of JSON lines only
+    # where it was wanted.
     whole: str = "''"
 
 
@@ -136,16 +125,11 @@ class Reader(Protocol):
     ) -> Table:
         """Read some columns as text and others as values, in SQL.
 
-        Parameters
-        ----------
-        logs
-            A log; of JSON lines also several, which are packed alike, as if they were one.
-        texts, values
-            The columns.
-        with_nulls
-            Whether a JSON null is the value `null`, rather than absent.
-        with_whole
-            Whether the text of the whole record is wanted, too.
+        Args:
+            logs: A log; of JSON lines also several, which are packed alike, as if they were one.
+            texts, values: The columns.
+            with_nulls: Whether a JSON null is the value `null`, rather than absent.
+            with_whole: Whether the text of the whole record is wanted, too.
         """
 
     def locate(

@@ -8,10 +8,8 @@ from fpmonitor.sql import statement
 def visitor_parts(*, time: str, whose: str, agent: str) -> tuple[str, str, str]:
     """Return SQL for the day, the address or cookie, and the user agent of a visitor.
 
-    Parameters
-    ----------
-    time, whose, agent
-        SQL of texts; null or empty where they are not known.
+    Args:
+        time, whose, agent: SQL of texts; null or empty where they are not known.
     """
     parsed = statement("ingest/parse_time").replace('"time"', time)
     written = f"regexp_extract({time}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fpmonitor.collectors.documents import ENVELOPES
 from fpmonitor.collectors.records import opened
@@ -14,9 +15,6 @@ from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.value_forms import TIMES, words_of
 from fpmonitor.vocabulary import meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Path: TypeAlias = "tuple[str, ...]"
 _SAMPLE = 200
@@ -40,12 +38,9 @@ def wrapped_at(records: Iterable[Mapping[str, Any]], user: str) -> _Path | None:
     The record is what names its user, under names that products give to what they wrap. Where rows
     are counted, it is all that a line has besides plain values that tell nothing of a browser.
 
-    Parameters
-    ----------
-    records
-        The first lines.
-    user
-        Name of the member for the user; `row` for none.
+    Args:
+        records: The first lines.
+        user: Name of the member for the user; `row` for none.
     """
     lines = list(islice(records, _SAMPLE))
     if not lines:
@@ -96,19 +91,14 @@ def visits_at(
 ) -> str | None:
     """Return the member of each line that lists visits; null where there is none.
 
-    Parameters
-    ----------
-    records
-        The first lines.
-    others
-        Members of which the user said what they are.
-    label
-        What the log is reported by.
+    Args:
+        records: The first lines.
+        others: Members of which the user said what they are.
+        label: What the log is reported by.
 
-    Raises
-    ------
-    InputError
-        Several members list visits; or one does by what its elements hold, but not by its name.
+    Raises:
+        InputError: Several members list visits; or one does by what its elements hold, but not by
+            its name.
     """
     lines = list(islice(records, _SAMPLE))
     listed: dict[str, list[Mapping[str, Any]]] = {}
@@ -154,17 +144,12 @@ def _leaves(content: Mapping[str, Any], path: str = "", depth: int = _MOST_DEEP)
 class Unwrapping:
     """Takes the records out of lines.
 
-    Parameters
-    ----------
-    path
-        Names that lead to the records.
-    kept
-        Plain members of what wraps them that are part of each; null for all.
+    Args:
+        path: Names that lead to the records.
+        kept: Plain members of what wraps them that are part of each; null for all.
 
-    Attributes
-    ----------
-    left_out
-        Members of what wraps the records, and the lines that have each.
+    Attributes:
+        left_out: Members of what wraps the records, and the lines that have each.
     """
 
     def __init__(self, path: _Path, kept: Collection[str] | None) -> None:

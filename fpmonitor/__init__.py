@@ -97,7 +97,7 @@ def __dir__() -> list[str]:
 def _to_html(result: Result) -> str:
     """Return the tables of a result as HTML."""
     # What draws results is loaded when one is drawn.
-    drawn: str = import_module("fpmonitor.render.notebook").html(result)
+    drawn: str = import_module("fpmonitor.render.notebook").notebook_html(result)
     return drawn
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from fpmonitor.refusals import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 Kind = Literal[
     "API",

@@ -36,17 +36,11 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What an assistant may ask.
+    """What an assistant may ask."""
 
-    Attributes:
-        db: The database.
-        decision: Decision file; null where nothing is decided.
-        k: Users that must look alike in every answer.
-    """
-
-    db: Path
-    decision: Path | None = None
-    k: int = 10
+    db: Path  # The database.
+    decision: Path | None = None  # Decision file; null where nothing is decided.
+    k: int = 10  # Users that must look alike in every answer.
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
 

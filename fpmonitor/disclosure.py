@@ -9,18 +9,13 @@ group has as long as it has fewer than k, none included: see docs/disclosure.md.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from fpmonitor.errors import PolicyError, UndecidableError
-from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from fpmonitor.spectrum import SpectrumSource
-
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 HIDE_BELOW = 10
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from fpmonitor.account import TIME_OF_RECORDS, is_error_text, is_missing_text
+from fpmonitor.account import TIME_OF_RECORDS, Kind, is_error_text, is_missing_text
 from fpmonitor.value_forms import (
     FEWEST,
     FORMS,
@@ -19,11 +20,6 @@ from fpmonitor.value_forms import (
     words_of,
 )
 from fpmonitor.vocabulary import is_known, meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fpmonitor.account import Kind
 
 Look = Literal["time", "date", "id", "user", "weight", "share", "names"]
 
@@ -103,7 +99,7 @@ LOOKS: Mapping[Look, str] = {
 }
 
 
-def judge(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
+def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> Verdict:
     """Say what a member is.
 
     Args:

@@ -9,11 +9,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.account import SET_ASIDE
+from fpmonitor.account import SET_ASIDE, Member
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
-from fpmonitor.judgement import LOOKS
+from fpmonitor.judgement import LOOKS, Verdict
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -23,8 +23,6 @@ from fpmonitor.vocabulary import meaning
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fpmonitor.account import Member
-    from fpmonitor.judgement import Verdict
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.store.accounts import Judged
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 from fpmonitor.errors import InputError, install
 from fpmonitor.safe_files import beside, whole_file
 from fpmonitor.secret_files import make_secret_file, read_secret_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 
 def make_seal_key(path: Path) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import sync
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _OTHERS = 0o077
 _MOST_BYTES = 4096

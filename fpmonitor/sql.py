@@ -6,10 +6,7 @@ import glob
 import re
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 _HOLE = re.compile(r"\{([a-z_]+)\}")
 _SHARED = re.compile(r"\{([a-z_]+/[a-z_]+)\}")

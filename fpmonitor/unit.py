@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
 
 from fpmonitor.errors import InputError, UnitError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Unit = Literal["user", "visitor", "row"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)  # the weakest last

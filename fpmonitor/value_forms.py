@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Literal
 
 _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
@@ -43,23 +41,15 @@ def _is_address(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of values.
+    """A form of values."""
 
-    Attributes:
-        words: What such values are called.
-        kind: What their column is.
-        fits: Whether a text has the form.
-        returned_by: APIs of the vocabulary that return such values.
-        is_private: Whether even some such values among others must not be stored.
-        seconds: Numbers of a clock: seconds of one step; else 0.
-    """
-
-    words: str
-    kind: Literal["identifier", "time", "metadata"]
-    fits: Callable[[str], bool]
+    words: str  # What such values are called.
+    kind: Literal["identifier", "time", "metadata"]  # What their column is.
+    fits: Callable[[str], bool]  # Whether a text has the form.
+    # APIs of the vocabulary that return such values.
     returned_by: re.Pattern[str] = re.compile("(?!)")
-    is_private: bool = False
-    seconds: float = 0.0
+    is_private: bool = False  # Whether even some such values among others must not be stored.
+    seconds: float = 0.0  # Numbers of a clock: seconds of one step; else 0.
 
 
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")

@@ -21,14 +21,14 @@ import urllib.request
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import of_recommended, report_check
+from fpmonitor.answers.check import CheckReport, Outcome, of_recommended, report_check
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.ledger import compare_windows, read_users
 from fpmonitor.answers.notices import encoded, message
@@ -64,6 +64,7 @@ from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
+    Notice,
     digest_of_reading,
     last_checked,
     mark_delivered,
@@ -74,18 +75,14 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
+from fpmonitor.store.windows import Period, end_of, start_before, whole_span, window_at
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import date
 
-    from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.store.batches import BatchReport
-    from fpmonitor.store.watching import Notice
-    from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
 _MOST_WAITING = 3
@@ -105,28 +102,16 @@ class DeliveryError(FpmonitorError):
 class WatchSettings:
     """What is watched, and how.
 
-    Attributes
-    ----------
-    folder
-        Where logs arrive, also in its subfolders.
-    database
-        The database file; created if it does not exist.
-    decision
-        What is checked after every new log.
-    by, new_users
-        As in `Monitor.check`.
-    whole
-        Check every set on the allow list, not the recommended one alone.
-    collector, digest_values
-        As in `Monitor.ingest`.
-    column_map
-        Reads the column map, which may change while the watch runs.
-    settle
-        Seconds for which a file must not have changed before it is read.
-    key_file, patience
-        As of `Database`.
-    metrics
-        File for the numbers of Prometheus, written at each look; null for none.
+    Attributes:
+        folder: Where logs arrive, also in its subfolders.
+        database: The database file; created if it does not exist.
+        decision: What is checked after every new log.
+        by, new_users: As in `Monitor.check`.
+        whole: Check every set on the allow list, not the recommended one alone.
+        collector, digest_values: As in `Monitor.ingest`.
+        column_map: Reads the column map, which may change while the watch runs.
+        settle: Seconds for which a file must not have changed before it is read.
+        metrics: File for the numbers of Prometheus, written at each look; null for none.
     """
 
     folder: Path
@@ -173,19 +158,13 @@ class WatchSettings:
 class Watch:
     """A watch over one folder and one decision.
 
-    Parameters
-    ----------
-    deliver
-        Deliver a notice, in this order; raise `DeliveryError` on failure.
-    note
-        Called with remarks: files read or refused, failed deliveries.
-    checked
-        Called with each check.
+    Args:
+        deliver: Deliver a notice, in this order; raise `DeliveryError` on failure.
+        note: Called with remarks: files read or refused, failed deliveries.
+        checked: Called with each check.
 
-    Raises
-    ------
-    InputError
-        The folder does not exist.
+    Raises:
+        InputError: The folder does not exist.
     """
 
     def __init__(
@@ -767,10 +746,8 @@ def _known(standing: str | None) -> Standing | None:
 def run_command(command: str) -> Callable[[Notice], None]:
     """Deliver to a command: the notice is JSON on its standard input; no shell is involved.
 
-    Raises
-    ------
-    InputError
-        The command is empty, or its quotes do not close.
+    Raises:
+        InputError: The command is empty, or its quotes do not close.
     """
     try:
         words = shlex.split(command)
@@ -804,10 +781,8 @@ def post_to(url: str) -> Callable[[Notice], None]:
 
     The address stays out of all messages but for its host: it often holds a secret.
 
-    Raises
-    ------
-    InputError
-        Not an address of http or https.
+    Raises:
+        InputError: Not an address of http or https.
     """
     refusal = InputError("webhook: must be an address that begins with https:// or http://")
     try:

@@ -18,34 +18,23 @@ from fpmonitor.unit import Unit, told_unit
 class ApiOverview(Result):
     """What was observed of one API; null where fewer than k users have it.
 
-    Attributes
-    ----------
-    api
-        What the log calls it.
-    users
-        Users with an observation of it; others are told that all have it where fewer than k lack
-        it.
-    coverage
-        The same as a share of all users.
-    values
-        Distinct values, absent not counted; for others as many as can be, absent counted.
-    entropy_bits
-        Shannon entropy over all users, absent a value of its own, bits.
-    exposure
-        Share of all users in groups smaller than k, absent a value of its own; others are told
-        that of k - 1 users where they are fewer.
-    volatile
-        Whether browsers of some users randomise it by design, and no data contradict that.
-    changes
-        Share of the users who came back whose value had changed; null where none did, and for
-        others where fewer than k had or had not.
-    means
-        What the vocabulary calls it; null where nobody knows.
-    suppressed
-        Whether fewer than k users are exposed, and others are not told how many: `values`, entropy
-        and exposure are then those of k - 1 users.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        api: What the log calls it.
+        users: Users with an observation of it; others are told that all have it where fewer than k
+            lack it.
+        coverage: The same as a share of all users.
+        values: Distinct values, absent not counted; for others as many as can be, absent counted.
+        entropy_bits: Shannon entropy over all users, absent a value of its own, bits.
+        exposure: Share of all users in groups smaller than k, absent a value of its own; others are
+            told that of k - 1 users where they are fewer.
+        volatile: Whether browsers of some users randomise it by design, and no data contradict
+            that.
+        changes: Share of the users who came back whose value had changed; null where none did, and
+            for others where fewer than k had or had not.
+        means: What the vocabulary calls it; null where nobody knows.
+        suppressed: Whether fewer than k users are exposed, and others are not told how many:
+            `values`, entropy and exposure are then those of k - 1 users.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     api: str
@@ -74,14 +63,10 @@ def list_apis(
 ) -> list[ApiOverview]:
     """Describe every API whose name may be told, the most exposing first.
 
-    Parameters
-    ----------
-    population
-        The users.
-    k
-        Anonymity threshold; counts of fewer users are not shown.
-    show_counts_below_k
-        Show them all the same, to the owner.
+    Args:
+        population: The users.
+        k: Anonymity threshold; counts of fewer users are not shown.
+        show_counts_below_k: Show them all the same, to the owner.
     """
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
     population = population.without_few(k)

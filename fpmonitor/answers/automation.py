@@ -28,25 +28,17 @@ if TYPE_CHECKING:
 class AutomationReport(Result):
     """What looks automated among the observed users; counts below k are null.
 
-    Attributes
-    ----------
-    users
-        Observed users.
-    automated
-        Those that show any sign; null also where the count of one sign is.
-    share
-        The same as a share of the observed users.
-    signs
-        Sign -> users that show it; one user may show several.
-    exposures
-        API set -> share of the users in groups smaller than k, with and without the automated;
-        null where nobody is left, and for others where it is not told how many were left out.
-    masked
-        APIs of the sets whose volatile values the view masks.
-    robots_by
-        The list by which user agents are those of robots, and its date.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        users: Observed users.
+        automated: Those that show any sign; null also where the count of one sign is.
+        share: The same as a share of the observed users.
+        signs: Sign -> users that show it; one user may show several.
+        exposures: API set -> share of the users in groups smaller than k, with and without the
+            automated; null where nobody is left, and for others where it is not told how many were
+            left out.
+        masked: APIs of the sets whose volatile values the view masks.
+        robots_by: The list by which user agents are those of robots, and its date.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     users: int
@@ -83,16 +75,11 @@ def report_automation(
 ) -> AutomationReport:
     """Describe the users that look automated, and what leaving them out does to some API sets.
 
-    Parameters
-    ----------
-    population
-        The users; those that its view would leave out are counted.
-    sets
-        The API sets.
-    k
-        Anonymity threshold; counts of fewer users are not shown.
-    show_counts_below_k
-        Show them all the same, to the owner.
+    Args:
+        population: The users; those that its view would leave out are counted.
+        sets: The API sets.
+        k: Anonymity threshold; counts of fewer users are not shown.
+        show_counts_below_k: Show them all the same, to the owner.
     """
     check_values_kept(population.snapshot, "automation")
     audience = population.audience

@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 class Beside:
     """What the recommended sets of two decisions let a site read together.
 
-    Attributes
-    ----------
-    day
-        On which the other question was last answered (UTC).
-    other
-        What it recommends beyond the decision's own set.
-    verdict
-        On all of both.
-    limits
-        Of the exposure of all of both, in [0, 1], without a share of the decision's delta; null
-        where it was not measured.
-    budget
-        Of the decision.
+    Attributes:
+        day: On which the other question was last answered (UTC).
+        other: What it recommends beyond the decision's own set.
+        verdict: On all of both.
+        limits: Of the exposure of all of both, in [0, 1], without a share of the decision's delta;
+            null where it was not measured.
+        budget: Of the decision.
     """
 
     day: date
@@ -68,14 +62,10 @@ def decisions_beside(
     Of each choice of candidates the last answer counts. Others that recommend nothing more, and
     those whose candidates are the decision's own, which replace it, are left out.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        The decision.
-    listed
-        What their database lists, in the order of asking.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: The decision.
+        listed: What their database lists, in the order of asking.
     """
     decision = called_as(decision, population)
     own = frozenset(decision.recommended)

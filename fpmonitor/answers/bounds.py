@@ -25,14 +25,10 @@ OBSERVED_CURVE = "exposure curve of the observed users at k/n"
 class NamedBound(Members):
     """Limits of one quantity by one theorem.
 
-    Attributes
-    ----------
-    bound
-        `certificate`, or the theorem of "Statistical anonymity".
-    concerns
-        The quantity: theorems bound different ones.
-    interval
-        The limits, and why they say nothing if so.
+    Attributes:
+        bound: `certificate`, or the theorem of "Statistical anonymity".
+        concerns: The quantity: theorems bound different ones.
+        interval: The limits, and why they say nothing if so.
     """
 
     JSON: ClassVar[str] = (
@@ -50,16 +46,11 @@ def compare_bounds(
 ) -> tuple[NamedBound, ...]:
     """Put the certificate and the bounds of "Statistical anonymity" side by side.
 
-    Parameters
-    ----------
-    told
-        What is told of the count spectrum of all users.
-    certified
-        Limits of the certificate.
-    question
-        What is asked; its population is named.
-    support
-        Number of values that users can have, declared beforehand; None when unknown.
+    Args:
+        told: What is told of the count spectrum of all users.
+        certified: Limits of the certificate.
+        question: What is asked; its population is named.
+        support: Number of values that users can have, declared beforehand; None when unknown.
     """
     bounds = [NamedBound(bound="certificate", concerns=STATISTICAL, interval=certified)]
     for name, concerns, theorem in (

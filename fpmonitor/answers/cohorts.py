@@ -28,21 +28,16 @@ if TYPE_CHECKING:
 class Cohort:
     """Users that share the values of the given APIs.
 
-    Attributes
-    ----------
-    given
-        Each given API and its value; null where absent.
-    users, share
-        Observed users of the cohort, and the same as a share of all observed users.
-    empirical
-        Share of them in groups smaller than k, of equal values of the given APIs and the set;
-        others are told that of k - 1 users, also in the estimate and the limits, where they are
-        fewer. Null, as is the estimate, where it would give that of another cohort away; the limits
-        are then 0 and 1.
-    estimate
-        Estimate of the cohort's statistical exposure; null for a population above the users.
-    lower, upper
-        Its limits; the upper ones of all cohorts hold together, and the lower ones.
+    Attributes:
+        given: Each given API and its value; null where absent.
+        users, share: Observed users of the cohort, and the same as a share of all observed users.
+        empirical: Share of them in groups smaller than k, of equal values of the given APIs and the
+            set; others are told that of k - 1 users, also in the estimate and the limits, where
+            they are fewer. Null, as is the estimate, where it would give that of another cohort
+            away; the limits are then 0 and 1.
+        estimate: Estimate of the cohort's statistical exposure; null for a population above the
+            users.
+        lower, upper: Its limits; the upper ones of all cohorts hold together, and the lower ones.
     """
 
     given: Mapping[str, str | None]
@@ -58,12 +53,11 @@ class Cohort:
 class PooledCohorts:
     """Cohorts of fewer than k users, which are not listed one by one.
 
-    Attributes
-    ----------
-    cohorts, users, empirical
-        How many there are, their observed users, and the share of those in groups smaller than k.
-        One larger cohort joins them when they have fewer than k users together. Others are told so
-        also where there is no small one, and the largest number and share that are possible.
+    Attributes:
+        cohorts, users, empirical: How many there are, their observed users, and the share of those
+            in groups smaller than k. One larger cohort joins them when they have fewer than k users
+            together. Others are told so also where there is no small one, and the largest number
+            and share that are possible.
     """
 
     cohorts: int
@@ -75,17 +69,13 @@ class PooledCohorts:
 class CohortReport(Members):
     """Exposure of an API set within the cohorts of given APIs.
 
-    Attributes
-    ----------
-    cohorts
-        Those of at least k observed users, the one with the highest upper limit first.
-    others
-        The rest, pooled; null when there is none.
-    conditional_entropy_bits
-        Entropy that the set adds for a site that knows the cohort, bits.
-    average_min_entropy_bits
-        `-log2` of the share of the observed users whose values of the set are guessed right by who
-        knows the cohort and guesses the commonest; null for others, whom it may tell of few users.
+    Attributes:
+        cohorts: Those of at least k observed users, the one with the highest upper limit first.
+        others: The rest, pooled; null when there is none.
+        conditional_entropy_bits: Entropy that the set adds for a site that knows the cohort, bits.
+        average_min_entropy_bits: `-log2` of the share of the observed users whose values of the set
+            are guessed right by who knows the cohort and guesses the commonest; null for others,
+            whom it may tell of few users.
     """
 
     JSON: ClassVar[str] = "cohorts worst others conditional_entropy_bits average_min_entropy_bits"
@@ -109,21 +99,14 @@ def report_cohorts(
 ) -> CohortReport:
     """Estimate the exposure of an API set within each cohort of the given APIs.
 
-    Parameters
-    ----------
-    sample
-        The users and the question; it knows the given APIs as such.
-    apis, given
-        The set, and the APIs that cannot be hidden.
-    texts
-        For each given API, what its codes stand for.
+    Args:
+        sample: The users and the question; it knows the given APIs as such.
+        apis, given: The set, and the APIs that cannot be hidden.
+        texts: For each given API, what its codes stand for.
 
-    Raises
-    ------
-    InputError
-        No API is given.
-    UnknownNameError
-        An API that was never observed.
+    Raises:
+        InputError: No API is given.
+        UnknownNameError: An API that was never observed.
     """
     if not given:
         raise InputError("given: name at least one API")

@@ -20,17 +20,12 @@ Estimator = Literal["unbiased", "plug-in"]
 class ComparedSet(Result):
     """One API set in two populations.
 
-    Attributes
-    ----------
-    before, after
-        Exposure in both, with limits.
-    estimator
-        `unbiased`; `plug-in` where one of the populations is larger than its users.
-    estimates
-        Of both by this estimator, before and after, shares.
-    lower, upper
-        Limits of the difference of the exposures, each wrong with probability at most twice the
-        delta of one limit.
+    Attributes:
+        before, after: Exposure in both, with limits.
+        estimator: `unbiased`; `plug-in` where one of the populations is larger than its users.
+        estimates: Of both by this estimator, before and after, shares.
+        lower, upper: Limits of the difference of the exposures, each wrong with probability at most
+            twice the delta of one limit.
     """
 
     before: ExposureReport

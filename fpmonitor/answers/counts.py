@@ -17,21 +17,15 @@ from fpmonitor.spectrum import CountSpectrum
 class CountsExposure(Result):
     """Exposure of an API set, estimated from its group sizes.
 
-    Attributes
-    ----------
-    users, values
-        Observed users, and distinct values among them.
-    k, population, delta
-        The question: anonymity threshold, users that sites will see, tolerated probability that a
-        limit fails.
-    empirical
-        Share of the observed users in groups of fewer than `k`.
-    plug_in
-        Exposure of the population if the observed shares were the probabilities.
-    unbiased
-        Unbiased estimate; None for a population above the number of observed users.
-    lower, upper
-        Confidence limits of the exposure, each wrong with probability at most `delta`.
+    Attributes:
+        users, values: Observed users, and distinct values among them.
+        k, population, delta: The question: anonymity threshold, users that sites will see,
+            tolerated probability that a limit fails.
+        empirical: Share of the observed users in groups of fewer than `k`.
+        plug_in: Exposure of the population if the observed shares were the probabilities.
+        unbiased: Unbiased estimate; None for a population above the number of observed users.
+        lower, upper: Confidence limits of the exposure, each wrong with probability at most
+            `delta`.
     """
 
     users: int
@@ -54,24 +48,18 @@ def exposure(
     The observed users must be independent draws from the population. The same counts in any order
     give the same limits.
 
-    Parameters
-    ----------
-    counts
-        Group sizes: for each distinct value, the number of observed users who have it.
-    k
-        A user is exposed in a group of fewer than `k` users.
-    population
-        Users that sites will see; by default as many as were observed.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
+    Args:
+        counts: Group sizes: for each distinct value, the number of observed users who have it.
+        k: A user is exposed in a group of fewer than `k` users.
+        population: Users that sites will see; by default as many as were observed.
+        delta: Tolerated probability that a limit fails, in (0, 1).
 
-    Examples
-    --------
-    >>> found = exposure([400, 250, 90, 3, 1, 1], k=10, population=745)
-    >>> round(found.empirical, 4), round(found.unbiased, 4)
-    (0.0067, 0.0067)
-    >>> found.lower <= found.unbiased <= found.upper
-    True
+    Examples:
+        >>> found = exposure([400, 250, 90, 3, 1, 1], k=10, population=745)
+        >>> round(found.empirical, 4), round(found.unbiased, 4)
+        (0.0067, 0.0067)
+        >>> found.lower <= found.unbiased <= found.upper
+        True
     """
     spectrum = CountSpectrum.from_counts(counts)
     question = Question(k, population, delta).among(spectrum.users)

@@ -27,12 +27,9 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
 
     Nothing that fewer than k users have is in it, nor how many have what is.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        Its candidates, its sets, and k.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: Its candidates, its sets, and k.
     """
     check_values_kept(population.snapshot, "a page for visitors")
     sample = decision.policy.sample

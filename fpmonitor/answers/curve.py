@@ -23,16 +23,12 @@ from fpmonitor.unit import Unit, told_unit
 class CurvePoint:
     """Exposure at one threshold.
 
-    Attributes
-    ----------
-    threshold
-        Users: those in smaller groups are exposed (strict).
-    share
-        The threshold as a share `t` of the observed users.
-    empirical
-        Share of the observed users in groups smaller than the threshold.
-    lower, upper
-        Limits of `Q(t)`, the share of the population whose value has probability below `t`.
+    Attributes:
+        threshold: Users: those in smaller groups are exposed (strict).
+        share: The threshold as a share `t` of the observed users.
+        empirical: Share of the observed users in groups smaller than the threshold.
+        lower, upper: Limits of `Q(t)`, the share of the population whose value has probability
+            below `t`.
     """
 
     threshold: int
@@ -46,22 +42,14 @@ class CurvePoint:
 class CurveReport(Result):
     """Exposure curve of an API set, wherever it steps.
 
-    Attributes
-    ----------
-    apis
-        The set.
-    users
-        Observed users.
-    delta
-        Tolerated probability that any limit at any threshold fails.
-    points
-        Increasing in the threshold; between two points the curve is that of the later one.
-    masked
-        APIs of the set whose volatile values the view masks.
-    sample, drawn
-        As of `ExposureReport`.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        apis: The set.
+        users: Observed users.
+        delta: Tolerated probability that any limit at any threshold fails.
+        points: Increasing in the threshold; between two points the curve is that of the later one.
+        masked: APIs of the set whose volatile values the view masks.
+        sample, drawn: As of `ExposureReport`.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     apis: tuple[str, ...]
@@ -95,15 +83,12 @@ def report_curve(
 
     The curve is the most exposing one that is told, with the lower limits of the least exposing.
 
-    Parameters
-    ----------
-    population, question
-        The users, and what is asked of them; `k` is the smallest threshold that is shown: smaller
-        ones would tell how many users are in groups of each size below it.
-    apis
-        The set.
-    show_counts_below_k
-        Show all thresholds, to the owner.
+    Args:
+        population, question: The users, and what is asked of them; `k` is the smallest threshold
+            that is shown: smaller ones would tell how many users are in groups of each size below
+            it.
+        apis: The set.
+        show_counts_below_k: Show all thresholds, to the owner.
     """
     [wanted] = sorted_sets([population.named(apis)])
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)

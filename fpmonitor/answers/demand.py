@@ -13,7 +13,7 @@ from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.store.demand import ApiDemand
-from fpmonitor.vocabulary import base_of
+from fpmonitor.vocabulary import base_api
 
 _ANY_K = 10  # of names to weigh, which the owner sees alone
 
@@ -22,17 +22,14 @@ _ANY_K = 10  # of names to weigh, which the owner sees alone
 class DemandLine(Result):
     """One API set that is read together.
 
-    Attributes
-    ----------
-    demand
-        The set, and by how many scripts on how many sites it is read.
-    observed
-        What the population log knows of it: all that it holds of these APIs, whatever the selector.
-    unobserved
-        APIs of the set that the population log lacks.
-    exposure
-        Exposure of `observed`; null where that is empty. What is not observed can only add to it,
-        so that the upper limit holds for the whole set only if nothing is unobserved.
+    Attributes:
+        demand: The set, and by how many scripts on how many sites it is read.
+        observed: What the population log knows of it: all that it holds of these APIs, whatever the
+            selector.
+        unobserved: APIs of the set that the population log lacks.
+        exposure: Exposure of `observed`; null where that is empty. What is not observed can only
+            add to it, so that the upper limit holds for the whole set only if nothing is
+            unobserved.
     """
 
     JSON: ClassVar[str] = (
@@ -61,14 +58,10 @@ def report_demand(
 ) -> list[DemandLine]:
     """Estimate the exposure of API sets that scripts really read, the most exposing first.
 
-    Parameters
-    ----------
-    population
-        The users; None where no log of users was stored, exposures are then null.
-    question
-        What is asked of them.
-    demands
-        The sets.
+    Args:
+        population: The users; None where no log of users was stored, exposures are then null.
+        question: What is asked of them.
+        demands: The sets.
     """
     known = () if population is None else population.askable_apis(question)
     means = {} if population is None else population.means
@@ -93,17 +86,12 @@ def report_demand(
 def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[str, float]:
     """Weigh each observed API by the number of sites on which scripts read it.
 
-    Parameters
-    ----------
-    population
-        The users.
-    sites
-        API that scripts read -> on how many sites.
+    Args:
+        population: The users.
+        sites: API that scripts read -> on how many sites.
 
-    Raises
-    ------
-    UndecidableError
-        No log of API calls was stored.
+    Raises:
+        UndecidableError: No log of API calls was stored.
     """
     if not sites:
         raise UndecidableError(
@@ -139,4 +127,4 @@ def unobserved_apis(
 def _reads_of(name: str, means: Mapping[str, str]) -> set[str]:
     """Return what scripts read to get what a log calls `name`."""
     api = means.get(name, name)
-    return {name, api, base_of(api)}
+    return {name, api, base_api(api)}

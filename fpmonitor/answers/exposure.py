@@ -52,15 +52,11 @@ _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
 class BoundsReport:
     """All bounds of one API set.
 
-    Attributes
-    ----------
-    support
-        Number of values that users can have, as declared; null when unknown.
-    bounds
-        The certificate, then the bounds of "Statistical anonymity".
-    theorem6_floor
-        Worst-case error that no estimator of the exposure curve can beat; null where users can
-        have a single value, by the declared support or as far as was seen.
+    Attributes:
+        support: Number of values that users can have, as declared; null when unknown.
+        bounds: The certificate, then the bounds of "Statistical anonymity".
+        theorem6_floor: Worst-case error that no estimator of the exposure curve can beat; null
+            where users can have a single value, by the declared support or as far as was seen.
     """
 
     support: int | None
@@ -84,58 +80,43 @@ class ExposureReport(Result):
 
     All numbers are those of the set together with the given APIs, which a site sees anyway.
 
-    Attributes
-    ----------
-    apis, given
-        The set, and the APIs that cannot be hidden.
-    users, values
-        Observed users, and distinct values among them.
-    k, population, delta
-        The question.
-    empirical
-        Share of the observed users in groups smaller than k.
-    plug_in, unbiased
-        Estimates of the statistical exposure, shares; `unbiased` is null for a population above
-        the number of users.
-    lower, upper
-        Limits of the certificate, each wrong with probability at most delta.
-    linked
-        Limits of the share of n users whose visits can be linked by these APIs alone, each wrong
-        with probability at most delta: at most by any method; at least, as long as values stay, by
-        who names one of the visits of the same value.
-    realised
-        Limits of the share of one population of n users, where asked for; each is wrong with
-        probability at most delta.
-    theorem5, theorem8
-        The limits of "Statistical anonymity", for comparison.
-    entropy_bits
-        Shannon entropy of the observed users, bits.
-    naive_group_size
-        How many of the population share a value by the usual reading, `n / 2^H`.
-    misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1
-        How many times larger that reading is than the group of the median user, and than the
-        largest group among the 5 % and the 1 % of the users in the smallest groups; for others,
-        groups smaller than k count as groups of k - 1.
-    bounds, entropies, trust, cohorts
-        What was asked for beside: all bounds, all measures of entropy, what less knowledge could
-        promise, and the exposure within the cohorts of the given APIs.
-    visits, followed
-        What visits expose, and the share that is linked after some days, where asked for.
-    forecast
-        What a model expects, where asked for; no promise.
-    users_for_gamma
-        Users that are enough for all shares to be known to within the wanted distance.
-    suppressed
-        Whether fewer than k users are exposed, and others are not told how many: `values`,
-        estimates and entropies are then those of k - 1 users (see `disclosure.told_spectra`).
-    masked, left_out
-        APIs of the set whose values some browsers randomise by design and the view masks; and,
-        where they count as one token for each browser family, the same question without these.
-    sample, drawn
-        How the observed users may differ from the population; and of how many they were drawn,
-        where they were by the shares of strata.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        apis, given: The set, and the APIs that cannot be hidden.
+        users, values: Observed users, and distinct values among them.
+        k, population, delta: The question.
+        empirical: Share of the observed users in groups smaller than k.
+        plug_in, unbiased: Estimates of the statistical exposure, shares; `unbiased` is null for a
+            population above the number of users.
+        lower, upper: Limits of the certificate, each wrong with probability at most delta.
+        linked: Limits of the share of n users whose visits can be linked by these APIs alone, each
+            wrong with probability at most delta: at most by any method; at least, as long as values
+            stay, by who names one of the visits of the same value.
+        realised: Limits of the share of one population of n users, where asked for; each is wrong
+            with probability at most delta.
+        theorem5, theorem8: The limits of "Statistical anonymity", for comparison.
+        entropy_bits: Shannon entropy of the observed users, bits.
+        naive_group_size: How many of the population share a value by the usual reading, `n / 2^H`.
+        misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1: How many times
+            larger that reading is than the group of the median user, and than the largest group
+            among the 5 % and the 1 % of the users in the smallest groups; for others, groups
+            smaller than k count as groups of k - 1.
+        bounds, entropies, trust, cohorts: What was asked for beside: all bounds, all measures of
+            entropy, what less knowledge could promise, and the exposure within the cohorts of the
+            given APIs.
+        visits, followed: What visits expose, and the share that is linked after some days, where
+            asked for.
+        forecast: What a model expects, where asked for; no promise.
+        users_for_gamma: Users that are enough for all shares to be known to within the wanted
+            distance.
+        suppressed: Whether fewer than k users are exposed, and others are not told how many:
+            `values`, estimates and entropies are then those of k - 1 users (see
+            `disclosure.told_spectra`).
+        masked, left_out: APIs of the set whose values some browsers randomise by design and the
+            view masks; and, where they count as one token for each browser family, the same
+            question without these.
+        sample, drawn: How the observed users may differ from the population; and of how many they
+            were drawn, where they were by the shares of strata.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     apis: tuple[str, ...]
@@ -257,43 +238,32 @@ def report_exposures(
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
-    Parameters
-    ----------
-    population, question
-        The users, and what is asked of them; all sets together name the APIs that a user must have
-        where absent ones are dropped.
-    sets
-        The API sets.
-    given
-        APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
-        users that share their values. `family` and `system` are those that the user agent tells.
-    realised
-        Also limit the share of one population, and not only its average over populations.
-    bounds
-        Put the certificate and all bounds of "Statistical anonymity" side by side.
-    supports
-        Number of values that users can have, one for each set, declared beforehand.
-    trust
-        What the marginals, the pairs and the joint distribution can each promise, up to this level.
-    entropies
-        Every measure and estimator of the entropy.
-    forecast
-        What a model expects, if it passes a test on the users.
-    gamma
-        Tell how many users are enough for all shares of a set to be within this of their
-        probabilities.
-    visits
-        Also limit what one visit of each user exposes, and what all visits of a user together do.
-    followed
-        Days, fixed before looking: limit the share of the users that is linked after so many.
+    Args:
+        population, question: The users, and what is asked of them; all sets together name the APIs
+            that a user must have where absent ones are dropped.
+        sets: The API sets.
+        given: APIs that cannot be hidden: exposure of each set together with them, and by cohort,
+            the users that share their values. `family` and `system` are those that the user agent
+            tells.
+        realised: Also limit the share of one population, and not only its average over populations.
+        bounds: Put the certificate and all bounds of "Statistical anonymity" side by side.
+        supports: Number of values that users can have, one for each set, declared beforehand.
+        trust: What the marginals, the pairs and the joint distribution can each promise, up to this
+            level.
+        entropies: Every measure and estimator of the entropy.
+        forecast: What a model expects, if it passes a test on the users.
+        gamma: Tell how many users are enough for all shares of a set to be within this of their
+            probabilities.
+        visits: Also limit what one visit of each user exposes, and what all visits of a user
+            together do.
+        followed: Days, fixed before looking: limit the share of the users that is linked after so
+            many.
 
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, fewer than k users.
-    InputError
-        An empty set, supports that do not fit, or cohorts where absent users count as exposed;
-        cohorts or a price of trust of a biased sample.
+    Raises:
+        PolicyError, UnknownNameError, UndecidableError: A number out of range, an API never
+            observed, fewer than k users.
+        InputError: An empty set, supports that do not fit, or cohorts where absent users count as
+            exposed; cohorts or a price of trust of a biased sample.
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(supports, wanted)
@@ -378,14 +348,10 @@ def report_exposure(
 ) -> ExposureReport:
     """Estimate the exposure of one API set in every way.
 
-    Parameters
-    ----------
-    sample
-        The users and the question.
-    apis, given
-        The set, and the APIs that cannot be hidden.
-    support
-        Number of values that users can have, declared beforehand; None when unknown.
+    Args:
+        sample: The users and the question.
+        apis, given: The set, and the APIs that cannot be hidden.
+        support: Number of values that users can have, declared beforehand; None when unknown.
     """
     together = sorted({*apis, *given})
     question, told = sample.question, sample.told(together)

@@ -30,39 +30,25 @@ from fpmonitor.question import Question
 class Findings:
     """All that the report tells.
 
-    Attributes
-    ----------
-    decision
-        The question and its answer.
-    name
-        What the data are called.
-    users, visits, days
-        Those that were measured, and as of `Population.visits` and `Population.days`.
-    is_current
-        Whether the decision was made on the same data.
-    alone, recommended, one_more
-        Exposure of each candidate alone; of the recommended set (null where it is empty), with the
-        price of trust; of the recommended set with each further candidate.
-    curves
-        Exposure curves of the recommended set and of the most exposing API.
-    ranking
-        Sets of one and two candidates by entropy and exposure.
-    overview
-        All observed APIs.
-    demand
-        What scripts read, if a log of it was stored.
-    coverage
-        What each export format can carry out.
-    automation
-        Users that look automated; null where the database keeps no values to tell by.
-    sources
-        APIs whose values come from several sources.
-    trend
-        The recommended set by week; null without two weeks.
-    untold
-        What these users could not be asked, in sentences.
-    made
-        When the report was made.
+    Attributes:
+        decision: The question and its answer.
+        name: What the data are called.
+        users, visits, days: Those that were measured, and as of `Population.visits` and
+            `Population.days`.
+        is_current: Whether the decision was made on the same data.
+        alone, recommended, one_more: Exposure of each candidate alone; of the recommended set (null
+            where it is empty), with the price of trust; of the recommended set with each further
+            candidate.
+        curves: Exposure curves of the recommended set and of the most exposing API.
+        ranking: Sets of one and two candidates by entropy and exposure.
+        overview: All observed APIs.
+        demand: What scripts read, if a log of it was stored.
+        coverage: What each export format can carry out.
+        automation: Users that look automated; null where the database keeps no values to tell by.
+        sources: APIs whose values come from several sources.
+        trend: The recommended set by week; null without two weeks.
+        untold: What these users could not be asked, in sentences.
+        made: When the report was made.
     """
 
     decision: Decision
@@ -100,18 +86,12 @@ def gather_findings(
 ) -> Findings:
     """Ask all that a report tells.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        The question and its answer.
-    pairs
-        Rank pairs of candidates besides the candidates.
-    windows
-        The users by week; None where they are not known.
-    progress
-        Called with what is being measured.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: The question and its answer.
+        pairs: Rank pairs of candidates besides the candidates.
+        windows: The users by week; None where they are not known.
+        progress: Called with what is being measured.
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates

@@ -18,7 +18,7 @@ from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.visits import NO_TIME
+from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
-    from fpmonitor.store.visits import VisitRows
 
 DAY = 86_400  # seconds
 _SECOND = 1_000_000  # microseconds
@@ -40,23 +39,18 @@ Half = Literal["more", "fewer"]
 class FollowedLine(Members):
     """Of n users who come back after some days, the share whose visits can be linked.
 
-    Attributes
-    ----------
-    days, within
-        Time between the visits, and how far it may differ, days.
-    users, returned
-        Those whose first visit was long enough ago, and those of them who came back then.
-    kept
-        Share of the returned whose values were all the same.
-    same_lower, same_upper
-        Limits of what a site links that looks for the same value.
-    parts_upper
-        Limit of what a site links that looks for parts that have not changed, whichever these are.
-    any_lower, any_upper
-        Limits of what any method links; the lower one holds as long as values stay.
-    half
-        Whether the same value links more than half of those who can be linked at once, or fewer;
-        null where that is not known.
+    Attributes:
+        days, within: Time between the visits, and how far it may differ, days.
+        users, returned: Those whose first visit was long enough ago, and those of them who came
+            back then.
+        kept: Share of the returned whose values were all the same.
+        same_lower, same_upper: Limits of what a site links that looks for the same value.
+        parts_upper: Limit of what a site links that looks for parts that have not changed,
+            whichever these are.
+        any_lower, any_upper: Limits of what any method links; the lower one holds as long as values
+            stay.
+        half: Whether the same value links more than half of those who can be linked at once, or
+            fewer; null where that is not known.
     """
 
     JSON = (
@@ -92,19 +86,13 @@ def report_followed(
 
     All lower limits hold together, and all upper ones, each with probability `1 - delta`.
 
-    Parameters
-    ----------
-    population, sample
-        The users and the question, as they are asked of the set.
-    apis
-        The set.
-    days
-        Times between visits, increasing, fixed before looking.
+    Args:
+        population, sample: The users and the question, as they are asked of the set.
+        apis: The set.
+        days: Times between visits, increasing, fixed before looking.
 
-    Raises
-    ------
-    InputError
-        A log without times, or shorter than the time that is asked for.
+    Raises:
+        InputError: A log without times, or shorter than the time that is asked for.
     """
     visits = population.visit_rows(apis)
     last = int(visits.times.max(initial=NO_TIME))
@@ -171,19 +159,14 @@ def pairs(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
     """Pair the first visit of each user with the one nearest to a time after it.
 
-    Parameters
-    ----------
-    visits
-        With times.
-    lag, within
-        Time after the first visit, and how far from it another may be, seconds.
-    last
-        Last moment of the log, microseconds: who might still come back counts nowhere.
+    Args:
+        visits: With times.
+        lag, within: Time after the first visit, and how far from it another may be, seconds.
+        last: Last moment of the log, microseconds: who might still come back counts nowhere.
 
-    Returns
-    -------
-    Places of the first visits and of the later ones, of those who came back; and how many users
-    there are whose time to come back is over.
+    Returns:
+        Places of the first visits and of the later ones, of those who came back; and how many users
+        there are whose time to come back is over.
     """
     starts = visits.starts
     moments = visits.times // _SECOND  # with users in one number of 64 bits

@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 class ExpectedExposure(Members):
     """A model's exposure of one API set, which no verdict uses.
 
-    Attributes
-    ----------
-    exposure
-        As the model expects it, a share; null where there is no forecast.
-    test
-        How the model did on those observed; null where they are too few for a test.
-    unseen
-        Share of the next users who show a value not seen yet, and its limits.
+    Attributes:
+        exposure: As the model expects it, a share; null where there is no forecast.
+        test: How the model did on those observed; null where they are too few for a test.
+        unseen: Share of the next users who show a value not seen yet, and its limits.
     """
 
     JSON: ClassVar[str] = (
@@ -45,11 +41,9 @@ class ExpectedExposure(Members):
 def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedExposure:
     """ExpectedExposure the exposure of a set, if the model was right about those observed.
 
-    Raises
-    ------
-    InputError
-        For others, as a forecast reveals how many values one user has; or of users who do not
-        count as they came.
+    Raises:
+        InputError: For others, as a forecast reveals how many values one user has; or of users who
+            do not count as they came.
     """
     question = sample.question
     if sample.audience is Audience.OTHERS:

@@ -45,14 +45,11 @@ def gauges(
 ) -> str:
     """Return the gauges of a watch, or of a service, as text.
 
-    Parameters
-    ----------
-    decision, identity
-        What is watched, and its digest.
-    standing
-        What is known of it; null before the first look.
-    undelivered, newest_log, now
-        Of a watch: notices that wait, the time of the newest log, Unix time, and that of the look.
+    Args:
+        decision, identity: What is watched, and its digest.
+        standing: What is known of it; null before the first look.
+        undelivered, newest_log, now: Of a watch: notices that wait, the time of the newest log,
+            Unix time, and that of the look.
     """
     own = {"decision": identity[:16]}
     looked = None if now is None else now.timestamp()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.check import usable
@@ -22,7 +22,9 @@ from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.population.windows import Windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import (
+    Division,
     LeftOut,
+    Period,
     Span,
     end_of,
     list_spans,
@@ -34,7 +36,6 @@ from fpmonitor.store.windows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import date
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
     from fpmonitor.store.database import Database
-    from fpmonitor.store.windows import Division, Period
 
 _TRIED = 60  # windows, of which the first that has k users is compared with
 _NAMED = 3
@@ -91,20 +91,13 @@ def compare_windows(
 class Ledger:
     """The calendar windows of a database, as a decision looks at their users.
 
-    Attributes
-    ----------
-    database, period
-        The open database, and the length of the windows.
-    decision
-        Whose source, view and candidates count.
-    limits
-        Windows that these cut are not checked.
-    now
-        Which windows are over, UTC without a zone.
-    audience
-        Who is told.
-    population
-        Reads the users of a window, as the decision saw its own.
+    Attributes:
+        database, period: The open database, and the length of the windows.
+        decision: Whose source, view and candidates count.
+        limits: Windows that these cut are not checked.
+        now: Which windows are over, UTC without a zone.
+        audience: Who is told.
+        population: Reads the users of a window, as the decision saw its own.
     """
 
     database: Database
@@ -118,10 +111,9 @@ class Ledger:
     def newest(self, limits: Window | None = None) -> tuple[Population, tuple[LeftOut, ...]]:
         """Return the users of the newest window that can be checked, and the newer windows.
 
-        Raises
-        ------
-        UndecidableError
-            No visit has a time, or no window can be checked; the message says why.
+        Raises:
+            UndecidableError: No visit has a time, or no window can be checked; the message says
+                why.
         """
         limits, left_out = limits or self.limits, []
         for span in whole_windows(self.database, self.period, limits, now=self.now):
@@ -182,14 +174,10 @@ class Ledger:
 class SinceDecided:
     """A window that is checked, beside those of the decision.
 
-    Attributes
-    ----------
-    windows
-        Calendar windows, of which `windows.window` is the one in question.
-    decision
-        What was decided.
-    apis
-        Its candidates that were ever observed.
+    Attributes:
+        windows: Calendar windows, of which `windows.window` is the one in question.
+        decision: What was decided.
+        apis: Its candidates that were ever observed.
     """
 
     windows: Windows
@@ -228,12 +216,9 @@ class SinceDecided:
 
         Fewer users are as good as none, so that they show in no answer.
 
-        Parameters
-        ----------
-        origin
-            Begin of the window that counts where the decision names no days; null for none.
-        level
-            Tolerated probability of any alarm, by how many windows later this one is.
+        Args:
+            origin: Begin of the window that counts where the decision names no days; null for none.
+            level: Tolerated probability of any alarm, by how many windows later this one is.
         """
         base, begin = self._decided or origin, self.windows.window.since
         if base is None or begin is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.check import report_check
+from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import called_as
 
 if TYPE_CHECKING:
-    from fpmonitor.answers.check import CheckReport
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.export.in_use import ListInUse
     from fpmonitor.population.population import Population
@@ -21,14 +20,10 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
     It passes by all that may stay readable, and is violated by what surely does. What it lets
     sites read of other APIs than the candidates, or of those without evidence, passes nothing.
 
-    Parameters
-    ----------
-    population
-        The current users, seen as the decision saw its own.
-    decision
-        The decision.
-    in_use
-        What the list leaves.
+    Args:
+        population: The current users, seen as the decision saw its own.
+        decision: The decision.
+        in_use: What the list leaves.
     """
     asked, decision = decision, called_as(decision, population)
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import bisect
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fpmonitor.answers.panel import in_both
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.answers.panel import WindowUsers
+from fpmonitor.answers.panel import WindowUsers, in_both
 
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told
@@ -40,12 +35,9 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
     A fault changes the values of those who had come before, too. Where these are enough, it is
     looked for among them: a wave of bots with values of its own is no fault.
 
-    Parameters
-    ----------
-    before, after
-        Users of a window whose log was whole, and of the one in question.
-    k
-        Anonymity threshold: fewer users make no fault.
+    Args:
+        before, after: Users of a window whose log was whole, and of the one in question.
+        k: Anonymity threshold: fewer users make no fault.
     """
     found = {}
     fewest, rows = max(k, _FEWEST), in_both(before, after)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.unit import spoken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 Severity = Literal["critical", "warning", "info"]
 MOST_LETTERS = 120  # of a title
@@ -21,14 +19,11 @@ _NAMED = 3
 class _Event:
     """One thing that a notice tells.
 
-    Attributes
-    ----------
-    about
-        What it is about, which groups its notices: `sets`, `alarm`, or the kind of a problem.
-    severity, title, todo
-        How bad it is, what it is, and what to do.
-    is_over
-        Whether this ends what notices of the same key told.
+    Attributes:
+        about: What it is about, which groups its notices: `sets`, `alarm`, or the kind of a
+            problem.
+        severity, title, todo: How bad it is, what it is, and what to do.
+        is_over: Whether this ends what notices of the same key told.
     """
 
     about: str
@@ -96,12 +91,9 @@ _PROBLEMS: dict[str, tuple[Severity, str, str]] = {
 def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
     """Shorten a notice to what is sent: at most `MOST_BYTES` as JSON.
 
-    Parameters
-    ----------
-    body
-        All that is known: see `Watch`.
-    details
-        File that holds it; null where there is none.
+    Args:
+        body: All that is known: see `Watch`.
+        details: File that holds it; null where there is none.
     """
     unit = body.get("unit", "user")
     events = [

@@ -37,18 +37,13 @@ _LISTED_VALUES = 10
 class MovedValue:
     """A value whose share changed.
 
-    Attributes
-    ----------
-    value
-        Its text, `(absent)` for users without the API; null where fewer than k users of the later
-        window have it.
-    before, after
-        Share of the users of each window; null where fewer than k users have it.
-    grew
-        Whether it is more frequent than before.
-    p_value
-        Adjusted for all values and tests of the trend; others are not told it where a share is
-        null, which would follow from it.
+    Attributes:
+        value: Its text, `(absent)` for users without the API; null where fewer than k users of the
+            later window have it.
+        before, after: Share of the users of each window; null where fewer than k users have it.
+        grew: Whether it is more frequent than before.
+        p_value: Adjusted for all values and tests of the trend; others are not told it where a
+            share is null, which would follow from it.
     """
 
     value: str | None
@@ -79,13 +74,10 @@ class Finding:
 class _Counted(NamedTuple):
     """The users of a window by their values.
 
-    Attributes
-    ----------
-    table
-        A row a tuple of codes, in their order, with its users as weight.
-    hidden
-        At most so many users with the most frequent tuple have in truth others, that are not among
-        these.
+    Attributes:
+        table: A row a tuple of codes, in their order, with its users as weight.
+        hidden: At most so many users with the most frequent tuple have in truth others, that are
+            not among these.
     """
 
     table: CodeTable
@@ -96,18 +88,12 @@ class _Counted(NamedTuple):
 class WindowUsers:
     """Users of a window.
 
-    Attributes
-    ----------
-    people
-        int64, their numbers, the same in every window; null where nobody is known again.
-    columns
-        API -> code of each.
-    texts
-        Reads what the codes of an API stand for.
-    masked
-        APIs whose volatile values the view masks.
-    contradicted
-        As of `Windows.contradicted`; null where that makes no difference.
+    Attributes:
+        people: int64, their numbers, the same in every window; null where nobody is known again.
+        columns: API -> code of each.
+        texts: Reads what the codes of an API stand for.
+        masked: APIs whose volatile values the view masks.
+        contradicted: As of `Windows.contradicted`; null where that makes no difference.
     """
 
     people: NDArray[np.int64] | None

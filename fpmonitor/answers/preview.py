@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.exposure import report_exposure
+from fpmonitor.answers.exposure import ExposureReport, report_exposure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
 
@@ -35,14 +34,10 @@ def preview_sets(
 ) -> list[ExposureReport]:
     """Estimate the exposure of subsets of a decision's candidates, as its own question.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        Its policy is the question.
-    sets
-        Subsets of its candidates; the empty set exposes nobody.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: Its policy is the question.
+        sets: Subsets of its candidates; the empty set exposes nobody.
     """
     decision = called_as(decision, population)
     wanted = [sorted(population.named(apis)) for apis in sets]

@@ -58,13 +58,10 @@ def decide_and_list(
 ) -> Decision:
     """Decide as `decide_sets` does, and list the question.
 
-    Parameters
-    ----------
-    database
-        Of the population; null for users that no database holds, whose questions are not listed.
-        Nor are those about levels.
-    note
-        Told why a question could not be listed; the decision is as good without.
+    Args:
+        database: Of the population; null for users that no database holds, whose questions are not
+            listed. Nor are those about levels.
+        note: Told why a question could not be listed; the decision is as good without.
     """
     if database is None or asked.components:
         return decide_sets(population, asked, counter=counter)

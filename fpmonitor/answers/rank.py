@@ -29,26 +29,19 @@ Basis = Literal["unbiased", "upper"]
 class RankedSet:
     """An API set with its places in both orders; place 1 tells users apart best.
 
-    Attributes
-    ----------
-    apis
-        The set.
-    values
-        Distinct values observed.
-    entropy_bits
-        Plug-in entropy, bits.
-    exposure
-        Statistical exposure, a share of the users, see `Ranking.basis`.
-    place_by_entropy, place_by_exposure
-        Sets that precede it, plus one; equal sets share a place.
-    places_apart
-        Place by entropy minus place by exposure: above 0, the set exposes more users than its
-        entropy suggests.
-    naive_group_size
-        `n / 2^H`.
-    misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1
-        How many times larger that is than the group of the median user, and than the largest group
-        among the 5 % and the 1 % of the users in the smallest groups; see `ExposureReport`.
+    Attributes:
+        apis: The set.
+        values: Distinct values observed.
+        entropy_bits: Plug-in entropy, bits.
+        exposure: Statistical exposure, a share of the users, see `Ranking.basis`.
+        place_by_entropy, place_by_exposure: Sets that precede it, plus one; equal sets share a
+            place.
+        places_apart: Place by entropy minus place by exposure: above 0, the set exposes more users
+            than its entropy suggests.
+        naive_group_size: `n / 2^H`.
+        misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1: How many times
+            larger that is than the group of the median user, and than the largest group among the 5
+            % and the 1 % of the users in the smallest groups; see `ExposureReport`.
     """
 
     apis: tuple[str, ...]
@@ -68,25 +61,17 @@ class RankedSet:
 class Ranking(Result):
     """API sets in the order of their exposure, and how far the order of entropy differs.
 
-    Attributes
-    ----------
-    k, population, users, delta
-        The question, and the observed users.
-    basis
-        What `exposure` is: the unbiased estimate, or for a population above the observed users the
-        upper limit of the certificate; the limits of all sets hold together, so that the best
-        may be chosen by them.
-    pairs, disagreeing_pairs
-        Pairs of sets that differ in entropy and in exposure, and those of them that the two order
-        differently.
-    sets
-        The most exposing first.
-    masked
-        APIs whose volatile values the view masks.
-    sample, drawn
-        As of `ExposureReport`.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        k, population, users, delta: The question, and the observed users.
+        basis: What `exposure` is: the unbiased estimate, or for a population above the observed
+            users the upper limit of the certificate; the limits of all sets hold together, so that
+            the best may be chosen by them.
+        pairs, disagreeing_pairs: Pairs of sets that differ in entropy and in exposure, and those of
+            them that the two order differently.
+        sets: The most exposing first.
+        masked: APIs whose volatile values the view masks.
+        sample, drawn: As of `ExposureReport`.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     k: int
@@ -123,22 +108,16 @@ def rank_sets(
 ) -> Ranking:
     """Rank API sets by entropy and by exposure, to show where the two orders disagree.
 
-    Parameters
-    ----------
-    population, question
-        The users, and what is asked of them; all sets together name the APIs that a user must have
-        where absent ones are dropped.
-    sets
-        The API sets; when there is none, all sets of up to `size` of the candidates.
-    size, candidates
-        See `sets`; all APIs that may be named by default.
+    Args:
+        population, question: The users, and what is asked of them; all sets together name the APIs
+            that a user must have where absent ones are dropped.
+        sets: The API sets; when there is none, all sets of up to `size` of the candidates.
+        size, candidates: See `sets`; all APIs that may be named by default.
 
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, fewer than k users.
-    InputError
-        No set, or an empty one.
+    Raises:
+        PolicyError, UnknownNameError, UndecidableError: A number out of range, an API never
+            observed, fewer than k users.
+        InputError: No set, or an empty one.
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     if not wanted:

@@ -31,16 +31,12 @@ _OTHERS = "{unit}s who come now are others than on {since}, by {apis}"
 class MovedApi:
     """An API whose values are others than on the days of the decision.
 
-    Attributes
-    ----------
-    api
-        Its name.
-    moved
-        Estimated share of the users of the window: of those who came in both where they changed.
-    changed
-        Whether users who came in both have changed their values; else others come.
-    releases
-        Browsers that new values name, as `chromium 142`.
+    Attributes:
+        api: Its name.
+        moved: Estimated share of the users of the window: of those who came in both where they
+            changed.
+        changed: Whether users who came in both have changed their values; else others come.
+        releases: Browsers that new values name, as `chromium 142`.
     """
 
     api: str
@@ -53,26 +49,20 @@ class MovedApi:
 class Renewal:
     """What speaks for deciding again.
 
-    Attributes
-    ----------
-    made, age_days
-        Day of the decision, and days since then; null where it does not say.
-    decided_on, days
-        Users that were decided on, and their first and last day; null where it does not say.
-    vanished, unknown
-        Candidates that fewer than k users have now, and other APIs that k users have.
-    moved
-        The surest first; null where it was not looked at: without calendar windows, without k
-        earlier users in the database to compare with, and where values are made coarser.
-    moved_since
-        First day of the users who were compared with; null where none were.
-    would_allow, would_block
-        Sets that the decision does not allow, and those that it leaves undecided, of which these
-        users show that they are within the budget, or above it.
-    tested, listed
-        Of how many such sets that was found out, the smallest first, and how many there are.
-    unit
-        What is counted.
+    Attributes:
+        made, age_days: Day of the decision, and days since then; null where it does not say.
+        decided_on, days: Users that were decided on, and their first and last day; null where it
+            does not say.
+        vanished, unknown: Candidates that fewer than k users have now, and other APIs that k users
+            have.
+        moved: The surest first; null where it was not looked at: without calendar windows, without
+            k earlier users in the database to compare with, and where values are made coarser.
+        moved_since: First day of the users who were compared with; null where none were.
+        would_allow, would_block: Sets that the decision does not allow, and those that it leaves
+            undecided, of which these users show that they are within the budget, or above it.
+        tested, listed: Of how many such sets that was found out, the smallest first, and how many
+            there are.
+        unit: What is counted.
     """
 
     made: date | None
@@ -161,16 +151,12 @@ def find_renewal(
 ) -> Renewal:
     """Find out what a decision does not know of the users of a check.
 
-    Parameters
-    ----------
-    population, decision
-        The users of the check, seen as the decision saw its own, and the decision.
-    others, vanished
-        See `CheckReport.others` and `CheckReport.vanished`.
-    compared
-        The day whose users they were compared with, and what was found; null without.
-    now
-        UTC.
+    Args:
+        population, decision: The users of the check, seen as the decision saw its own, and the
+            decision.
+        others, vanished: See `CheckReport.others` and `CheckReport.vanished`.
+        compared: The day whose users they were compared with, and what was found; null without.
+        now: UTC.
     """
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}

@@ -30,13 +30,10 @@ _FINGERPRINTING = "Fingerprinting"  # how the categories of Disconnect begin tha
 class Exposed:
     """An API set as the log calls it, and its exposure.
 
-    Attributes
-    ----------
-    apis
-        The set.
-    plug_in, lower, upper
-        Estimate and limits of its statistical exposure, shares; `upper` is null where the script
-        also reads what the log lacks.
+    Attributes:
+        apis: The set.
+        plug_in, lower, upper: Estimate and limits of its statistical exposure, shares; `upper` is
+            null where the script also reads what the log lacks.
     """
 
     apis: ApiSet
@@ -49,27 +46,20 @@ class Exposed:
 class ScriptLine(Result):
     """What one script, or one host of scripts, exposes.
 
-    Attributes
-    ----------
-    script, sites, apis
-        Name, sites on which it was seen, and API -> on how many of them it is read.
-    unobserved
-        Those that the population log lacks.
-    verdict
-        `block` where the exposure of what is read is above the budget of the decision, `allow`
-        where it is within, `undecided` where the limits cannot tell.
-    reads, beyond, left
-        The observed ones; those outside the recommended set; and those that the decision does not
-        block, some of which may be no candidates.
-    taken
-        What it blocks, and by how much that lowers the exposure.
-    exposure
-        Of what is read: see `ScriptReport.basis`.
-    place, place_before
-        Scripts that expose more, plus one, now and in an earlier crawl; null for a script that was
-        not there.
-    listed
-        Categories of fingerprinting that the host is in by another list; null where none was given.
+    Attributes:
+        script, sites, apis: Name, sites on which it was seen, and API -> on how many of them it is
+            read.
+        unobserved: Those that the population log lacks.
+        verdict: `block` where the exposure of what is read is above the budget of the decision,
+            `allow` where it is within, `undecided` where the limits cannot tell.
+        reads, beyond, left: The observed ones; those outside the recommended set; and those that
+            the decision does not block, some of which may be no candidates.
+        taken: What it blocks, and by how much that lowers the exposure.
+        exposure: Of what is read: see `ScriptReport.basis`.
+        place, place_before: Scripts that expose more, plus one, now and in an earlier crawl; null
+            for a script that was not there.
+        listed: Categories of fingerprinting that the host is in by another list; null where none
+            was given.
     """
 
     script: str
@@ -105,13 +95,10 @@ class ScriptLine(Result):
 class Stability:
     """How far two crawls rank scripts alike.
 
-    Attributes
-    ----------
-    common, new, gone
-        Scripts in both crawls, and in one alone.
-    kendall_tau
-        Rank correlation of the exposures of the common ones (tau-b, which allows for ties), from -1
-        to 1; null where one crawl does not tell them apart.
+    Attributes:
+        common, new, gone: Scripts in both crawls, and in one alone.
+        kendall_tau: Rank correlation of the exposures of the common ones (tau-b, which allows for
+            ties), from -1 to 1; null where one crawl does not tell them apart.
     """
 
     common: int
@@ -124,12 +111,10 @@ class Stability:
 class Agreement:
     """How far a list of hosts that fingerprint agrees with the verdict `block`.
 
-    Attributes
-    ----------
-    both, ours, theirs, neither
-        Hosts of scripts seen on sites of others: blocked and listed, one of both alone, or neither.
-    kappa
-        Cohen's: 1 for full agreement, 0 for that of chance; null where all hosts are alike.
+    Attributes:
+        both, ours, theirs, neither: Hosts of scripts seen on sites of others: blocked and listed,
+            one of both alone, or neither.
+        kappa: Cohen's: 1 for full agreement, 0 for that of chance; null where all hosts are alike.
     """
 
     both: int
@@ -143,19 +128,14 @@ class Agreement:
 class ScriptReport(Result):
     """What scripts expose; the limits of all of them hold together.
 
-    Attributes
-    ----------
-    k, population, budget, delta, users
-        The question of the decision, and the observed users.
-    basis
-        What scripts are ranked by: the unbiased estimate, or for a population above the observed
-        users the upper limit, as in `rank`; of the APIs that the log knows.
-    scripts
-        The most exposing first.
-    weights
-        API that scripts read and the log knows -> exposure of it alone, on the same basis.
-    stability, agreement
-        Comparisons with an earlier crawl and with a list of hosts, where asked for.
+    Attributes:
+        k, population, budget, delta, users: The question of the decision, and the observed users.
+        basis: What scripts are ranked by: the unbiased estimate, or for a population above the
+            observed users the upper limit, as in `rank`; of the APIs that the log knows.
+        scripts: The most exposing first.
+        weights: API that scripts read and the log knows -> exposure of it alone, on the same basis.
+        stability, agreement: Comparisons with an earlier crawl and with a list of hosts, where
+            asked for.
     """
 
     k: int
@@ -192,16 +172,11 @@ def report_scripts(
 ) -> ScriptReport:
     """Estimate what scripts expose, and what a decision takes from them, the worst first.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        Its policy is the question.
-    scripts, before
-        What scripts read, and what they read in an earlier crawl.
-    listed
-        Host -> categories of another list, for hosts that fingerprint.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: Its policy is the question.
+        scripts, before: What scripts read, and what they read in an earlier crawl.
+        listed: Host -> categories of another list, for hosts that fingerprint.
     """
     decision = called_as(decision, population)
     policy, means = decision.policy, population.means
@@ -267,10 +242,8 @@ def report_scripts(
 def listed_hosts(content: Any) -> dict[str, list[str]]:
     """Return host -> its categories of fingerprinting in Disconnect's `services.json`, as parsed.
 
-    Raises
-    ------
-    InputError
-        It has another form, or no such category.
+    Raises:
+        InputError: It has another form, or no such category.
     """
     listed: dict[str, list[str]] = {}
     services = typed(content, _Services, "Disconnect's services.json")

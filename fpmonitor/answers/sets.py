@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from fpmonitor.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def check_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     """Return API sets; a name is no set, though Python reads it as one of letters.
 
-    Raises
-    ------
-    InputError
-        A name where a set is meant, or one set where several are.
+    Raises:
+        InputError: A name where a set is meant, or one set where several are.
     """
     if isinstance(sets, str):
         raise InputError(f"sets: did you mean [[{sets!r}]]?")
@@ -33,10 +28,8 @@ def check_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Sort each API set and drop repetitions.
 
-    Raises
-    ------
-    InputError
-        One is empty.
+    Raises:
+        InputError: One is empty.
     """
     wanted = [tuple(sorted(set(apis))) for apis in sets]
     if not all(wanted):
@@ -54,10 +47,8 @@ def declared_supports(
 ) -> Sequence[int | None]:
     """Return the declared support of each API set, null for all where none is declared.
 
-    Raises
-    ------
-    InputError
-        There are more or fewer than sets.
+    Raises:
+        InputError: There are more or fewer than sets.
     """
     declared: Sequence[int | None] = list(supports) or [None] * len(sets)
     if len(declared) != len(sets):

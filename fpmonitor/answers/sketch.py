@@ -9,13 +9,12 @@ from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import value_limits
 from fpmonitor.results import Result
-from fpmonitor.sketch.file import share_text
+from fpmonitor.sketch.file import Sketch, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fpmonitor.question import Question
-    from fpmonitor.sketch.file import Sketch
     from fpmonitor.sketch.kept import KeptValues
 
 
@@ -23,30 +22,21 @@ if TYPE_CHECKING:
 class SketchExposure(Result):
     """Exposure of one API set by a sketch.
 
-    Attributes
-    ----------
-    apis
-        The set.
-    level
-        A value is kept with probability 2^-level; null where it may not leave, as the number of
-        values that are kept may have raised it.
-    kept_values
-        How many were; null where it may not leave.
-    users
-        Observed users, whether their values were kept or not.
-    key
-        Id of the key that chose the values.
-    k, population, delta
-        The question.
-    tests
-        Number of sets whose limits hold together.
-    lower, upper
-        Limits, each wrong with probability at most delta; null where they may not leave.
-    estimate
-        Estimated exposure, of which nothing is said how far it may be off; null as they are.
-    suppressed
-        Whether fewer than k of the users of kept values are in groups smaller than k: nothing is
-        told to others then.
+    Attributes:
+        apis: The set.
+        level: A value is kept with probability 2^-level; null where it may not leave, as the number
+            of values that are kept may have raised it.
+        kept_values: How many were; null where it may not leave.
+        users: Observed users, whether their values were kept or not.
+        key: Id of the key that chose the values.
+        k, population, delta: The question.
+        tests: Number of sets whose limits hold together.
+        lower, upper: Limits, each wrong with probability at most delta; null where they may not
+            leave.
+        estimate: Estimated exposure, of which nothing is said how far it may be off; null as they
+            are.
+        suppressed: Whether fewer than k of the users of kept values are in groups smaller than k:
+            nothing is told to others then.
     """
 
     apis: tuple[str, ...]
@@ -98,28 +88,19 @@ def report_sketch(
 ) -> list[SketchExposure]:
     """Limit the exposure of API sets by a sketch.
 
-    Parameters
-    ----------
-    sketch
-        Holds the sets; the key, the sets and the share were fixed before values were seen.
-    question
-        What is asked.
-    sets
-        Of the sketch; all of it by default.
-    audience
-        Whom the answer is for. Others are told of a set only where at least k users of kept values
-        are in groups smaller than k.
-    tests
-        Number of sets whose limits are to hold together; by default each holds for its set alone.
+    Args:
+        sketch: Holds the sets; the key, the sets and the share were fixed before values were seen.
+        question: What is asked.
+        sets: Of the sketch; all of it by default.
+        audience: Whom the answer is for. Others are told of a set only where at least k users of
+            kept values are in groups smaller than k.
+        tests: Number of sets whose limits are to hold together; by default each holds for its set
+            alone.
 
-    Raises
-    ------
-    UnknownNameError
-        A set that the sketch does not hold.
-    UndecidableError, PolicyError
-        Fewer than k users, a number out of range.
-    InputError
-        A question about absent observations or of a sample that differs.
+    Raises:
+        UnknownNameError: A set that the sketch does not hold.
+        UndecidableError, PolicyError: Fewer than k users, a number out of range.
+        InputError: A question about absent observations or of a sample that differs.
     """
     if question.missing != "value" or not question.sample.is_plain:
         raise InputError("sketch: absent values count as values, and users as draws")

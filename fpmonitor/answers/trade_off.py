@@ -9,7 +9,7 @@ from fpmonitor.answers.decide import question_of
 from fpmonitor.disclosure import check_users, told_spectra
 from fpmonitor.estimate.exposure import plug_in_exposure
 from fpmonitor.population.level_source import level_source
-from fpmonitor.population.levels import words_of
+from fpmonitor.population.levels import level_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +25,10 @@ _MOST_LISTED = 60  # of each list
 class TradeOff:
     """A level vector, how useful it is, and its exposure.
 
-    Attributes
-    ----------
-    apis, verdict
-        Levels that are shown, as a decision lists them, and what it says of them.
-    utility
-        Sum of the utilities of its levels.
-    exposure
-        Plug-in estimate, a share of the users, from what the audience is told.
+    Attributes:
+        apis, verdict: Levels that are shown, as a decision lists them, and what it says of them.
+        utility: Sum of the utilities of its levels.
+        exposure: Plug-in estimate, a share of the users, from what the audience is told.
     """
 
     apis: ApiSet
@@ -46,14 +42,10 @@ def trade_offs(
 ) -> tuple[TradeOff, ...]:
     """Return what the recommended and some listed vectors expose of the users of now.
 
-    Parameters
-    ----------
-    population
-        The users.
-    decision
-        Whose vectors are meant.
-    practice
-        What is shown today, named by the user: it comes first.
+    Args:
+        population: The users.
+        decision: Whose vectors are meant.
+        practice: What is shown today, named by the user: it comes first.
     """
     k, population_size = decision.policy.k, decision.policy.population
     asked = population.asked(question_of(decision), decision.policy.candidates)
@@ -80,4 +72,4 @@ def _listed(decision: LevelDecision) -> Iterator[ApiSet]:
         yield decision.recommended
     for listed in (decision.allow, decision.undecided, decision.block):
         yield from listed[:_MOST_LISTED]
-    yield words_of(decision.components, tuple(each.most for each in decision.components))
+    yield level_words(decision.components, tuple(each.most for each in decision.components))

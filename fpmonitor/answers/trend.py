@@ -49,22 +49,16 @@ _HELD = 8  # windows in memory: one to be compared with of each weekday, and the
 class TrendLine:
     """One API set in one window.
 
-    Attributes
-    ----------
-    apis
-        The set.
-    values
-        Combinations of values seen.
-    entropy_bits
-        Shannon entropy of the observed users.
-    empirical
-        Share of the observed users in groups smaller than k; others are told that of k - 1 users,
-        in all numbers, where they are fewer.
-    plug_in, unbiased
-        Estimates of the statistical exposure; `unbiased` is null where the population is larger
-        than the window.
-    lower, upper
-        Limits of the statistical exposure, each holding for this window and set alone.
+    Attributes:
+        apis: The set.
+        values: Combinations of values seen.
+        entropy_bits: Shannon entropy of the observed users.
+        empirical: Share of the observed users in groups smaller than k; others are told that of k -
+            1 users, in all numbers, where they are fewer.
+        plug_in, unbiased: Estimates of the statistical exposure; `unbiased` is null where the
+            population is larger than the window.
+        lower, upper: Limits of the statistical exposure, each holding for this window and set
+            alone.
     """
 
     apis: tuple[str, ...]
@@ -95,25 +89,17 @@ class TrendWindow:
 class ChangeAlarm:
     """A change between two windows that users who keep their values hardly bring about.
 
-    Attributes
-    ----------
-    window, against
-        Names of the window, and of the one it is compared with.
-    since, before
-        Beginnings of both; null where they are open.
-    apis
-        What changed.
-    compared
-        `changed`: users who came in both windows have other values; `values`: those who came in the
-        later one alone are others than those who came in the earlier one alone; `rarity`: their
-        values are rarer, or commoner.
-    p_value
-        Adjusted for the number of all tests.
-    moved
-        Estimated share of the users of the later window with it; of those in both where they
-        changed.
-    values
-        Of one API the values that changed for sure, the surest first.
+    Attributes:
+        window, against: Names of the window, and of the one it is compared with.
+        since, before: Beginnings of both; null where they are open.
+        apis: What changed.
+        compared: `changed`: users who came in both windows have other values; `values`: those who
+            came in the later one alone are others than those who came in the earlier one alone;
+            `rarity`: their values are rarer, or commoner.
+        p_value: Adjusted for the number of all tests.
+        moved: Estimated share of the users of the later window with it; of those in both where they
+            changed.
+        values: Of one API the values that changed for sure, the surest first.
     """
 
     window: str
@@ -131,27 +117,17 @@ class ChangeAlarm:
 class TrendReport(Result):
     """Exposure over time.
 
-    Attributes
-    ----------
-    division
-        Length of the windows, or `batch` or `source`.
-    k, population, delta
-        The question, the same in all windows.
-    windows
-        In the order of time.
-    against
-        The window that each is compared with.
-    false_alarms
-        Tolerated probability of any alarm, while users keep their values and those of each kind
-        come as often as in the windows that are compared.
-    tests
-        Number of tests that share it.
-    alarms
-        In the order of time, the surest first.
-    masked
-        APIs whose volatile values the view masks in a window.
-    unit
-        What was counted: see `fpmonitor.unit`.
+    Attributes:
+        division: Length of the windows, or `batch` or `source`.
+        k, population, delta: The question, the same in all windows.
+        windows: In the order of time.
+        against: The window that each is compared with.
+        false_alarms: Tolerated probability of any alarm, while users keep their values and those of
+            each kind come as often as in the windows that are compared.
+        tests: Number of tests that share it.
+        alarms: In the order of time, the surest first.
+        masked: APIs whose volatile values the view masks in a window.
+        unit: What was counted: see `fpmonitor.unit`.
     """
 
     division: Division
@@ -211,19 +187,12 @@ class TrendReport(Result):
 class _Found:
     """What is kept of a window.
 
-    Attributes
-    ----------
-    users
-        How many.
-    spectra
-        Count spectrum of each set, in their order: counts and values as bytes of int64; empty where
-        there are no users.
-    masked
-        As of `TrendReport`.
-    contradicted
-        As of `Windows.contradicted`; null where that makes no difference.
-    tested
-        The comparison with the window `KeptWindow.against`.
+    Attributes:
+        users: How many.
+        spectra: Count spectrum of each set, in their order: counts and values as bytes of int64;
+            empty where there are no users.
+        contradicted: As of `Windows.contradicted`; null where that makes no difference.
+        tested: The comparison with the window `KeptWindow.against`.
     """
 
     users: int
@@ -255,25 +224,17 @@ def report_trend(
 ) -> TrendReport:
     """Report exposure and drift over windows.
 
-    Parameters
-    ----------
-    windows
-        The windows; one after the other is read.
-    question
-        What is asked; the population is the median window's number of users by default.
-    sets
-        The API sets.
-    against, false_alarms
-        See `TrendReport`.
-    progress
-        Called with what is being done.
+    Args:
+        windows: The windows; one after the other is read.
+        question: What is asked; the population is the median window's number of users by default.
+        sets: The API sets.
+        against, false_alarms: See `TrendReport`.
+        progress: Called with what is being done.
 
-    Raises
-    ------
-    PolicyError, UnknownNameError, InputError
-        A number out of range, an API never observed, an empty set; or rows that may be no users.
-    UndecidableError
-        No visit has a time, or no window has k users.
+    Raises:
+        PolicyError, UnknownNameError, InputError: A number out of range, an API never observed, an
+            empty set; or rows that may be no users.
+        UndecidableError: No visit has a time, or no window has k users.
     """
     check_share("false_alarms", false_alarms)
     if against not in get_args(Against):

@@ -32,17 +32,14 @@ KNOWLEDGE: tuple[Knowledge, ...] = ("marginals", "pairs", "joint")
 class TrustLevel(Members):
     """What one who knows only so much of the joint law can promise.
 
-    Attributes
-    ----------
-    knowledge
-        `marginals`: the law of each API; `pairs`: also of each pair; `joint`: of all together.
-    upper, rule
-        Upper limit of the statistical exposure `Q(n, k)`, and what gave it; holds with probability
-        `1 - delta`, for every joint law with such marginals.
-    observed_upper, observed_rule
-        Upper bound of the share of the observed users in groups smaller than k, without error.
-    entropy_upper_bits
-        Upper bound of the joint entropy of the observed users, bits.
+    Attributes:
+        knowledge: `marginals`: the law of each API; `pairs`: also of each pair; `joint`: of all
+            together.
+        upper, rule: Upper limit of the statistical exposure `Q(n, k)`, and what gave it; holds with
+            probability `1 - delta`, for every joint law with such marginals.
+        observed_upper, observed_rule: Upper bound of the share of the observed users in groups
+            smaller than k, without error.
+        entropy_upper_bits: Upper bound of the joint entropy of the observed users, bits.
     """
 
     JSON: ClassVar[str] = "knowledge upper rule observed_upper observed_rule entropy_upper_bits"
@@ -68,19 +65,13 @@ def price_of_trust(
 ) -> tuple[TrustLevel, ...]:
     """Promises of all levels of knowledge up to the given one, the least first.
 
-    Parameters
-    ----------
-    sample
-        The users and the question.
-    apis
-        The set.
-    knowledge
-        The last level.
+    Args:
+        sample: The users and the question.
+        apis: The set.
+        knowledge: The last level.
 
-    Raises
-    ------
-    InputError
-        `knowledge` is none of the levels.
+    Raises:
+        InputError: `knowledge` is none of the levels.
     """
     if knowledge not in KNOWLEDGE:
         raise InputError(f"trust: {knowledge!r} is none of {', '.join(KNOWLEDGE)}")

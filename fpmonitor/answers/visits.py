@@ -19,7 +19,7 @@ from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.population.memory import kinds_of_rows
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.visits import NO_TIME
+from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
-    from fpmonitor.store.visits import VisitRows
 
 DRAWS = 16  # of a visit of each user, whose scores are averaged
 _NOTED_FROM = 1.5  # times what one visit exposes
@@ -52,19 +51,13 @@ class Exposed(Members):
 class VisitReport(Members):
     """Exposure by one visit of each user, and by all visits of a user.
 
-    Attributes
-    ----------
-    users, visits
-        Those with a visit that brought a value of the set.
-    days
-        From the first of these visits to the last, days; null without times.
-    visit
-        One visit of each user, drawn: means over draws.
-    path
-        All visits of each user in their order, repeats left out.
-    changing
-        API -> share of the users with several visits whose value differed between two, the largest
-        share first.
+    Attributes:
+        users, visits: Those with a visit that brought a value of the set.
+        days: From the first of these visits to the last, days; null without times.
+        visit: One visit of each user, drawn: means over draws.
+        path: All visits of each user in their order, repeats left out.
+        changing: API -> share of the users with several visits whose value differed between two,
+            the largest share first.
     """
 
     JSON = "users visits days visit path changing"
@@ -85,17 +78,12 @@ class VisitReport(Members):
 def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
     """Refuse what has no limits by visits.
 
-    Parameters
-    ----------
-    question, given
-        What is asked.
-    asked
-        Options that read visits, as Python calls them, and what was given for each.
+    Args:
+        question, given: What is asked.
+        asked: Options that read visits, as Python calls them, and what was given for each.
 
-    Raises
-    ------
-    InputError
-        Absent users who count as exposed, given APIs, or users who are no plain draws.
+    Raises:
+        InputError: Absent users who count as exposed, given APIs, or users who are no plain draws.
     """
     for option in (name.replace("_", "-") for name, value in asked.items() if value):
         if question.missing == "exposed":
@@ -112,12 +100,9 @@ def report_visits(
 ) -> VisitReport:
     """Limit what visits expose.
 
-    Parameters
-    ----------
-    population, sample
-        The users and the question, as they are asked of the set.
-    apis
-        The set.
+    Args:
+        population, sample: The users and the question, as they are asked of the set.
+        apis: The set.
     """
     visits = with_values(population.visit_rows(apis), apis, whole=sample.question.missing == "drop")
     ids = tuple_ids(visits, apis)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,9 +19,6 @@ from fpmonitor.cli.help import PlainCommand, PlainGroup
 from fpmonitor.cli.settings import Settings
 from fpmonitor.cli.table import Entry
 from fpmonitor.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _WORDS = {bool: "", datetime: "TIME", float: "NUMBER", int: "N", Path: "FILE", str: "TEXT"}
 _WORDS_BY_NAME = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor import vocabulary
-from fpmonitor.account import missing_of, summary
+from fpmonitor.account import Account, missing_of, summary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import INVOCATION, open_monitor
@@ -27,7 +27,7 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
@@ -41,12 +41,11 @@ from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
 from fpmonitor.unit import VISITOR_RULE, visitor_rule
-from fpmonitor.vocabulary.search import search
+from fpmonitor.vocabulary.search import search_apis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fpmonitor.account import Account
     from fpmonitor.store.batches import BatchReport
 
 _NOTED_NAMES = 8
@@ -79,7 +78,7 @@ PLAN = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """Options for how logs are read."""
 
     collector: COLLECTOR = None
@@ -87,7 +86,6 @@ class Reading:
     user: Annotated[
         str | None,
         typer.Option(
-            "--user",
             help="Column with the user id; row: no user is known, and rows are counted.",
             metavar="COLUMN",
         ),
@@ -99,31 +97,24 @@ class Reading:
     time: Annotated[
         str | None,
         typer.Option(
-            "--time",
-            help="Column with the time; DATE,TIME: two columns that make it up.",
-            metavar="COLUMN",
+            help="Column with the time; DATE,TIME: two columns that make it up.", metavar="COLUMN"
         ),
     ] = None
     log_format: LOG_FORMAT = ""
     weight: Annotated[
         str | None,
         typer.Option(
-            "--weight",
-            help="Column with the number of users that a record stands for.",
-            metavar="COLUMN",
+            help="Column with the number of users that a record stands for.", metavar="COLUMN"
         ),
     ] = None
     names: NAMES = None
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
-            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
-        ),
+        typer.Option(help="A column that is no API; repeat for further ones.", metavar="COLUMN"),
     ] = None
     elements: Annotated[
         list[str] | None,
         typer.Option(
-            "--elements",
             help="A column of lists, such as fonts, each element of which is an API; repeat for "
             "further ones.",
             metavar="COLUMN",
@@ -132,7 +123,6 @@ class Reading:
     null: Annotated[
         list[str] | None,
         typer.Option(
-            "--null",
             help="A text that stands for a missing value, such as NA; repeat for further ones.",
             metavar="TEXT",
         ),
@@ -163,7 +153,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Storing(Reading):
+class Storing(ReadingOptions):
     """Options for how logs are read and stored."""
 
     digest_values: Annotated[
@@ -175,26 +165,29 @@ class Storing(Reading):
     ] = False
 
 
+STRICT = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit code 1 where a record was rejected, or a member set aside."
+    ),
+]
+ALLOW_NETWORK = Annotated[
+    bool,
+    typer.Option(
+        "--allow-network",
+        help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
+    ),
+]
+
+
 def ingest(
     *,
     paths: LOGS,
     db: DB = DEFAULT_DB,
     reading: Storing,
     plan: PLAN = False,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Exit code 1 where a record was rejected, or a member set aside.",
-        ),
-    ] = False,
-    allow_network: Annotated[
-        bool,
-        typer.Option(
-            "--allow-network",
-            help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
-        ),
-    ] = False,
+    strict: STRICT = False,
+    allow_network: ALLOW_NETWORK = False,
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -223,7 +216,7 @@ def ingest(
     is_strict = strict and any(report.rejected or report.set_aside for report in reports)
     if monitor.audience is Audience.OTHERS:  # an account names members that few users have
         reports = [replace(report, account=None) for report in reports]
-    shown.show(store.batches(reports))
+    shown.show(store.batches_output(reports))
     for report in reports:
         for text in who_counts(report):
             note(text, quiet=quiet)
@@ -247,7 +240,7 @@ def ingest(
 
 def _plan(
     paths: list[str],
-    reading: Reading,
+    reading: ReadingOptions,
     column_map: ColumnMap,
     shown: Shown,
     *,
@@ -380,21 +373,19 @@ def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """List the stored logs and what became of their records."""
     with open_monitor(db) as monitor:
         reports = monitor.batches()
-    shown.show(store.batches(reports))
+    shown.show(store.batches_output(reports))
 
 
 def rejects(
     *,
     db: DB = DEFAULT_DB,
-    most: Annotated[
-        int, typer.Option("--most", help="Largest number of records to list.", min=1)
-    ] = 100,
+    most: Annotated[int, typer.Option(help="Largest number of records to list.", min=1)] = 100,
     shown: Shown,
 ) -> None:
     """List the records that could not be stored, with file, line and reason."""
     with open_monitor(db) as monitor:
         listed = monitor.rejects(most=most)
-    shown.show(store.rejects([asdict(record) for record in listed]))
+    shown.show(store.rejects_output([asdict(record) for record in listed]))
 
 
 def apis(
@@ -402,9 +393,7 @@ def apis(
     resolve: Annotated[
         str | None,
         typer.Option(
-            "--resolve",
-            help="Look up this API name in the vocabulary, and nothing else.",
-            metavar="NAME",
+            help="Look up this API name in the vocabulary, and nothing else.", metavar="NAME"
         ),
     ] = None,
     wanted: Annotated[
@@ -423,7 +412,7 @@ def apis(
             metavar="NAME=API",
         ),
     ] = None,
-    reader: Reader,
+    reader: ReaderOptions,
     users: ViewedUsers,
     k: K = 10,
     unsafe_counts: UNSAFE_COUNTS = False,
@@ -460,7 +449,7 @@ def apis(
 
 def _found(words: str) -> Output:
     rows = []
-    for found in search(words):
+    for found in search_apis(words):
         known = vocabulary.entry_of(found.api)
         rows.append(asdict(found) | {"kind": known.kind, "group": known.group})
     return store.listing(rows, title=f"Known APIs: {words}")
@@ -473,4 +462,4 @@ def _resolved(name: str) -> Output:
         randomised = vocabulary.randomised_in(resolution.api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
         rows.append(asdict(resolution) | entry)
-    return store.meanings(rows)
+    return store.meanings_output(rows)

@@ -40,12 +40,8 @@ def demand(
             help="Logs of API calls to store first: files, folders, glob patterns, or -."
         ),
     ] = None,
-    by: Annotated[
-        By, typer.Option("--by", help="Group the calls by script, or by site.")
-    ] = "script",
-    most: Annotated[
-        int, typer.Option("--most", help="Largest number of sets to list.", min=1)
-    ] = 50,
+    by: Annotated[By, typer.Option(help="Group the calls by script, or by site.")] = "script",
+    most: Annotated[int, typer.Option(help="Largest number of sets to list.", min=1)] = 50,
     asked: ExposureOfSample,
     collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
@@ -69,7 +65,7 @@ def demand(
             sample=question.sample,
             most=most,
         )
-    shown.show(answers.demand(lines, asked.k))
+    shown.show(answers.demand_output(lines, asked.k))
 
 
 def _why(report: DemandReport) -> str:
@@ -78,38 +74,42 @@ def _why(report: DemandReport) -> str:
     return f", most often because: {report.reason}; see `fpmonitor db rejects`"
 
 
+BY = Annotated[
+    Reader, typer.Option("--by", help="Judge each script, or each host that serves scripts.")
+]
+CRAWL = Annotated[
+    str,
+    typer.Option(
+        "--crawl", help="Only stored logs of API calls whose path is like this.", metavar="GLOB"
+    ),
+]
+BEFORE = Annotated[
+    str | None,
+    typer.Option(
+        "--before", help="Compare the ranks with those of these earlier logs.", metavar="GLOB"
+    ),
+]
+AGAINST = Annotated[
+    Path | None, typer.Option("--against", help="Compare with Disconnect's list: services.json.")
+]
+TO = Annotated[
+    ScriptForm | None, typer.Option("--to", help="Write a list in this form instead of the answer.")
+]
+MOST = Annotated[
+    int,
+    typer.Option("--most", help="Largest number of scripts, those on the most sites first.", min=1),
+]
+
+
 def scripts(
     *,
     decision: DECISION,
-    by: Annotated[
-        Reader, typer.Option("--by", help="Judge each script, or each host that serves scripts.")
-    ] = "script",
-    crawl: Annotated[
-        str,
-        typer.Option(
-            "--crawl", help="Only stored logs of API calls whose path is like this.", metavar="GLOB"
-        ),
-    ] = "*",
-    before: Annotated[
-        str | None,
-        typer.Option(
-            "--before", help="Compare the ranks with those of these earlier logs.", metavar="GLOB"
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option("--against", help="Compare with Disconnect's list: services.json."),
-    ] = None,
-    to: Annotated[
-        ScriptForm | None,
-        typer.Option("--to", help="Write a list in this form instead of the answer."),
-    ] = None,
-    most: Annotated[
-        int,
-        typer.Option(
-            "--most", help="Largest number of scripts, those on the most sites first.", min=1
-        ),
-    ] = 200,
+    by: BY = "script",
+    crawl: CRAWL = "*",
+    before: BEFORE = None,
+    against: AGAINST = None,
+    to: TO = None,
+    most: MOST = 200,
     users: StoredUsers,
     shown: Shown,
     quiet: QUIET = False,
@@ -136,7 +136,7 @@ def scripts(
             listed=listed,
         )
     if to is None:
-        shown.show(answers.scripts(report))
+        shown.show(answers.scripts_output(report))
         return
     if left_out := unlisted(report):
         note(
@@ -151,7 +151,7 @@ def automation(
     *,
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
+        typer.Option(help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
     users: Users,
@@ -166,4 +166,4 @@ def automation(
             k=k,
             show_counts_below_k=unsafe_counts,
         )
-    shown.show(answers.automation(report))
+    shown.show(answers.automation_output(report))

@@ -25,7 +25,7 @@ _MOST_FILES = 50  # of a folder
 _SHOWN = 5
 
 
-def text_of(path: Path) -> str:
+def list_text(path: Path) -> str:
     """Return the text of a list; of a folder, its files as the export of them is: name -> text.
 
     Raises:
@@ -100,7 +100,7 @@ class Deployed:
         if self.site is not None and not is_site(self.site):
             raise InputError(f"site {self.site!r} is not a domain name", hint="as in example.com")
         assert self.file is not None  # noqa: S101 -- as the caller found
-        text = text_of(self.file)
+        text = list_text(self.file)
         exporter = load_plugin(EXPORTERS, self.form)
         in_use = read_in_use(self.form, exporter, text, decision, self.site)
         notes = [*in_use.notes]

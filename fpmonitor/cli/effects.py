@@ -10,7 +10,7 @@ import typer
 
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.deployed import text_of
+from fpmonitor.cli.deployed import list_text
 from fpmonitor.cli.lists import (
     ALLOW_BREAKAGE,
     BY_INFORMATION,
@@ -66,7 +66,7 @@ def preview(
     states = _states(decided, exporter, options, chosen)
     with users.open() as monitor:
         rows = _exposures(monitor, decided, states)
-    shown.show(decisions.preview(rows))
+    shown.show(decisions.preview_output(rows))
 
 
 def plan(
@@ -76,7 +76,7 @@ def plan(
     site: SITE = None,
     table: TARGETS = "153",
     write: Annotated[
-        Path | None, typer.Option("--write", help="Also write the list of the plan to this file.")
+        Path | None, typer.Option(help="Also write the list of the plan to this file.")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -89,7 +89,7 @@ def plan(
     best = found or plan_of(decided, controls, exporter.product)
     if found is not None and write is not None:
         emit(exporter.export_plan(decided, found.controls, options).text, write)
-    shown.show(decisions.plan(best))
+    shown.show(decisions.plan_output(best))
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
         return EXIT_VIOLATED if best.verdict == "block" else EXIT_UNDECIDED
@@ -102,16 +102,11 @@ def import_list(
     product: Annotated[str, typer.Option("--from", help="Format of the list, such as ublock.")],
     decision: Annotated[
         Path | None,
-        typer.Option(
-            "--decision",
-            help="Judge by this decision what stays readable.",
-            metavar="DECISION.json",
-        ),
+        typer.Option(help="Judge by this decision what stays readable.", metavar="DECISION.json"),
     ] = None,
     site: SITE = None,
     db: Annotated[
-        Path | None,
-        typer.Option("--db", help="Database to estimate the exposure with.", metavar="PATH"),
+        Path | None, typer.Option(help="Database to estimate the exposure with.", metavar="PATH")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -123,7 +118,7 @@ def import_list(
             hint="name the decision whose candidates are measured",
         )
     exporter = _product(product)
-    reading = exporter.read(text_of(source), site)
+    reading = exporter.read(list_text(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
     document = _effects(reading, exporter.product)

@@ -54,7 +54,7 @@ def gate(
     UNIT.set(decided.unit)
     if db is None:
         answer = decided.answer(asked)
-        shown.show(decisions.gate(answer))
+        shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
@@ -65,5 +65,5 @@ def gate(
         users = monitor.population_as(decided)
         check_users(users, decided, list_questions(monitor.database))
         answer = answer_gate(users, decided, asked)
-    shown.show(decisions.gate(answer))
+    shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -15,13 +16,20 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix, read_points
-from fpmonitor.ldp.mechanisms import LocalHash, RandomisedResponse, StochasticMatrix, UnaryEncoding
+from fpmonitor.ldp.mechanisms import (
+    LocalHash,
+    Mechanism,
+    RandomisedResponse,
+    StochasticMatrix,
+    UnaryEncoding,
+)
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
-    compare,
+    ComparedMechanism,
+    compare_at_equal_terms,
     fewest_users,
     most_telling,
     needs_no_answers,
@@ -29,21 +37,13 @@ from fpmonitor.ldp.planner import (
     plan_api,
     trade_off_curves,
 )
-from fpmonitor.ldp.priors import prior_of
+from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.ldp.reports import estimate_values, read_reports
-from fpmonitor.ldp.summary import metrics_of, metrics_of_points
+from fpmonitor.ldp.summary import Metrics, metrics_of, metrics_of_points
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.numbers import percent
 from fpmonitor.vocabulary import split_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.planner import ComparedMechanism
-    from fpmonitor.ldp.priors import DirichletPrior
-    from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -59,28 +59,23 @@ SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals
 def metrics(
     *,
     mechanism: Annotated[
-        str,
-        typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
+        str, typer.Option(help="grr, rappor, oue, blh, lh, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
     hash_range: Annotated[
-        int | None,
-        typer.Option(
-            "--hash-range", help="Number of hash values of lh.", show_default="e^epsilon + 1"
-        ),
+        int | None, typer.Option(help="Number of hash values of lh.", show_default="e^epsilon + 1")
     ] = None,
     prior: Annotated[
         str,
         typer.Option(
-            "--prior",
             help="Prior of the distribution: jeffreys, dirichlet:A,B,..., or a CSV file with a "
             "line for each possible distribution: its weight, and the probability of each value.",
             metavar="jeffreys|dirichlet:A,B,...|FILE.csv",
         ),
     ] = "jeffreys",
     users: Annotated[
-        int | None, typer.Option("--users", help="Add the utilities for this number of users.")
+        int | None, typer.Option(help="Add the utilities for this number of users.")
     ] = None,
     seed: SEED = 0,
     shown: Shown,
@@ -95,7 +90,7 @@ def metrics(
             made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
         )
     _tell_errors(found, quiet=quiet)
-    shown.show(store.metrics(found.to_json()))
+    shown.show(store.metrics_output(found.to_json()))
 
 
 @app.command("reports")
@@ -106,15 +101,13 @@ def reports(
         typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
     ],
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help="grr, rappor, oue, blh, or a CSV file with a matrix.")
+        str, typer.Option(help="grr, rappor, oue, blh, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
     prior: PRIOR = "jeffreys",
     delta: DELTA = 0.05,
-    draws: Annotated[
-        int, typer.Option("--draws", help="Draws from the posterior; 0 for none.", min=0)
-    ] = 1000,
+    draws: Annotated[int, typer.Option(help="Draws from the posterior; 0 for none.", min=0)] = 1000,
     seed: SEED = 0,
     shown: Shown,
 ) -> None:
@@ -196,30 +189,25 @@ def _alpha(prior: str) -> list[float] | None:
 @app.command("compare")
 def compare_mechanisms(
     *,
-    values: Annotated[int, typer.Option("--values", help="Number of values.")],
-    users: Annotated[int, typer.Option("--users", help="Number of users who report.")],
+    values: Annotated[int, typer.Option(help="Number of values.")],
+    users: Annotated[int, typer.Option(help="Number of users who report.")],
     epsilon: Annotated[
         float | None,
         typer.Option(
-            "--epsilon",
-            help="LDP level of all mechanisms: equal worst-case privacy.",
-            show_default="1",
+            help="LDP level of all mechanisms: equal worst-case privacy.", show_default="1"
         ),
     ] = None,
     privacy: Annotated[
-        float | None, typer.Option("--privacy", help="Average privacy of all mechanisms, a share.")
+        float | None, typer.Option(help="Average privacy of all mechanisms, a share.")
     ] = None,
     utility: Annotated[
-        float | None,
-        typer.Option("--utility", help="Effective participation of all mechanisms, a share."),
+        float | None, typer.Option(help="Effective participation of all mechanisms, a share.")
     ] = None,
     prior: PRIOR = "jeffreys",
     seed: SEED = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot", help="Draw utility against average privacy to this file.", metavar="FILE.svg"
-        ),
+        typer.Option(help="Draw utility against average privacy to this file.", metavar="FILE.svg"),
     ] = None,
     shown: Shown,
 ) -> None:
@@ -227,7 +215,7 @@ def compare_mechanisms(
     if epsilon is privacy is utility is None:
         epsilon = 1.0
     alpha = _alpha(prior)
-    rows = compare(
+    rows = compare_at_equal_terms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
     if plot is not None:
@@ -262,23 +250,18 @@ def optimal(
     *,
     values: Annotated[
         int,
-        typer.Option(
-            "--values", help="Number of values: at most 12, or 6 where the prior tells them apart."
-        ),
+        typer.Option(help="Number of values: at most 12, or 6 where the prior tells them apart."),
     ],
     epsilon: EPSILON = None,
     privacy: Annotated[
-        float | None,
-        typer.Option("--privacy", help="Instead of --epsilon: average privacy of all, a share."),
+        float | None, typer.Option(help="Instead of --epsilon: average privacy of all, a share.")
     ] = None,
     users: Annotated[
-        int | None,
-        typer.Option("--users", help="Find the best for this number of users, by U^distr."),
+        int | None, typer.Option(help="Find the best for this number of users, by U^distr.")
     ] = None,
     prior: PRIOR = "jeffreys",
     matrix: Annotated[
-        Path | None,
-        typer.Option("--matrix", help="Write the matrix to this file.", metavar="FILE.csv"),
+        Path | None, typer.Option(help="Write the matrix to this file.", metavar="FILE.csv")
     ] = None,
     seed: SEED = 0,
     shown: Shown,
@@ -289,7 +272,9 @@ def optimal(
     rng = np.random.default_rng(seed)
     of_many = optimal_matrix(of_values, epsilon, privacy=privacy, rng=rng)
     protocols: dict[str, Mechanism] = {}
-    for row in compare(values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed):
+    for row in compare_at_equal_terms(
+        values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed
+    ):
         if row.mechanism in PROTOCOLS and row.epsilon is not None:
             protocols[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
     made: dict[str, Mechanism] = {"best": of_many.matrix} | protocols
@@ -338,38 +323,45 @@ def _compared(
 _OF_USERS = ("api", "values", "mechanism", "epsilon", "hash_range", "users")
 
 
+ACCURACY = Annotated[
+    float | None,
+    typer.Option(
+        "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
+    ),
+]
+PLAN_COLLECTION_EPSILON = Annotated[
+    float | None,
+    typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
+]
+BUDGET = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        help="With --epsilon: show how many users prove the API within this exposure.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+USERS = Annotated[
+    int | None,
+    typer.Option(
+        "--users", help="Number of users who will report.", show_default="the observed users"
+    ),
+]
+CANDIDATES = Annotated[
+    str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
+]
+
+
 @app.command("plan")
-def plan(
+def plan_collection(
     *,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget",
-            help="With --epsilon: show how many users prove the API within this exposure.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = None,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users", help="Number of users who will report.", show_default="the observed users"
-        ),
-    ] = None,
+    accuracy: ACCURACY = None,
+    epsilon: PLAN_COLLECTION_EPSILON = None,
+    budget: BUDGET = None,
+    users: USERS = None,
     asked: Exposure,
-    candidates: Annotated[
-        str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
-    ] = None,
+    candidates: CANDIDATES = None,
     stored: StoredUsers,
     shown: Shown,
     quiet: QUIET = False,

@@ -6,14 +6,12 @@ import gc
 import logging
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError, install
 from fpmonitor.serve.config import MAX_CONNECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def run_application(

@@ -151,7 +151,7 @@ def export(
         return 0
     if show_coverage:
         found = coverage(decided, product_exporters())
-        shown.show(decisions.coverage(found))
+        shown.show(decisions.coverage_output(found))
         return 0
     if not to:
         raise InputError(

@@ -11,7 +11,7 @@ import typer
 
 from fpmonitor.account import summary
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.data import Reading
+from fpmonitor.cli.data import ReadingOptions
 from fpmonitor.cli.output import progress_line
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
@@ -31,7 +31,7 @@ _NAMED = 3
 def look(
     *,
     paths: Annotated[list[str], typer.Argument(help="Logs to look at; nothing is stored.")],
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> None:
     """Print on one screen what logs hold, what they expose, and which commands come next."""
     if INVOCATION.get().for_others:
@@ -86,7 +86,7 @@ def _answer(monitor: Monitor) -> Iterator[str]:
         yield "No column names the users, so rows are counted; --user COLUMN of `ingest` names one."
 
 
-def _given(reading: Reading) -> list[str]:
+def _given(reading: ReadingOptions) -> list[str]:
     """Return the options by which the logs were read, for the command that stores them."""
     one = {
         "--collector": reading.collector,

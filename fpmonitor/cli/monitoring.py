@@ -39,7 +39,7 @@ from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import windows_that_decide
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
-from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
+from fpmonitor.render.check_files import check_sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
@@ -158,7 +158,7 @@ def trend(
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
         emit(of_trend(report, headed=True).of(UNIT.get()).file, svg)
-    shown.show(answers.trend(report))
+    shown.show(answers.trend_output(report))
     return EXIT_CHANGED if report.is_different else 0
 
 
@@ -210,7 +210,7 @@ def emit_check(
         case "junit" | "sarif" | "github":
             emit(spoken(_FILES[output_format](report, str(decision)), UNIT.get()), output)
         case _:
-            show(answers.check(report), output_format, output)
+            show(answers.check_output(report), output_format, output)
     return _EXITS[report.outcome]
 
 
@@ -402,7 +402,7 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
 
 def _note_check(report: CheckReport, *, quiet: bool) -> None:
     """Note why a check did not pass."""
-    open_sets = [text for _, verdict, text in sentences(report) if verdict != "allow"]
+    open_sets = [text for _, verdict, text in check_sentences(report) if verdict != "allow"]
     for text in open_sets[:_NAMED]:
         note(f"{report.outcome}: {text}", quiet=quiet)
     if len(open_sets) > _NAMED:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.cli.subject import UNIT
@@ -16,6 +17,7 @@ from fpmonitor.errors import StoppedError
 from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
+from fpmonitor.render.screen import LINES, one_screen
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.unit import Unit, spoken
 
@@ -53,7 +55,8 @@ def emit(text: str, output: Path | None) -> None:
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
     """Write an answer in the form that was asked for, in words for what was counted.
 
-    A file that is called JSON holds JSON: another form is printed beside it.
+    A terminal has one screen of it, unless a table was asked for. A file that is called JSON holds
+    JSON: another form is printed beside it.
     """
     answer = answer.of(UNIT.get())
     if output is not None and output.suffix.lower() == ".json" and wanted not in {None, "json"}:
@@ -64,7 +67,21 @@ def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> No
 
         emit(latex(answer), output)
         return
-    emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
+    form = chosen_format(wanted, output)
+    if form == "table" and wanted is None:
+        emit(on_screen(answer), None)
+        return
+    emit(answer.text(form, to_file=output is not None), output)
+
+
+def on_screen(
+    answer: Output, *, below: int = 0, more: str = "--format table", plain: bool = False
+) -> str:
+    """Return an answer as it fits on a terminal, above the prompt and so many lines; else whole."""
+    if not sys.stdout.isatty():
+        return answer.text("table")
+    lines = max(get_terminal_size((80, LINES)).lines, LINES) - 1 - below
+    return one_screen(answer, lines, more=more, to_file=plain)
 
 
 @dataclass(frozen=True, kw_only=True)

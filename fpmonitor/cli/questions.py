@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -29,8 +30,8 @@ from fpmonitor.cli.options import (
     days_apart,
     share,
 )
-from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.output import Shown, ending_as_interrupted, note, on_screen, progress_line
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
     AnsweredUsers,
@@ -157,7 +158,7 @@ def exposure(
         ),
     ] = None,
     users: AnsweredUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
@@ -195,6 +196,8 @@ def exposure(
             followed=[days_apart(each) for each in split_names(followed)],
         )
         reader.ask(monitor, counted_exposures(reports, asked.question))
+    if not names and not apis:  # each API: the most exposing first
+        reports = sorted(reports, key=lambda report: -report.upper)
     for report in reports if users_for is not None else ():
         note(
             f"{', '.join(report.apis)}: {report.users_for_gamma:,} users are enough for all shares "
@@ -451,7 +454,10 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
     """Show a decision, on stderr where it is written to a file."""
     shown.show(answer)
     if shown.output is not None:
-        note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
+        text = answer.text("table", to_file=True)
+        if shown.output_format is None and sys.stderr.isatty():
+            text = on_screen(answer, below=1, plain=True)
+        note(f"{text}written to {shown.output}", quiet=quiet)
 
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
@@ -470,7 +476,7 @@ def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
             raise InputError(
                 "questions: the list is for the owner of the database", hint="omit --for-others"
             )
-        shown.show(decisions.questions(list_questions(monitor.database)))
+        shown.show(decisions.questions_output(list_questions(monitor.database)))
 
 
 def _note_level(decision: Decision, *, quiet: bool) -> None:

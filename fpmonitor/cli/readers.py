@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +18,6 @@ from fpmonitor.release.stored import count_answers
 from fpmonitor.render import store
 from fpmonitor.store.answers import forget_reader, list_readers
 from fpmonitor.store.snapshot import take_snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 READER = Annotated[
     str | None,
@@ -45,7 +43,7 @@ DEFAULT_LIMIT = "log2"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class ReaderOptions:
     """Options for who receives the answer."""
 
     reader: READER = None
@@ -78,8 +76,7 @@ def queries(
     forget: Annotated[
         str | None,
         typer.Option(
-            "--forget",
-            help="Reset the count of this reader; safe only if the users have been replaced.",
+            help="Reset the count of this reader; safe only if the users have been replaced."
         ),
     ] = None,
     db: DB = DEFAULT_DB,

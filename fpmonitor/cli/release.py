@@ -14,9 +14,9 @@ from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import FORMAT, QUIET, share
 from fpmonitor.cli.output import Shown, note, show
-from fpmonitor.cli.readers import Reader, queries
+from fpmonitor.cli.readers import ReaderOptions, queries
 from fpmonitor.cli.singling_out import USERS
-from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
+from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
 from fpmonitor.population.levels import read_levels
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
@@ -38,10 +38,7 @@ _LARGEST_CURVE = 10_000
 RELEASE_USERS = Annotated[
     int | None,
     typer.Option(
-        "--users",
-        "-n",
-        help="Number of users in the release.",
-        show_default="the observed users",
+        "--users", "-n", help="Number of users in the release.", show_default="the observed users"
     ),
 ]
 ALPHA = Annotated[
@@ -76,7 +73,7 @@ class HistogramOptions(StoredUsers):
                 split_names(apis),
                 epsilon=self.epsilon,
                 window=self.window,
-                transforms=transforms_of(self.what_if),
+                transforms=declared_transforms(self.what_if),
                 users=self.users,
                 known=self.known,
                 alpha=self.alpha,
@@ -88,66 +85,75 @@ audit = typer.Typer(
 )
 
 
+OUTPUT = Annotated[
+    Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
+]
+MECHANISM = Annotated[
+    Mechanism,
+    typer.Option(
+        "--mechanism",
+        help="Withhold rare rows as a whole, suppress single cells, or show values coarser.",
+    ),
+]
+BUDGET = Annotated[
+    float,
+    typer.Option(
+        "--budget",
+        help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+SAMPLE = Annotated[
+    float | None,
+    typer.Option(
+        "--sample",
+        help="Draw this share of the users first, in secret: differential privacy whatever an "
+        "attacker knows.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
+RELEASE_EPSILON = Annotated[
+    float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
+]
+SENSITIVE = Annotated[
+    str | None,
+    typer.Option(
+        "--sensitive",
+        help="One of the APIs: say in the manifest how much the table tells of it.",
+        metavar="API",
+    ),
+]
+LEVELS = Annotated[
+    Path | None,
+    typer.Option(
+        "--levels",
+        help="With `generalisation`: show these levels (docs/levels.md) of some of the APIs.",
+        metavar="LEVELS.toml",
+    ),
+]
+
+
 def release(
     *,
-    apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
+    apis: Annotated[str, typer.Option(help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Parquet or CSV file to write, by its ending.")
-    ],
-    mechanism: Annotated[
-        Mechanism,
-        typer.Option(
-            "--mechanism",
-            help="Withhold rare rows as a whole, suppress single cells, or show values coarser.",
-        ),
-    ] = "histogram",
-    budget: Annotated[
-        float,
-        typer.Option(
-            "--budget",
-            help="Largest share of users that `cells` may withhold: 0.05 or 5%.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = 0.05,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            "--sample",
-            help="Draw this share of the users first, in secret: differential privacy whatever an "
-            "attacker knows.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", help="With --sample: privacy loss, in nats.")
-    ] = 1.0,
-    sensitive: Annotated[
-        str | None,
-        typer.Option(
-            "--sensitive",
-            help="One of the APIs: say in the manifest how much the table tells of it.",
-            metavar="API",
-        ),
-    ] = None,
-    levels: Annotated[
-        Path | None,
-        typer.Option(
-            "--levels",
-            help="With `generalisation`: show these levels (docs/levels.md) of some of the APIs.",
-            metavar="LEVELS.toml",
-        ),
-    ] = None,
+    output: OUTPUT,
+    mechanism: MECHANISM = "histogram",
+    budget: BUDGET = 0.05,
+    sample: SAMPLE = None,
+    epsilon: RELEASE_EPSILON = 1.0,
+    sensitive: SENSITIVE = None,
+    levels: LEVELS = None,
     what_if: WHAT_IF = None,
-    reader: Reader,
+    reader: ReaderOptions,
     users: StoredUsers,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
-    transforms = transforms_of(what_if)
+    transforms = declared_transforms(what_if)
     with users.open() as monitor:
         made = release_users(
             monitor.database,
@@ -218,9 +224,7 @@ audit.command("singling-out")(singling_out.attack)
 @audit.command("histogram")
 def histogram(
     *,
-    apis: Annotated[
-        str, typer.Option("--apis", help="Columns of the histogram, separated by commas.")
-    ],
+    apis: Annotated[str, typer.Option(help="Columns of the histogram, separated by commas.")],
     k: THRESHOLD,
     asked: HistogramOptions,
     shown: Shown,
@@ -245,9 +249,7 @@ def several(
     *,
     apis: Annotated[
         list[str],
-        typer.Option(
-            "--apis", help="Columns of a histogram, separated by commas; repeat for the others."
-        ),
+        typer.Option(help="Columns of a histogram, separated by commas; repeat for the others."),
     ],
     k: THRESHOLD,
     epsilon: EPSILON,
@@ -274,7 +276,7 @@ def sensitive(
     release_file: Annotated[
         Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
     ],
-    api: Annotated[str, typer.Option("--api", help="Sensitive attribute, a column of the table.")],
+    api: Annotated[str, typer.Option(help="Sensitive attribute, a column of the table.")],
     shown: Shown,
 ) -> None:
     """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
@@ -292,9 +294,7 @@ def partial_knowledge(
     known: KNOWN = 0,
     copies: Annotated[
         int | None,
-        typer.Option(
-            "--copies", help="Number of known records with the value.", show_default="the average"
-        ),
+        typer.Option(help="Number of known records with the value.", show_default="the average"),
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -309,18 +309,15 @@ def partial_knowledge(
 
 
 @audit.command("curve")
-def curve(
+def epsilon_curve(
     *,
     users: USERS,
     probability: PROBABILITY,
     k: THRESHOLD,
     known: KNOWN = 0,
-    most: Annotated[float, typer.Option("--most", help="Largest epsilon, in nats.")] = 3.0,
+    most: Annotated[float, typer.Option(help="Largest epsilon, in nats.")] = 3.0,
     points: Annotated[
-        int,
-        typer.Option(
-            "--points", help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE
-        ),
+        int, typer.Option(help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE)
     ] = 31,
     shown: Shown,
 ) -> None:
@@ -331,16 +328,16 @@ def curve(
         {"epsilon": epsilon, "delta": float(delta)}
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
-    shown.show(store.points(rows))
+    shown.show(store.points_output(rows))
 
 
 @audit.command("smallest-k")
 def smallest_threshold(
     *,
-    delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
+    delta: Annotated[float, typer.Option(help="Delta to reach.")],
     apis: Annotated[
         str | None,
-        typer.Option("--apis", help="Columns of the histogram of a database, separated by commas."),
+        typer.Option(help="Columns of the histogram of a database, separated by commas."),
     ] = None,
     probability: Annotated[
         list[float] | None,

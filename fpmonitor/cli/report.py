@@ -25,7 +25,7 @@ from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
-from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.render.figures import Figure, of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.population.population import Population
-    from fpmonitor.render.figures import Figure
 
 Plot = Literal["exposure", "curve", "entropy", "trust"]
 
@@ -63,7 +62,6 @@ def report(
     practice: Annotated[
         str | None,
         typer.Option(
-            "--practice",
             help="Of a decision about levels: what is shown today, to be drawn beside it.",
             metavar="NAME=LEVEL,...",
         ),
@@ -201,12 +199,10 @@ def compare(
     apis: SETS = None,
     decision: Annotated[
         Path | None,
-        typer.Option(
-            "--decision", help="Compare the allowed sets of this decision.", metavar="DECISION.json"
-        ),
+        typer.Option(help="Compare the allowed sets of this decision.", metavar="DECISION.json"),
     ] = None,
     split: Annotated[
-        datetime | None, typer.Option("--split", help="Compare before and after this time (UTC).")
+        datetime | None, typer.Option(help="Compare before and after this time (UTC).")
     ] = None,
     asked: ExposureOfSample,
     shown: Shown,
@@ -242,4 +238,4 @@ def compare(
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets contain APIs never observed in the second one")
     compared.sort(key=lambda line: -abs(line.difference))
-    shown.show(answers.comparison(compared, population=question.users, k=asked.k))
+    shown.show(answers.comparison_output(compared, population=question.users, k=asked.k))

@@ -35,28 +35,23 @@ KEYS_FILE = Annotated[
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option("--config", help="TOML file with the settings of the service.")
+        Path | None, typer.Option(help="TOML file with the settings of the service.")
     ] = None,
     decision: Annotated[
         Path | None,
         typer.Option(
-            "--decision",
-            help="Decision to serve and to show on the dashboard.",
-            metavar="DECISION.json",
+            help="Decision to serve and to show on the dashboard.", metavar="DECISION.json"
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port", help="Port to listen on; 0 picks a free one.", show_default="8017", min=0
-        ),
+        typer.Option(help="Port to listen on; 0 picks a free one.", show_default="8017", min=0),
     ] = None,
     db: Annotated[
-        Path | None,
-        typer.Option("--db", envvar="FPMONITOR_DB", help="Database file.", metavar="PATH"),
+        Path | None, typer.Option(envvar="FPMONITOR_DB", help="Database file.", metavar="PATH")
     ] = None,
 ) -> None:
     """Collect records over HTTP, answer questions, and show a dashboard."""

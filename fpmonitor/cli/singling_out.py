@@ -14,7 +14,7 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.output import Shown
-from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
+from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import InputError, PolicyError, reason_of
 from fpmonitor.release import singling_out
 from fpmonitor.release.examples import example_attacks
@@ -46,22 +46,19 @@ def baseline(
     users: USERS,
     weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
     counts: Annotated[
-        int | None,
-        typer.Option("--counts", help="Also bound it after this many exact counts.", min=0),
+        int | None, typer.Option(help="Also bound it after this many exact counts.", min=0)
     ] = None,
     epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Epsilon of a differentially private release, in nats."),
+        float | None, typer.Option(help="Epsilon of a differentially private release, in nats.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
+        float | None, typer.Option(help="Delta of the release.", show_default="0")
     ] = None,
     min_entropy: Annotated[
         float | None,
         typer.Option(
-            "--min-entropy",
             help="Min-entropy of a record, in bits: which success predicates of such a weight can "
-            "reach.",
+            "reach."
         ),
     ] = None,
     shown: Shown,
@@ -99,7 +96,7 @@ def examples(*, trials: TRIALS = 1000, seed: SEED = 0, shown: Shown) -> None:
 
 def pseudonymous(
     *,
-    apis: Annotated[str, typer.Option("--apis", help="Columns of the table, separated by commas.")],
+    apis: Annotated[str, typer.Option(help="Columns of the table, separated by commas.")],
     weight: WEIGHT = None,
     control: CONTROL = None,
     what_if: WHAT_IF = None,
@@ -115,7 +112,7 @@ def pseudonymous(
             database,
             split_names(apis),
             window=users.window,
-            transforms=transforms_of(what_if),
+            transforms=declared_transforms(what_if),
             weight=weight,
             control=others,
         )
@@ -134,7 +131,6 @@ def attack(
     distribution: Annotated[
         Path | None,
         typer.Option(
-            "--distribution",
             help="One more distribution of a fresh record: a CSV or Parquet file with a column "
             "for each API and `weight`.",
             show_default="shares of the users, and independent APIs",

@@ -217,7 +217,7 @@ def info(*, path: SKETCH, shown: Shown) -> None:
 
 
 @app.command("exposure")
-def exposure(
+def sketch_exposure(
     *,
     path: SKETCH,
     apis: Annotated[

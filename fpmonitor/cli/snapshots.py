@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned
+from fpmonitor.cli.data import LOGS, NAMES, ReadingOptions, assigned
 from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, ROWS_ARE_USERS, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.engine import open_engine
@@ -30,7 +30,7 @@ def convert_logs(
     paths: LOGS,
     output: PARQUET,
     *,
-    reading: Reading,
+    reading: ReadingOptions,
     rows_are_users: ROWS_ARE_USERS = False,
     output_format: FORMAT = None,
     quiet: QUIET = False,
@@ -48,7 +48,7 @@ def convert_logs(
     unit = weakest(report.unit for report in reports)
     if unit != "user":
         note(f"each user of {output} is a {unit}, and is called so there", unit="user")
-    show(store.batches(reports), output_format, None)
+    show(store.batches_output(reports), output_format, None)
 
 
 def snapshot(
@@ -100,10 +100,10 @@ def snapshot(
             names=assigned(names or ()),
             unit=unit,
         )
-    show(store.snapshot(taken).of(taken.manifest.unit), output_format, None)
+    show(store.snapshot_output(taken).of(taken.manifest.unit), output_format, None)
 
 
-def sample(
+def sample_snapshot(
     *,
     snapshot: Annotated[
         str, typer.Option("--snapshot", help="The snapshot to draw from.", metavar="FOLDER")

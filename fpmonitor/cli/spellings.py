@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fpmonitor.cli.table import MOVED
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 _OTHERS = "--for-others"
 _OF_THE_PAGE = frozenset(("--browser", "--db", "--no-browser", "--port"))

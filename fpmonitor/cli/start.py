@@ -12,7 +12,7 @@ from rich.console import Console
 from fpmonitor.answers.recommended import report_people
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import emit, progress_line
+from fpmonitor.cli.output import emit, on_screen, progress_line
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.plugins import EXPORTERS, load_plugin
@@ -39,7 +39,7 @@ def quickstart(
         with open_monitor(database, create=True) as monitor:
             with progress_line(quiet) as progress:
                 reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
-            emit(store.batches(reports).text("table"), None)
+            emit(on_screen(store.batches_output(reports), more="db batches"), None)
             candidates = [line.api for line in monitor.apis(k=_K)][:_CANDIDATES]
             console.print("2. Decide which sets of its most exposing APIs a site may read:")
             console.print(
@@ -60,7 +60,8 @@ def quickstart(
             users = monitor.population()
             data = decisions.data_of(monitor.name, users, users=decision.users, k=_K)
             people = report_people(users, decision)
-    emit(decisions.decision(decision, data, people).text("table"), None)
+    shown = decisions.decision(decision, data, people)
+    emit(on_screen(shown, below=6, more="export --report"), None)
     emit(to_json(decision.to_json()), decision_file)
     console.print("3. Write the allow/block list:")
     for name in ("json", "csv"):

@@ -21,7 +21,7 @@ from fpmonitor.cli.options import (
     AskedOfSample,
 )
 from fpmonitor.cli.output import Shown
-from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
@@ -36,24 +36,20 @@ def rank(
     names: NAMES = None,
     apis: Annotated[
         list[str] | None,
-        typer.Option(
-            "--apis", help="APIs of a set to rank, separated by commas; repeat for further sets."
-        ),
+        typer.Option(help="APIs of a set to rank, separated by commas; repeat for further sets."),
     ] = None,
     sets: Annotated[
-        Path | None,
-        typer.Option("--sets", help="File with one set per line, names separated by commas."),
+        Path | None, typer.Option(help="File with one set per line, names separated by commas.")
     ] = None,
     candidates: Annotated[
-        str | None,
-        typer.Option("--candidates", help="Rank sets of these APIs.", show_default="all"),
+        str | None, typer.Option(help="Rank sets of these APIs.", show_default="all")
     ] = None,
     size: Annotated[
-        int, typer.Option("--size", help="Rank all sets of up to this many candidates.", min=1)
+        int, typer.Option(help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
     asked: AskedOfSample,
     users: ViewedUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Rank API sets by entropy and by exposure, and show where the two disagree."""
@@ -91,7 +87,7 @@ def curve(
         str | None, typer.Argument(help="APIs read together, separated by commas.", metavar="SET")
     ] = None,
     apis: Annotated[
-        str | None, typer.Option("--apis", help="The same as an option.", show_default="none")
+        str | None, typer.Option(help="The same as an option.", show_default="none")
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
@@ -101,7 +97,7 @@ def curve(
     rows_are_users: ROWS_ARE_USERS = False,
     unsafe_counts: UNSAFE_COUNTS = False,
     users: ViewedUsers,
-    reader: Reader,
+    reader: ReaderOptions,
     shown: Shown,
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
@@ -123,4 +119,4 @@ def curve(
             show_counts_below_k=unsafe_counts,
         )
         reader.ask(monitor, counted_curve(report, question))
-    shown.show(answers.curve(report))
+    shown.show(answers.curve_output(report))

@@ -145,7 +145,7 @@ GROUPS: tuple[Entry, ...] = (
         below=(
             Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
             Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
-            Entry("sample", "fpmonitor.cli.snapshots:sample"),
+            Entry("sample", "fpmonitor.cli.snapshots:sample_snapshot"),
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
             Entry(
                 "sketch",
@@ -199,9 +199,9 @@ MOVED: Mapping[str, str] = {
 }
 
 
-def entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
+def all_entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
     """Every entry with those below it and its modes."""
     for entry in among:
         yield entry
-        yield from entries(entry.below)
-        yield from entries(entry.modes)
+        yield from all_entries(entry.below)
+        yield from all_entries(entry.modes)

@@ -24,9 +24,7 @@ def ui(
     ] = None,
     *,
     db: DB = DEFAULT_DB,
-    port: Annotated[
-        int, typer.Option("--port", help="Port to listen on; 0 picks a free one.", min=0)
-    ] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0)] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Whether to open a browser.")
     ] = True,
@@ -58,8 +56,7 @@ def mcp(
     *,
     db: DB = DEFAULT_DB,
     decision: Annotated[
-        Path | None,
-        typer.Option("--decision", help="Decision that says what a site may read."),
+        Path | None, typer.Option(help="Decision that says what a site may read.")
     ] = None,
     k: K = 10,
 ) -> None:

@@ -6,7 +6,8 @@ import os
 import sys
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -28,9 +29,6 @@ from fpmonitor.store.upkeep import (
 )
 from fpmonitor.store.upkeep import compact_database as write_anew
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 EXIT_FLAWED = EXIT_NOT_DONE = 1
 _MOST_SECONDS_TO_REWRITE = 60  # a service beside it opens the file for each of its batches
 _VIEWS = ("views/users", "views/observations", "views/apis")
@@ -48,45 +46,47 @@ def verify(*, db: DB = DEFAULT_DB, shown: Shown) -> int:
     return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
 
 
+BEFORE = Annotated[
+    datetime | None, typer.Option("--before", help="Delete visits before this time (UTC).")
+]
+USER = Annotated[
+    bool,
+    typer.Option(
+        "--user", help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}."
+    ),
+]
+KEY = Annotated[
+    str | None,
+    typer.Option("--key", help="Delete what came to the service by the write key of this name."),
+]
+BATCH = Annotated[
+    str | None,
+    typer.Option(
+        "--batch",
+        help="Delete what came from the logs of this name, as `db batches` has it; they may "
+        "be stored again.",
+        metavar="LOG",
+    ),
+]
+LET_IN_AGAIN = Annotated[
+    bool, typer.Option("--undo", help="With --user: store the user again from now on.")
+]
+DRY_RUN = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")
+]
+YES = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask; only on a terminal it is asked.")
+]
+
+
 def forget(
-    before: Annotated[
-        datetime | None, typer.Option("--before", help="Delete visits before this time (UTC).")
-    ] = None,
-    user: Annotated[
-        bool,
-        typer.Option(
-            "--user",
-            help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}.",
-        ),
-    ] = False,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", help="Delete what came to the service by the write key of this name."
-        ),
-    ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            "--batch",
-            help="Delete what came from the logs of this name, as `db batches` has it; they may "
-            "be stored again.",
-            metavar="LOG",
-        ),
-    ] = None,
-    let_in_again: Annotated[
-        bool,
-        typer.Option(
-            "--undo",
-            help="With --user: store the user again from now on.",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; only on a terminal it is asked.")
-    ] = False,
+    before: BEFORE = None,
+    user: USER = False,
+    key: KEY = None,
+    batch: BATCH = None,
+    let_in_again: LET_IN_AGAIN = False,
+    dry_run: DRY_RUN = False,
+    yes: YES = False,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:

@@ -150,7 +150,7 @@ class TransformedUsers(ViewedUsers):
     @property
     def view(self) -> View:
         """How values are preprocessed."""
-        return replace(super().view, transforms=transforms_of(self.what_if))
+        return replace(super().view, transforms=declared_transforms(self.what_if))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +195,7 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
+def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:
     """Return the value transforms of a file; none without one."""
     return {} if what_if is None else read_transforms(what_if)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.decide.deciding import recommended_of, tests_of, without_empty
-from fpmonitor.decide.decision import Confirmation
+from fpmonitor.decide.decision import ApiSet, Confirmation, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
@@ -28,7 +28,6 @@ from fpmonitor.estimate.value_sample import ENTRIES, planned_level, value_criter
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Score
     from fpmonitor.policy import Policy
     from fpmonitor.population.kept_values import ChosenValues
@@ -60,16 +59,12 @@ def confirm(
 ) -> Decision:
     """Return what a search and tests of what it left open decide together.
 
-    Parameters
-    ----------
-    found
-        What was decided of the users searched, at `SEARCH_SHARE` of the level of the question.
-    searched, rest
-        These users, and all others.
-    chains
-        Number of chains of nested sets that are tested; by default `CHAINS`.
-    progress
-        Told now and then in words how far it is.
+    Args:
+        found: What was decided of the users searched, at `SEARCH_SHARE` of the level of the
+            question.
+        searched, rest: These users, and all others.
+        chains: Number of chains of nested sets that are tested; by default `CHAINS`.
+        progress: Told now and then in words how far it is.
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
@@ -153,6 +148,7 @@ def _concluded(
             # What others confirmed settles what the users searched leave open.
             [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
         ),
+        users_possible=None,
         recommended=best.apis,
         utility=best.weight,
         utility_bound=bound,

@@ -57,14 +57,10 @@ class Designed:
 def design(components: Sequence[Component], users: Population, policy: Policy) -> list[Component]:
     """Return the components with a map in place of each design.
 
-    Parameters
-    ----------
-    components
-        With APIs called as in the log.
-    users
-        From whom levels are designed; nothing is promised of them.
-    policy
-        Its population, `k` and budget say who counts as exposed, and how many may be.
+    Args:
+        components: With APIs called as in the log.
+        users: From whom levels are designed; nothing is promised of them.
+        policy: Its population, `k` and budget say who counts as exposed, and how many may be.
     """
     return [
         replace(component, levels=tuple(_finest(component, users, policy)))
@@ -85,19 +81,12 @@ def alternatives(component: Component, users: Population, policy: Policy) -> lis
 def path(level: LevelMap, held: Mapping[tuple[Value, ...], int], policy: Policy) -> list[Designed]:
     """Return maps of a design from coarse to fine.
 
-    Parameters
-    ----------
-    level
-        With a design.
-    held
-        Values of a component, and how many of the users from whom it is made have them.
-    policy
-        As of `design`.
+    Args:
+        level: With a design.
+        held: Values of a component, and how many of the users from whom it is made have them.
 
-    Raises
-    ------
-    InputError
-        Too few of these users have what the design needs.
+    Raises:
+        InputError: Too few of these users have what the design needs.
     """
     wanted, cost = level.design, _Cost(sum(held.values()), policy)
     if wanted is None:

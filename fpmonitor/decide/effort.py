@@ -21,10 +21,8 @@ class _Interrupts:
 
     The first one is noted, and a second one passes.
 
-    Attributes
-    ----------
-    noted
-        Whether one came in the block that holds them, also one that passed.
+    Attributes:
+        noted: Whether one came in the block that holds them, also one that passed.
     """
 
     def __init__(self) -> None:
@@ -81,20 +79,11 @@ class OutOfTimeError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Effort:
-    """What the searches of one decision share.
+    """What the searches of one decision share."""
 
-    Attributes
-    ----------
-    deadline
-        Time of the monotonic clock, seconds, at which all end.
-    progress
-        Told now and then in words how far they are.
-    stopped
-        Whether they were ended early; whatever begins later ends at its first look.
-    """
-
-    deadline: float = float("inf")
-    progress: Callable[[str], None] | None = None
+    deadline: float = float("inf")  # Time of the monotonic clock, seconds, at which all end.
+    progress: Callable[[str], None] | None = None  # Told now and then in words how far they are.
+    # Whether they were ended early; whatever begins later ends at its first look.
     stopped: bool = field(default=False, init=False)
 
     @classmethod
@@ -116,10 +105,8 @@ class Effort:
     def check(self, told: str) -> None:
         """Tell how far a search is, and end it when it must end.
 
-        Raises
-        ------
-        OutOfTimeError
-            It must.
+        Raises:
+            OutOfTimeError: It must.
         """
         if self.progress is not None:
             self.progress(told)

@@ -39,17 +39,11 @@ def identity_of(decision: Decision) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence about every set of a list, nats, after the price of their choice.
+    """Evidence about every set of a list, nats, after the price of their choice."""
 
-    Attributes
-    ----------
-    within
-        Its least exponential is an e-value for "some set is above the budget".
-    above
-        Its largest exponential is an e-value for "all sets are within the budget".
-    """
-
+    # Its least exponential is an e-value for "some set is above the budget".
     within: tuple[float, ...]
+    # Its largest exponential is an e-value for "all sets are within the budget".
     above: tuple[float, ...]
 
     def lowered(self, other: Evidence) -> Evidence:
@@ -93,12 +87,9 @@ def weigh(
 ) -> Evidence:
     """Weigh every set on the allow list of a decision on the users of one window.
 
-    Parameters
-    ----------
-    decision
-        Decision on a population.
-    new_users
-        Whether the list was decided on none of these users; it then has no price.
+    Args:
+        decision: Decision on a population.
+        new_users: Whether the list was decided on none of these users; it then has no price.
     """
     policy, sets = decision.policy, decision.allow
     delta_term = _USUAL_TERM - math.log(policy.delta or 1.0)
@@ -147,15 +138,11 @@ def prices_of_choice(decision: Decision) -> tuple[NDArray[np.float64], NDArray[n
 def needed_evidence(delta: float, *, place: int, successes: int) -> float:
     """Evidence that a window needs, nats.
 
-    Parameters
-    ----------
-    delta
-        Tolerated share of wrong outcomes among all of this kind, on average.
-    place
-        Place of the window by the calendar: 0 for the first that was checked, negative before it.
-        So the shares of delta do not follow from which windows are chosen.
-    successes
-        Outcomes of this kind so far.
+    Args:
+        delta: Tolerated share of wrong outcomes among all of this kind, on average.
+        place: Place of the window by the calendar: 0 for the first that was checked, negative
+            before it. So the shares of delta do not follow from which windows are chosen.
+        successes: Outcomes of this kind so far.
     """
     if place < 0:
         share = math.log(_EARLIER) + log_share(-place)

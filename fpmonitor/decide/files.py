@@ -18,10 +18,8 @@ _HINT = "make one with `fpmonitor decide ... -o decision.json`"
 def read_any_decision(path: Path) -> Decision:
     """Read a decision file, about sets or about levels, with the sentence that follows from it.
 
-    Raises
-    ------
-    InputError
-        No such file, not JSON, not a decision, or one that contradicts itself.
+    Raises:
+        InputError: No such file, not JSON, not a decision, or one that contradicts itself.
     """
     content = read_json(path, "no readable decision file:", hint=_HINT)
     has_levels = isinstance(content, dict) and "components" in content

@@ -27,35 +27,21 @@ _SOLVING = 10.0  # seconds for one programme, at most
 
 @dataclass(slots=True, kw_only=True)
 class HopedSearch:
-    """Sets that hold all that their APIs bring along.
+    """Sets that hold all that their APIs bring along."""
 
-    Attributes
-    ----------
-    source, criterion
-        The users, and the test of one set.
-    candidates, must, weights, along
-        As of `decide.utility.hoped_set`.
-    effort
-        When to end.
-    passed, failed
-        What is known of sets; all that is found out joins it.
-    bound
-        Weight that no passing set exceeds.
-    tested
-        Sets that were tested.
-    """
-
+    # source, criterion: The users, and the test of one set.
     source: SpectrumSource
     criterion: Criterion
     candidates: Sequence[str]
     must: Collection[str]
     weights: Mapping[str, float]
     along: Callable[[Iterable[str]], Collection[str]]
-    effort: Effort
+    effort: Effort  # When to end.
+    # passed, failed: What is known of sets; all that is found out joins it.
     passed: list[ApiSet] = field(default_factory=list)
     failed: list[ApiSet] = field(default_factory=list)
-    bound: float | None = None
-    tested: int = 0
+    bound: float | None = None  # Weight that no passing set exceeds.
+    tested: int = 0  # Sets that were tested.
     _smallest_failed: list[ApiSet] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from fpmonitor.population.levels import (
     check_components,
     coarser,
     finest,
-    words_of,
+    level_words,
 )
 from fpmonitor.safe_files import typed, untyped
 
@@ -81,7 +81,7 @@ class LevelDecision(Decision):
     @property
     def lowest(self) -> ApiSet:
         """What is shown in any case."""
-        return words_of(self.components, tuple(each.least for each in self.components))
+        return level_words(self.components, tuple(each.least for each in self.components))
 
     @property
     def beyond(self) -> ApiSet:
@@ -205,7 +205,7 @@ class LevelDecision(Decision):
         allowed = [*map(coarser, self.allow)]
         refused = [{*apis} for apis in (*self.block, *self.undecided)]
         for vector in product(*ranges):
-            words = words_of(self.components, vector)
+            words = level_words(self.components, vector)
             shown = coarser(words)
             if must <= shown and never.isdisjoint(shown):
                 settled = any(shown <= each for each in allowed)

@@ -36,21 +36,14 @@ _MOST_COST = 600.0  # nats; no data decide beyond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """All that a decision answers: the policy, and the view of the users.
+    """All that a decision answers: the policy, and the view of the users."""
 
-    Attributes
-    ----------
-    policy, setting, missing, view
-        As in `Decision`.
-    window
-        Observations that count; times are UTC.
-    """
-
+    # policy, setting, missing, view: As in `Decision`.
     policy: Policy
     setting: Setting = "population"
     missing: Missing = "value"
     view: View = field(default_factory=View)
-    window: Window = field(default_factory=Window)
+    window: Window = field(default_factory=Window)  # Observations that count; times are UTC.
 
     def __post_init__(self) -> None:
         seen = self.window
@@ -60,20 +53,13 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Share of delta that all tests of a question have together.
+    """Share of delta that all tests of a question have together."""
 
-    Attributes
-    ----------
-    level
-        Tolerated probability of error of each side, in (0, 1); null where nothing is estimated.
-    registered
-        Whether the question was registered before the first user was stored.
-    view_weight
-        Share that the view has by its name; null where the view is fixed with the question.
-    """
-
+    # Tolerated probability of error of each side, in (0, 1); null where nothing is estimated.
     level: float | None
+    # Whether the question was registered before the first user was stored.
     registered: bool = False
+    # Share that the view has by its name; null where the view is fixed with the question.
     view_weight: float | None = None
 
 
@@ -111,20 +97,11 @@ class AnswerSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedQuestion(Result):
-    """A question that a database lists.
+    """A question that a database lists."""
 
-    Attributes
-    ----------
-    asked_at
-        UTC.
-    question
-        All that was asked.
-    answer
-        Null for a question that was registered before the first user was stored.
-    """
-
-    asked_at: datetime
-    question: AskedQuestion
+    asked_at: datetime  # UTC.
+    question: AskedQuestion  # All that was asked.
+    # Null for a question that was registered before the first user was stored.
     answer: AnswerSummary | None
 
     def to_json(self) -> dict[str, Any]:
@@ -150,19 +127,13 @@ def level_of(
     Registered questions share half of delta evenly, and all others have the other half; where none
     is registered, these have the whole.
 
-    Parameters
-    ----------
-    question
-        What is asked.
-    registered
-        What was registered in the database.
-    universe
-        APIs that may be chosen after looking; null for a question fixed before.
+    Args:
+        question: What is asked.
+        registered: What was registered in the database.
+        universe: APIs that may be chosen after looking; null for a question fixed before.
 
-    Raises
-    ------
-    UndecidableError
-        The name of the view is too long for any data to decide.
+    Raises:
+        UndecidableError: The name of the view is too long for any data to decide.
     """
     delta = question.policy.delta
     if delta is None:
@@ -193,21 +164,15 @@ def questions_before(
 ) -> int | None:
     """Count other questions that were asked before one.
 
-    Parameters
-    ----------
-    asked
-        The question.
-    listed
-        What a database lists, in the order of asking.
-    fixed
-        Whether candidates and view were to be fixed, too: otherwise they may be chosen.
-    users
-        Count up to where the question was first answered on so many users; null: all.
+    Args:
+        asked: The question.
+        listed: What a database lists, in the order of asking.
+        fixed: Whether candidates and view were to be fixed, too: otherwise they may be chosen.
+        users: Count up to where the question was first answered on so many users; null: all.
 
-    Returns
-    -------
-    int or None
-        Null where the question is not listed with so many users.
+    Returns:
+        int or None
+            Null where the question is not listed with so many users.
     """
     bound = partial(_bound, fixed=fixed)
     others: list[Any] = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -15,24 +15,13 @@ from fpmonitor.errors import InputError
 _INFEASIBLE = 2  # as the solver calls it
 _HALF = 0.5
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendedSet:
-    """An allowed API set and its utility.
+    """An allowed API set and its utility."""
 
-    Attributes
-    ----------
-    apis
-        Sorted names; empty when no allowed set holds all that must be in it.
-    weight
-        Sum of the weights of `apis`.
-    """
-
-    apis: tuple[str, ...]
-    weight: float
+    apis: tuple[str, ...]  # Sorted names; empty when no allowed set holds all that must be in it.
+    weight: float  # Sum of the weights of `apis`.
 
 
 def recommend(
@@ -49,21 +38,14 @@ def recommend(
     in alphabetical order. Weights are not negative, so the best set is one of `allow` without
     `never`.
 
-    Parameters
-    ----------
-    allow
-        Maximal allowed sets. When the list is complete, no allowed set has a greater weight.
-    weights
-        Utility of each API, finite and not negative; 1 where not named.
-    must, never
-        The set holds all of `must` and none of `never`.
-    exposure
-        Tells the exposure of sets, the highest that it may be; null where nobody knows.
+    Args:
+        allow: Maximal allowed sets. When the list is complete, no allowed set has a greater weight.
+        weights: Utility of each API, finite and not negative; 1 where not named.
+        must, never: The set holds all of `must` and none of `never`.
+        exposure: Tells the exposure of sets, the highest that it may be; null where nobody knows.
 
-    Raises
-    ------
-    InputError
-        A weight that is negative or not finite, or an API in both `must` and `never`.
+    Raises:
+        InputError: A weight that is negative or not finite, or an API in both `must` and `never`.
     """
     weight_of = checked_weights(weights)
     must, never = set(must), set(never)
@@ -115,16 +97,11 @@ def hoped_set(
     weight under these conditions is a whole-number programme; when it is not solved in time, its
     bound so far is returned, which errs high, and the set is empty.
 
-    Parameters
-    ----------
-    candidates
-        All APIs that a set may hold.
-    refused
-        Sets proven not allowed: the blocked and the undecided ones.
-    must
-        APIs that every set holds.
-    seconds
-        Wall time after which the bound so far is taken.
+    Args:
+        candidates: All APIs that a set may hold.
+        refused: Sets proven not allowed: the blocked and the undecided ones.
+        must: APIs that every set holds.
+        seconds: Wall time after which the bound so far is taken.
     """
     weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])
@@ -173,10 +150,8 @@ def hoped_set(
 def checked_weights(weights: Mapping[str, float] | None) -> Mapping[str, float]:
     """Return the weights, none where null.
 
-    Raises
-    ------
-    InputError
-        One is negative or not finite.
+    Raises:
+        InputError: One is negative or not finite.
     """
     for api, weight in (weights or {}).items():
         if not (math.isfinite(weight) and weight >= 0):

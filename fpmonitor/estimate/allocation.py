@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _BISECTIONS = 56
 _LOG_SLOPES = (-50.0, 50.0)
@@ -26,23 +23,15 @@ _MOST_VISITS = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Pieces:
-    """A function `offset + weight * growth(u)` on each of its pieces, convex there.
+    """A function `offset + weight * growth(u)` on each of its pieces, convex there."""
 
-    Attributes
-    ----------
-    highest
-        float64, shape (pieces,), increasing: greatest `u` of each piece, at most 0; a piece begins
-        where the one before it ends.
-    offset, weight
-        float64, same shape: at least 0, and such that the function does not decrease.
-    growth
-        `linear`: `e^u`; `odds`: `e^u / (1 - e^u)`.
-    """
-
+    # float64, shape (pieces,), increasing: greatest `u` of each piece, at most 0; a piece begins
+    # where the one before it ends.
     highest: NDArray[np.float64]
+    # offset, weight: float64, same shape: at least 0, and such that the function does not decrease.
     offset: NDArray[np.float64]
     weight: NDArray[np.float64]
-    growth: Literal["linear", "odds"] = "linear"
+    growth: Literal["linear", "odds"] = "linear"  # `linear`: `e^u`; `odds`: `e^u / (1 - e^u)`.
 
     def equals(self, other: Pieces) -> bool:
         """Whether both are the same function."""
@@ -53,18 +42,10 @@ class Pieces:
 
 
 class Allocation(NamedTuple):
-    """The least sum and where it is.
+    """The least sum and where it is."""
 
-    Attributes
-    ----------
-    value
-        The sum; 1 where none is below 1.
-    arguments
-        `u` of each function; 0 where no sum is below 1.
-    """
-
-    value: float
-    arguments: tuple[float, ...]
+    value: float  # The sum; 1 where none is below 1.
+    arguments: tuple[float, ...]  # `u` of each function; 0 where no sum is below 1.
 
 
 class _Part(NamedTuple):
@@ -80,21 +61,18 @@ class _Part(NamedTuple):
 def least_sum(functions: Sequence[Pieces], total: float) -> Allocation:
     """Minimise `sum_j f_j(u_j)`, up to 1, over all arguments whose sum is at least `total`.
 
-    Parameters
-    ----------
-    functions
-        At least one.
-    total
-        At most 0.
+    Args:
+        functions: At least one.
+        total: At most 0.
 
-    Notes
-    -----
-    Branch and bound. For every slope `l >= 0`, `l total + sum_j min_u (f_j(u) - l u)` is a lower
-    bound of the minimum. Where it is greatest, only functions whose minimiser jumps from one piece
-    to another keep it from being the minimum; the pieces of one are divided at its jump and both
-    parts searched. With one piece for each function the problem is convex, and the bound attained.
-    Of equal functions the earlier ones are given the smaller arguments. A search of many functions
-    that are nearly equal is given up after 1,000 parts; the sum is then the least that was found.
+    Notes:
+        Branch and bound. For every slope `l >= 0`, `l total + sum_j min_u (f_j(u) - l u)` is a
+        lower bound of the minimum. Where it is greatest, only functions whose minimiser jumps from
+        one piece to another keep it from being the minimum; the pieces of one are divided at its
+        jump and both parts searched. With one piece for each function the problem is convex, and
+        the bound attained. Of equal functions the earlier ones are given the smaller arguments. A
+        search of many functions that are nearly equal is given up after 1,000 parts; the sum is
+        then the least that was found.
     """
     search = _Search(functions, total)
     equal = np.array([[one.equals(other) for other in functions] for one in functions])

@@ -21,14 +21,13 @@ import scipy
 
 from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
-from fpmonitor.policy import AS_OBSERVED
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.margins import Cells
-    from fpmonitor.policy import Factors
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
 _STEP = 1.5  # of the clock, in standard deviations of the thinning
@@ -54,20 +53,11 @@ class Clock:
     """Binomial thinnings whose mixture, times a factor, is nowhere above the Poisson distribution.
 
     `factor * sum_i weights[i] P(Bin(m, shares[i]) = r) <= P(Poisson(s) = r)` for every `r <= m`.
-
-    Attributes
-    ----------
-    shares
-        float64, shape (I,), in (0, 1): chance of a user to be kept.
-    weights
-        float64, shape (I,), adding up to 1.
-    log_factor
-        Natural logarithm of the factor, negative.
     """
 
-    shares: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    log_factor: float
+    shares: NDArray[np.float64]  # float64, shape (I,), in (0, 1): chance of a user to be kept.
+    weights: NDArray[np.float64]  # float64, shape (I,), adding up to 1.
+    log_factor: float  # Natural logarithm of the factor, negative.
 
 
 @lru_cache(maxsize=64)
@@ -141,48 +131,27 @@ class Base:
     `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)`, `F` the `biased_exposure` and
     all `p` in (0, 1], with
     `phi(c) = weights[j] c` for `starts[j] <= c < starts[j + 1]` and 0 from the last start on.
-
-    Attributes
-    ----------
-    sign
-        -1: certifies exposures from above. +1: from below.
-    monotone
-        Whether the score grows with the API set.
-    k, population, budget
-        The question.
-    mean
-        `s`, mean number of users of a thinning.
-    starts
-        int64, shape (W + 1,), from 1.
-    weights
-        float64, shape (W,), nats per user.
-    exposures, bounds
-        float64: vertices of `W`, nats, on the side where it falls (sign -1) or rises (sign +1).
-    slope, intercept
-        Line `slope F + intercept` above `W` that touches it at the budget, nats.
-    factors
-        As in `ExposureFunction`.
-    value_share
-        As of `PoissonLaws`: `C` is 0 for a value that is not looked at.
-    capped
-        Whether `p F(p)` counts as the budget at most, see `Cells.capped`.
     """
 
-    sign: Sign
-    monotone: bool
+    sign: Sign  # -1: certifies exposures from above. +1: from below.
+    monotone: bool  # Whether the score grows with the API set.
+    # k, population, budget: The question.
     k: int
     population: int
     budget: float
-    mean: float
-    starts: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    mean: float  # `s`, mean number of users of a thinning.
+    starts: NDArray[np.int64]  # int64, shape (W + 1,), from 1.
+    weights: NDArray[np.float64]  # float64, shape (W,), nats per user.
+    # exposures, bounds: float64: vertices of `W`, nats, on the side where it falls (sign -1) or
+    # rises (sign +1).
     exposures: NDArray[np.float64]
     bounds: NDArray[np.float64]
+    # slope, intercept: Line `slope F + intercept` above `W` that touches it at the budget, nats.
     slope: float
     intercept: float
-    factors: Factors = AS_OBSERVED
-    value_share: float = 1.0
-    capped: bool = False
+    factors: Factors = AS_OBSERVED  # As in `ExposureFunction`.
+    value_share: float = 1.0  # As of `PoissonLaws`: `C` is 0 for a value that is not looked at.
+    capped: bool = False  # Whether `p F(p)` counts as the budget at most, see `Cells.capped`.
 
     @property
     def bound(self) -> float:
@@ -221,22 +190,14 @@ def design_base(
 ) -> Base:
     """Design the base that decides exposures nearest to the budget; it depends on no data.
 
-    Parameters
-    ----------
-    cells
-        Distributions of the counts of Poisson(`cells.laws.mean`) users.
-    sign
-        -1 for an upper limit, +1 for a lower limit.
-    budget
-        `Q*`, a share of the users.
-    log_term
-        `ln(1 / level)`, nats, at which it is sharpest.
-    share
-        The mean by the users in the middle of its use, in (0, 1).
-    monotone
-        Whether the score must grow with the API set.
-    fakes
-        Share of the rows that are no users.
+    Args:
+        cells: Distributions of the counts of Poisson(`cells.laws.mean`) users.
+        sign: -1 for an upper limit, +1 for a lower limit.
+        budget: `Q*`, a share of the users.
+        log_term: `ln(1 / level)`, nats, at which it is sharpest.
+        share: The mean by the users in the middle of its use, in (0, 1).
+        monotone: Whether the score must grow with the API set.
+        fakes: Share of the rows that are no users.
     """
     laws = cells.laws
     # Averaging over thinnings leaves this share of the variance. Where it is small, the variance is
@@ -283,18 +244,10 @@ def proved_base(
 
 
 class Fakes(NamedTuple):
-    """Rows that are no users, of a number of rows that the score of `users` is asked of.
+    """Rows that are no users, of a number of rows that the score of `users` is asked of."""
 
-    Attributes
-    ----------
-    rows
-        `m`, all rows; at most the `users` of the score.
-    most
-        Number of those that are no users, at most.
-    """
-
-    rows: int
-    most: int
+    rows: int  # `m`, all rows; at most the `users` of the score.
+    most: int  # Number of those that are no users, at most.
 
     @classmethod
     def of(cls, rows: int, share: float) -> Fakes:
@@ -304,44 +257,26 @@ class Fakes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class AveragedScore:
-    """A base at one number of users: weights by count, and the scores that certify.
+    """A base at one number of users: weights by count, and the scores that certify."""
 
-    Attributes
-    ----------
-    base
-        Score and bound.
-    users
-        `m`, observed users.
-    clock
-        Thinnings.
-    weights
-        float64: weight of one user by the count of its value, at most 1; the last, 0, holds for all
-        larger counts.
-    scale, unit
-        Nats by a unit of the score; and what all weights are whole multiples of.
-    charge
-        What the larger counts may add to the tilted score, and rounding, all together, nats;
-        infinite where the table would be too long, which certifies nothing.
-    fakes
-        What rows that are no users may do; None where all are.
-    """
-
-    base: Base
-    users: int
-    clock: Clock
+    base: Base  # Score and bound.
+    users: int  # `m`, observed users.
+    clock: Clock  # Thinnings.
+    # float64: weight of one user by the count of its value, at most 1; the last, 0, holds for all
+    # larger counts.
     weights: NDArray[np.float64]
-    scale: float
-    unit: float
+    scale: float  # Nats by a unit of the score.
+    unit: float  # What all weights are whole multiples of.
+    # What the larger counts may add to the tilted score, and rounding, all together, nats; infinite
+    # where the table would be too long, which certifies nothing.
     charge: float
-    fakes: Fakes | None = None
+    fakes: Fakes | None = None  # What rows that are no users may do; None where all are.
 
     def critical(self, log_term: ArrayLike) -> NDArray[np.float64]:
         """Score at which the budget is ruled out, at most (sign -1) or at least (sign +1).
 
-        Parameters
-        ----------
-        log_term
-            `ln(1 / level)`, nats, any shape.
+        Args:
+            log_term: `ln(1 / level)`, nats, any shape.
         """
         price = float(self.prices())
         critical = self.base.sign * (np.asarray(log_term, dtype=np.float64) + price) / self.scale
@@ -471,18 +406,13 @@ def mean_scores(
 ) -> tuple[NDArray[np.float64], float]:
     """Mean of a score over what thinning leaves of a value, by user and by the count of the value.
 
-    Parameters
-    ----------
-    phi
-        Score by count 0, 1, ...; 0 from the end on.
-    thinnings, users
-        As of `averaged`.
-    sign
-        -1: the means are not below the true ones. +1: not above.
+    Args:
+        phi: Score by count 0, 1, ...; 0 from the end on.
+        sign: -1: the means are not below the true ones. +1: not above.
 
-    Returns
-    -------
-    Weights by count, the last, 0, for all larger ones; and what these and rounding may add, nats.
+    Returns:
+        Weights by count, the last, 0, for all larger ones; and what these and rounding may add,
+        nats.
     """
     least = float(thinnings.shares.min())
     counts = math.ceil((len(phi) + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * len(phi))) / least)

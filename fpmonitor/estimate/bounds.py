@@ -30,19 +30,12 @@ _UNKNOWN_SUPPORT = "the number of possible values is not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Limits of a share.
+    """Limits of a share."""
 
-    Attributes
-    ----------
-    lower, upper
-        Shares, `0 <= lower <= upper <= 1`.
-    reason
-        Why nothing better than [0, 1] can be said, or the empty string.
-    """
-
+    # lower, upper: Shares, `0 <= lower <= upper <= 1`.
     lower: float
     upper: float
-    reason: str = ""
+    reason: str = ""  # Why nothing better than [0, 1] can be said, or the empty string.
 
     @property
     def vacuous(self) -> bool:
@@ -63,26 +56,20 @@ def theorem5(
     Valid with probability at least `1 - delta` for any distribution. Concerns the exposure curve of
     the population, not the statistical exposure `Q(n, k)`.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    k, population
-        Anonymity threshold and `n`, users; only their ratio matters.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
-    support
-        Number of values that users can have, seen or not. It must be known beforehand: the number
-        of values seen is not it. When None, limits are given that need no support size.
+    Args:
+        spectrum: Count spectrum of the sample.
+        k, population: Anonymity threshold and `n`, users; only their ratio matters.
+        delta: Tolerated probability that a limit fails, in (0, 1).
+        support: Number of values that users can have, seen or not. It must be known beforehand: the
+            number of values seen is not it. When None, limits are given that need no support size.
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 5: all observed shares are within `gamma` of their
-    probabilities. The proof (Hoeffding and a union bound) needs `ln(2 |V| / delta)`; the printed
-    `ln(|V| / delta)` is unproved, though no counter-example is known. Without a support, or where
-    it is smaller, `gamma` is that of Dvoretzky, Kiefer and Wolfowitz. Unseen values are covered
-    without knowing their number by bounding the mass of the frequent values from below, see
-    `exposure.limits_within`; the printed term `gamma |V|` is looser.
+    Notes:
+        "Statistical anonymity", Theorem 5: all observed shares are within `gamma` of their
+        probabilities. The proof (Hoeffding and a union bound) needs `ln(2 |V| / delta)`; the
+        printed `ln(|V| / delta)` is unproved, though no counter-example is known. Without a
+        support, or where it is smaller, `gamma` is that of Dvoretzky, Kiefer and Wolfowitz. Unseen
+        values are covered without knowing their number by bounding the mass of the frequent values
+        from below, see `exposure.limits_within`; the printed term `gamma |V|` is looser.
     """
     check_threshold(k, population)
     gamma = gamma_dkw(spectrum.users, delta)
@@ -100,9 +87,8 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
 
     `sqrt(ln(2 |V| / delta) / (2 m))`.
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 5, with the constant that its proof supports.
+    Notes:
+        "Statistical anonymity", Theorem 5, with the constant that its proof supports.
     """
     check_share("delta", delta)
     return math.sqrt(math.log(2 * support / delta) / (2 * users))
@@ -111,27 +97,19 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
 def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -> int:
     """Users that are enough for all observed shares to be within `gamma` of their probabilities.
 
-    Parameters
-    ----------
-    gamma
-        Wanted distance, in (0, 1).
-    delta
-        Tolerated probability that one is farther away, in (0, 1).
-    support
-        Number of values that users can have, known beforehand; None when unknown.
+    Args:
+        gamma: Wanted distance, in (0, 1).
+        delta: Tolerated probability that one is farther away, in (0, 1).
+        support: Number of values that users can have, known beforehand; None when unknown.
 
-    Raises
-    ------
-    InputError
-        `support` below 1.
-    PolicyError
-        `gamma` or `delta` outside (0, 1).
+    Raises:
+        InputError: `support` below 1.
+        PolicyError: `gamma` or `delta` outside (0, 1).
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2 gamma^2)`,
-    where print has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky, Kiefer, Wolfowitz)
-    where that is less or the support unknown.
+    Notes:
+        "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2
+        gamma^2)`, where print has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky,
+        Kiefer, Wolfowitz) where that is less or the support unknown.
     """
     check_share("gamma", gamma)
     check_share("delta", delta)
@@ -149,22 +127,17 @@ def theorem6_floor(support: int) -> float:
     The risk is the expected largest distance between the estimated and the true curve, at the
     worst distribution over `s` values, however large the sample.
 
-    Parameters
-    ----------
-    support
-        `s`: number of values that users can have.
+    Args:
+        support: `s`: number of values that users can have.
 
-    Raises
-    ------
-    InputError
-        `support` below 2.
+    Raises:
+        InputError: `support` below 2.
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 6, has `1 / (16 s)`. Distributions on two values are among
-    those on `s`, so that the floor of `s = 2` holds for all. In print the estimate is a number; it
-    must be a function of `t`, and two lines of the proof in Appendix F are reversed. The conclusion
-    survives.
+    Notes:
+        "Statistical anonymity", Theorem 6, has `1 / (16 s)`. Distributions on two values are among
+        those on `s`, so that the floor of `s = 2` holds for all. In print the estimate is a number;
+        it must be a function of `t`, and two lines of the proof in Appendix F are reversed. The
+        conclusion survives.
     """
     if support < 2:
         raise InputError(f"support: must be at least 2, got {support}")
@@ -179,26 +152,21 @@ def theorem8(
     Valid with probability at least `1 - delta` for any distribution on `support` values. Useful
     only when the sample is much larger than the support.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
-    support
-        Number of values that users can have, seen or not, known beforehand: for a set of APIs the
-        product of the numbers of values each can return. When None the answer is [0, 1].
+    Args:
+        spectrum: Count spectrum of the sample.
+        k, population: Anonymity threshold and `n`, users.
+        delta: Tolerated probability that a limit fails, in (0, 1).
+        support: Number of values that users can have, seen or not, known beforehand: for a set of
+            APIs the product of the numbers of values each can return. When None the answer is [0,
+            1].
 
-    Notes
-    -----
-    Replaces "Statistical anonymity", Theorem 8, which is false as published: for `n = k = 1000`,
-    distribution (1 - 10^-5, 10^-5) and all users seen on the first value, the error is 0.00995 and
-    the printed bound 0.00054; its closed form also uses a bound on the sum of `sqrt(p / (1 - p))`
-    that fails for skewed distributions. Valid: `|Q_p - Q_q| <= L ||p - q||_1` with
-    `lipschitz_constant`, and `||p - q||_1 <= sqrt(|V| / m) + sqrt(2 ln(1 / delta) / m)` (Jensen and
-    McDiarmid).
+    Notes:
+        Replaces "Statistical anonymity", Theorem 8, which is false as published: for `n = k =
+        1000`, distribution (1 - 10^-5, 10^-5) and all users seen on the first value, the error is
+        0.00995 and the printed bound 0.00054; its closed form also uses a bound on the sum of
+        `sqrt(p / (1 - p))` that fails for skewed distributions. Valid: `|Q_p - Q_q| <= L ||p -
+        q||_1` with `lipschitz_constant`, and `||p - q||_1 <= sqrt(|V| / m) + sqrt(2 ln(1 / delta) /
+        m)` (Jensen and McDiarmid).
     """
     check_threshold(k, population)
     check_share("delta", delta)
@@ -218,9 +186,8 @@ def theorem8(
 def lipschitz_constant(k: int, population: int) -> float:
     """Smallest `L` with `|Q_p(n, k) - Q_q(n, k)| <= L ||p - q||_1` by the slope of `p F(p)`.
 
-    Notes
-    -----
-    Half the range of the slope, see `steepest_fall`.
+    Notes:
+        Half the range of the slope, see `steepest_fall`.
     """
     check_threshold(k, population)
     return (1 + steepest_fall(k, population)) / 2
@@ -231,22 +198,17 @@ def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -
 
     Valid with probability at least `1 - delta`.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    support
-        Number of values that users can have, seen or not, known beforehand.
-    delta
-        Tolerated probability that the limit fails, in (0, 1).
+    Args:
+        spectrum: Count spectrum of the sample.
+        support: Number of values that users can have, seen or not, known beforehand.
+        delta: Tolerated probability that the limit fails, in (0, 1).
 
-    Notes
-    -----
-    The plug-in entropy falls short of the true one by `ln(1 + (|V| - 1) / m)` nats on average at
-    most (Paninski 2003, "Estimation of entropy and mutual information", Proposition 1), and one
-    user moves it by at most `(ln m + 1) / m`, so McDiarmid's inequality bounds the rest (as in
-    Antos and Kontoyiannis 2001, "Convergence properties of functional estimates for discrete
-    distributions", who have `2 ln m / m`).
+    Notes:
+        The plug-in entropy falls short of the true one by `ln(1 + (|V| - 1) / m)` nats on average
+        at most (Paninski 2003, "Estimation of entropy and mutual information", Proposition 1), and
+        one user moves it by at most `(ln m + 1) / m`, so McDiarmid's inequality bounds the rest (as
+        in Antos and Kontoyiannis 2001, "Convergence properties of functional estimates for discrete
+        distributions", who have `2 ln m / m`).
     """
     check_share("delta", delta)
     check_support(spectrum, support)
@@ -263,21 +225,15 @@ def proposition9(
 
     Valid with probability at least `1 - delta` for any distribution on `support` values.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    k, population
-        Anonymity threshold and `n`, users; only their ratio matters.
-    delta
-        Tolerated probability that the limit fails, in (0, 1).
-    support
-        Number of values that users can have. When None the answer is [0, 1]: without it, no
-        sample bounds an entropy from above.
+    Args:
+        spectrum: Count spectrum of the sample.
+        k, population: Anonymity threshold and `n`, users; only their ratio matters.
+        delta: Tolerated probability that the limit fails, in (0, 1).
+        support: Number of values that users can have. When None the answer is [0, 1]: without it,
+            no sample bounds an entropy from above.
 
-    Notes
-    -----
-    "Statistical anonymity", Proposition 9, at `entropy_upper_bits`.
+    Notes:
+        "Statistical anonymity", Proposition 9, at `entropy_upper_bits`.
     """
     check_threshold(k, population)
     check_share("delta", delta)

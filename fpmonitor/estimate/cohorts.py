@@ -33,18 +33,12 @@ _SMALLEST = 1e-300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortLimits:
-    """Confidence limits for one cohort; all upper limits of all cohorts hold together.
+    """Confidence limits for one cohort; all upper limits of all cohorts hold together."""
 
-    Attributes
-    ----------
-    share_lower, share_upper
-        Limits of the cohort's share of the population.
-    lower, upper
-        Limits of its exposure `Q_c(n, k)`, a share of the cohort.
-    """
-
+    # share_lower, share_upper: Limits of the cohort's share of the population.
     share_lower: float
     share_upper: float
+    # lower, upper: Limits of its exposure `Q_c(n, k)`, a share of the cohort.
     lower: float
     upper: float
 
@@ -57,20 +51,16 @@ def cohort_limits(
     With probability at least `1 - delta` no upper limit of any cohort is ever below its exposure,
     and with probability at least `1 - delta` no lower limit of any cohort is ever above it.
 
-    Parameters
-    ----------
-    limits
-        Made for all observed users, not for the cohort.
-    spectrum
-        Count spectrum of the cohort's observed users.
-    size, hidden
-        As in `Limits.of`: the APIs that were chosen, without those that make the cohorts.
+    Args:
+        limits: Made for all observed users, not for the cohort.
+        spectrum: Count spectrum of the cohort's observed users.
+        size, hidden: As in `Limits.of`: the APIs that were chosen, without those that make the
+            cohorts.
 
-    Notes
-    -----
-    Jensen's inequality within the cohort gives `ln E exp(sign S_c) <= P(c) W(Q_c)`. The error
-    probability of its limits is `P(c)` times a share of delta, which sums to that share over any
-    number of cohorts. `P(c)` is not known, and the limits of `share_limits` take its place.
+    Notes:
+        Jensen's inequality within the cohort gives `ln E exp(sign S_c) <= P(c) W(Q_c)`. The error
+        probability of its limits is `P(c)` times a share of delta, which sums to that share over
+        any number of cohorts. `P(c)` is not known, and the limits of `share_limits` take its place.
     """
     low, high = share_limits(spectrum.users, limits.users, limits.delta * SHARE_LIMITS_SHARE)
     if low == 0:
@@ -88,21 +78,14 @@ def cohort_exposure(
     The cohort's part of the unbiased estimate for all users, divided by its observed share. For
     `n = m` the observed share of its users that are in groups of fewer than `k`.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the cohort's observed users.
-    k, population
-        Anonymity threshold and `n`, users of the whole population.
-    users
-        `m`, observed users of all cohorts.
+    Args:
+        spectrum: Count spectrum of the cohort's observed users.
+        k, population: Anonymity threshold and `n`, users of the whole population.
+        users: `m`, observed users of all cohorts.
 
-    Raises
-    ------
-    InputError
-        The cohort has more users than there are.
-    PolicyError
-        `k` or `population` is out of its range.
+    Raises:
+        InputError: The cohort has more users than there are.
+        PolicyError: `k` or `population` is out of its range.
     """
     check_threshold(k, population)
     if spectrum.users > users:
@@ -121,25 +104,18 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
     So the limits of any number of cohorts hold together, while users come in, with probability
     `1 - delta`.
 
-    Parameters
-    ----------
-    seen, users
-        Observed users of the cohort, and of all cohorts.
-    delta
-        In (0, 1).
+    Args:
+        seen, users: Observed users of the cohort, and of all cohorts.
+        delta: In (0, 1).
 
-    Raises
-    ------
-    InputError
-        More users seen than there are.
-    PolicyError
-        `delta` outside (0, 1).
+    Raises:
+        InputError: More users seen than there are.
+        PolicyError: `delta` outside (0, 1).
 
-    Notes
-    -----
-    The likelihood of a beta mixture of shares, divided by that of the true share `p`, is a
-    martingale: it ever reaches `1 / (delta p)` with probability at most `delta p` (Ville 1939,
-    Robbins 1970). The shares at which it has not are an interval, as the condition is concave.
+    Notes:
+        The likelihood of a beta mixture of shares, divided by that of the true share `p`, is a
+        martingale: it ever reaches `1 / (delta p)` with probability at most `delta p` (Ville 1939,
+        Robbins 1970). The shares at which it has not are an interval, as the condition is concave.
     """
     check_share("delta", delta)
     if not 0 <= seen <= users:

@@ -38,19 +38,12 @@ _FACTOR = Pieces(highest=np.zeros(1), offset=np.zeros(1), weight=np.ones(1))
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MarginalDistribution:
-    """Distribution of the values of one API or one pair of APIs.
+    """Distribution of the values of one API or one pair of APIs."""
 
-    Attributes
-    ----------
-    probabilities
-        float64, shape (s,), increasing: the distinct probabilities, positive, summing to 1 with
-        their multiplicities.
-    values
-        int64, same shape: how many values have each probability.
-    """
-
+    # float64, shape (s,), increasing: the distinct probabilities, positive, summing to 1 with their
+    # multiplicities.
     probabilities: NDArray[np.float64]
-    values: NDArray[np.int64]
+    values: NDArray[np.int64]  # int64, same shape: how many values have each probability.
 
     @classmethod
     def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalDistribution:
@@ -97,17 +90,10 @@ class MarginalDistribution:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SizedTails:
-    """Sets of values on offer: how many each keeps, and how much it may leave out.
+    """Sets of values on offer: how many each keeps, and how much it may leave out."""
 
-    Attributes
-    ----------
-    sizes
-        float64, shape (s,), increasing, at least 1: values kept.
-    tails
-        float64, same shape: upper limits of the probability outside of the kept values.
-    """
-
-    sizes: NDArray[np.float64]
+    sizes: NDArray[np.float64]  # float64, shape (s,), increasing, at least 1: values kept.
+    # float64, same shape: upper limits of the probability outside of the kept values.
     tails: NDArray[np.float64]
 
     def cheapest(self, costs: NDArray[np.float64]) -> int:
@@ -117,21 +103,12 @@ class SizedTails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositionBound:
-    """Upper bound on the exposure of an API set, and where it comes from.
+    """Upper bound on the exposure of an API set, and where it comes from."""
 
-    Attributes
-    ----------
-    upper
-        Share of the users; 1 says nothing.
-    rule
-        `theorem 2`, `theorem 3`, `sharpened theorem 2`, `top-r` or `join size`.
-    parameters
-        The free parameters at their best: `t` thresholds per API, `c` the extra factor, `r` values
-        kept per marginal, `cover` the weights of the marginals.
-    """
-
-    upper: float
-    rule: str
+    upper: float  # Share of the users; 1 says nothing.
+    rule: str  # `theorem 2`, `theorem 3`, `sharpened theorem 2`, `top-r` or `join size`.
+    # The free parameters at their best: `t` thresholds per API, `c` the extra factor, `r` values
+    # kept per marginal, `cover` the weights of the marginals.
     parameters: Mapping[str, tuple[float, ...]]
 
 
@@ -156,14 +133,11 @@ def composition_bounds(
 
     The fixed setting: a distribution, or the database itself with `observed_threshold`.
 
-    Parameters
-    ----------
-    marginals
-        Distribution of each API, at least one.
-    threshold
-        `T`, in (0, 1).
-    pairs
-        Distributions of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size rule.
+    Args:
+        marginals: Distribution of each API, at least one.
+        threshold: `T`, in (0, 1).
+        pairs: Distributions of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size
+            rule.
     """
     bounds = [
         theorem2_composition(marginals, threshold=threshold),
@@ -181,10 +155,10 @@ def composition_bounds(
 def observed_threshold(k: int, users: int) -> float:
     """`T` for the share of `users` observed users that are in groups of fewer than `k >= 2`.
 
-    Notes
-    -----
-    A group of fewer than `k` has at most `k - 1` users: the share is `Q_J(T)` for every `T` above
-    `(k - 1) / m` up to `k / m`. The bounds grow with `T`, so that the smallest is the best.
+    Notes:
+        A group of fewer than `k` has at most `k - 1` users: the share is `Q_J(T)` for every `T`
+        above `(k - 1) / m` up to `k / m`. The bounds grow with `T`, so that the smallest is the
+        best.
     """
     return (k - 1) / users * (1 + 1e-9)
 
@@ -196,10 +170,9 @@ def theorem2_composition(
 
     Arguments and errors as in `composition_bounds`.
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the last
-    sum over all APIs but one. Minimised over the thresholds and the API left out.
+    Notes:
+        "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the
+        last sum over all APIs but one. Minimised over the thresholds and the API left out.
     """
     slack = [law.pieces(weight=law.support) for law in marginals]
     return _best_pivot(marginals, slack, threshold, "theorem 2")
@@ -212,11 +185,10 @@ def sharpened_composition(
 
     Arguments and errors as in `composition_bounds`.
 
-    Notes
-    -----
-    "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
-    print must be `<= q`): `Q_j(t_j) + t_j |V_j|` becomes `sum_v min(p_v, t (1 - p_v) / (1 - t))`.
-    Never above Theorem 2.
+    Notes:
+        "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
+        print must be `<= q`): `Q_j(t_j) + t_j |V_j|` becomes `sum_v min(p_v, t (1 - p_v) / (1 -
+        t))`. Never above Theorem 2.
     """
     slack = [law.sharpened_pieces() for law in marginals]
     return _best_pivot(marginals, slack, threshold, "sharpened theorem 2")
@@ -229,10 +201,9 @@ def theorem3_composition(
 
     Arguments and errors as in `composition_bounds`.
 
-    Notes
-    -----
-    "Statistical anonymity", Theorem 3: `Q_J(c prod t_j) <= sum_j Q_j(t_j) + c`. Theorem 4 shows
-    that the slack is needed; its printed construction only reaches equality without slack.
+    Notes:
+        "Statistical anonymity", Theorem 3: `Q_J(c prod t_j) <= sum_j Q_j(t_j) + c`. Theorem 4 shows
+        that the slack is needed; its printed construction only reaches equality without slack.
     """
     _check_composition(marginals, threshold)
     total = math.log(threshold * _ROUNDING)
@@ -250,13 +221,12 @@ def top_r_composition(
 
     Arguments and errors as in `composition_bounds`.
 
-    Notes
-    -----
-    Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their best:
-    users outside of the kept `r_j` values count as exposed, and of the at most `prod r_j` joint
-    values that remain each exposed one carries less than `T`:
-    `Q_J(T) <= sum_j tail_j(r_j) + T prod r_j`. Among values of equal probability that is linear in
-    each `r_j`, hence least where all of them or none are kept.
+    Notes:
+        Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their
+        best: users outside of the kept `r_j` values count as exposed, and of the at most `prod r_j`
+        joint values that remain each exposed one carries less than `T`: `Q_J(T) <= sum_j
+        tail_j(r_j) + T prod r_j`. Among values of equal probability that is linear in each `r_j`,
+        hence least where all of them or none are kept.
     """
     _check_composition(marginals, threshold)
     return best_sizes([law.tails(tied=True) for law in marginals], threshold)
@@ -265,12 +235,9 @@ def top_r_composition(
 def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
     """Least sum of tails plus `cell` times the number of joint values that remain: top-r.
 
-    Parameters
-    ----------
-    offers
-        Sets of values on offer for each API.
-    cell
-        What one joint value adds to the exposure at most, a share above 0.
+    Args:
+        offers: Sets of values on offer for each API.
+        cell: What one joint value adds to the exposure at most, a share above 0.
     """
     kept = [
         Pieces(
@@ -299,25 +266,19 @@ def composition_from_sample(
     The statistical setting: holds with probability at least `1 - delta` over the samples, for any
     joint distribution and any population size.
 
-    Parameters
-    ----------
-    spectra
-        Spectrum of each API, from at least 2 users each.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that the limit fails, in (0, 1); shared evenly by the marginals.
-    rng
-        Splits each sample in two: one half ranks the values, the other bounds the tails. Derive
-        its seed from the data, so that nobody can draw until the answer pleases.
-    pairs
-        Spectra of pairs of APIs, positions in `spectra`, for the join-size rule.
+    Args:
+        spectra: Spectrum of each API, from at least 2 users each.
+        k, population: Anonymity threshold and `n`, users.
+        delta: Tolerated probability that the limit fails, in (0, 1); shared evenly by the
+            marginals.
+        rng: Splits each sample in two: one half ranks the values, the other bounds the tails.
+            Derive its seed from the data, so that nobody can draw until the answer pleases.
+        pairs: Spectra of pairs of APIs, positions in `spectra`, for the join-size rule.
 
-    Notes
-    -----
-    The rule is top-r (join size with pairs), in the form
-    `Q(n, k) <= sum_j P(value not kept) + (k - 1) / n * kept joint values`: of `n` users at most
-    `k - 1` are exposed on each joint value. It is never above Theorems 2 and 3.
+    Notes:
+        The rule is top-r (join size with pairs), in the form
+        `Q(n, k) <= sum_j P(value not kept) + (k - 1) / n * kept joint values`: of `n` users at most
+        `k - 1` are exposed on each joint value. It is never above Theorems 2 and 3.
     """
     check_threshold(k, population)
     check_share("delta", delta)
@@ -336,30 +297,22 @@ def sampled_tails(
 ) -> SizedTails:
     """Upper limits of the probability outside of `r` values, for a grid of `r` together.
 
-    Parameters
-    ----------
-    spectrum
-        Spectrum of a sample of at least 2 users.
-    delta
-        Tolerated probability that any limit fails, in (0, 1).
-    rng
-        Splits the sample.
-    least
-        Users of the ranking half that a value must have to be kept: what happened to values of
-        fewer users makes no difference then.
+    Args:
+        spectrum: Spectrum of a sample of at least 2 users.
+        delta: Tolerated probability that any limit fails, in (0, 1).
+        rng: Splits the sample.
+        least: Users of the ranking half that a value must have to be kept: what happened to values
+            of fewer users makes no difference then.
 
-    Raises
-    ------
-    InputError
-        The spectrum is of a single user.
-    PolicyError
-        `delta` outside (0, 1).
+    Raises:
+        InputError: The spectrum is of a single user.
+        PolicyError: `delta` outside (0, 1).
 
-    Notes
-    -----
-    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case
-    of the binomial", on users that had no part in the ranking, with a union bound over the grid.
-    Tossing a coin for every user of the spectrum has the distribution of tossing it for the users.
+    Notes:
+        Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the
+        case of the binomial", on users that had no part in the ranking, with a union bound over the
+        grid. Tossing a coin for every user of the spectrum has the distribution of tossing it for
+        the users.
     """
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")
@@ -373,16 +326,13 @@ def ranked_tails(
 ) -> tuple[NDArray[np.intp], SizedTails]:
     """Rank values by one half of a sample, and bound what each number of them leaves out.
 
-    Parameters
-    ----------
-    counts
-        int64, shape (s,): users of each value, in an order that has nothing to do with them.
-    delta, rng, least
-        As in `sampled_tails`.
+    Args:
+        counts: int64, shape (s,): users of each value, in an order that has nothing to do with
+            them.
+        delta, rng, least: As in `sampled_tails`.
 
-    Returns
-    -------
-    Positions of the values from the most frequent on, and the tails outside of the first ones.
+    Returns:
+        Positions of the values from the most frequent on, and the tails outside of the first ones.
     """
     check_share("delta", delta)
     ranking = rng.binomial(counts, 0.5)
@@ -438,18 +388,15 @@ def _best_pivot(
 def join_size(known: Mapping[tuple[int, ...], SizedTails], cell: float) -> CompositionBound:
     """Sum of tails plus `cell` times the number of joint values that remain, for good sizes.
 
-    Parameters
-    ----------
-    known
-        Tails by the APIs that each is about, numbered from 0; every API stands in one of them.
-    cell
-        What one joint value adds to the exposure at most, a share.
+    Args:
+        known: Tails by the APIs that each is about, numbered from 0; every API stands in one of
+            them.
+        cell: What one joint value adds to the exposure at most, a share.
 
-    Notes
-    -----
-    Joint values whose projections lie in sets of `r_e` values number at most `prod r_e^x_e` for
-    any weights `x` that cover every API at least once (Atserias, Grohe, Marx 2008, "Size bounds
-    and query plans for relational joins"). Marginals of weight 0 are not used.
+    Notes:
+        Joint values whose projections lie in sets of `r_e` values number at most `prod r_e^x_e` for
+        any weights `x` that cover every API at least once (Atserias, Grohe, Marx 2008, "Size bounds
+        and query plans for relational joins"). Marginals of weight 0 are not used.
     """
     apis, offers = list(known), list(known.values())
     candidates = []

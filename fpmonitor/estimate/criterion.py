@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.mixture import log_evidence
+from fpmonitor.estimate.mixture import Mixture, log_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.mixture import Mixture
     from fpmonitor.spectrum import CountSpectrum
 
 
@@ -24,29 +23,19 @@ class Score:
     The i-th sum is that of `weights[i, c]` over all users, where `c` is the number of users that
     share the user's value.
 
-    Attributes
-    ----------
-    weights
-        float64, shape (I, C): weight of one user in a group of `c`; `weights[:, 0]` equals
-        `weights[:, 1]`, counts beyond the end have the last weight.
-    scales, offsets
-        float64, shape (I,): the number is the evidence of a mixture, nats, see `log_evidence`. Null
-        where the single sum is the number.
-    least
-        What is taken from it, or what it is taken from.
-    falls
-        Whether the evidence falls while the set grows, and the number is what it has lost.
-
-    Raises
-    ------
-    InputError
-        Weights that are not numbers, or fewer than two.
+    Raises:
+        InputError: Weights that are not numbers, or fewer than two.
     """
 
+    # float64, shape (I, C): weight of one user in a group of `c`; `weights[:, 0]` equals
+    # `weights[:, 1]`, counts beyond the end have the last weight.
     weights: NDArray[np.float64]
+    # scales, offsets: float64, shape (I,): the number is the evidence of a mixture, nats, see
+    # `log_evidence`. Null where the single sum is the number.
     scales: NDArray[np.float64] | None = None
     offsets: NDArray[np.float64] | None = None
-    least: float = 0.0
+    least: float = 0.0  # What is taken from it, or what it is taken from.
+    # Whether the evidence falls while the set grows, and the number is what it has lost.
     falls: bool = False
 
     def __post_init__(self) -> None:
@@ -97,24 +86,15 @@ class Criterion:
     Weights that do not increase with the count make the score monotone: a larger API set splits
     groups and can only raise it.
 
-    Attributes
-    ----------
-    score
-        The score of a set; or the weights of a plain sum, see `Score`.
-    limits
-        float64, `limits[s]` is the limit of the score for sets of `s` APIs, non-increasing in `s`
-        for a criterion that allows (score <= limit) and for one that blocks (score > limit).
-    largest
-        Larger sets are not tested by themselves, and always hold; None: there are none.
-
-    Raises
-    ------
-    InputError
-        Weights or limits that increase, or are not numbers.
+    Raises:
+        InputError: Weights or limits that increase, or are not numbers.
     """
 
-    score: Score
+    score: Score  # The score of a set; or the weights of a plain sum, see `Score`.
+    # float64, `limits[s]` is the limit of the score for sets of `s` APIs, non-increasing in `s` for
+    # a criterion that allows (score <= limit) and for one that blocks (score > limit).
     limits: NDArray[np.float64]
+    # Larger sets are not tested by themselves, and always hold; None: there are none.
     largest: int | None = None
 
     def __post_init__(self) -> None:
@@ -141,21 +121,12 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refutation:
-    """A test of single sets by a score that need not grow with the set.
+    """A test of single sets by a score that need not grow with the set."""
 
-    Attributes
-    ----------
-    score
-        See `Score`.
-    limits
-        float64, a set of `s` APIs is above the budget when its score exceeds `limits[s]`.
-    monotone
-        Whether the score grows with the set.
-    """
-
-    score: Score
+    score: Score  # See `Score`.
+    # float64, a set of `s` APIs is above the budget when its score exceeds `limits[s]`.
     limits: NDArray[np.float64]
-    monotone: bool
+    monotone: bool  # Whether the score grows with the set.
 
     def refutes(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs is above the budget."""

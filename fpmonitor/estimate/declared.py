@@ -36,14 +36,10 @@ def share_limits(
     A share p is ruled out when `B(c + 1/2, m - c + 1/2) / B(1/2, 1/2) >= e^nats p^c (1 - p)^(m -
     c)`: the left side over the right is a martingale, of mean 1, where p is the share.
 
-    Parameters
-    ----------
-    counts
-        Users with each value, shape (V,).
-    users
-        `m`, observed users.
-    nats
-        `ln(1 / level)` of each value.
+    Args:
+        counts: Users with each value, shape (V,).
+        users: `m`, observed users.
+        nats: `ln(1 / level)` of each value.
     """
     c = counts.astype(np.float64)
     level = scipy.special.betaln(c + _PRIOR, users - c + _PRIOR)
@@ -71,21 +67,16 @@ def declared_limits(
 ) -> tuple[float, float]:
     """Lower and upper limit of the exposure where users can have `support` values, both together.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the observed users.
-    support
-        Number of values that users can have, seen or not, declared before they were seen.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that one of the limits is ever wrong.
+    Args:
+        spectrum: Count spectrum of the observed users.
+        support: Number of values that users can have, seen or not, declared before they were seen.
+        k, population: Anonymity threshold and `n`, users.
+        delta: Tolerated probability that one of the limits is ever wrong.
 
-    Notes
-    -----
-    `p F(p)` grows up to one share and falls beyond it, so its extremes over an interval are at its
-    ends or at that share. `p (1 - F(p))`, the part of a value's users who are not exposed, grows.
+    Notes:
+        `p F(p)` grows up to one share and falls beyond it, so its extremes over an interval are at
+        its ends or at that share. `p (1 - F(p))`, the part of a value's users who are not exposed,
+        grows.
     """
     check_support(spectrum, support)
     unseen = support - spectrum.support

@@ -21,16 +21,13 @@ speak least for a change, and the split is not looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.saddle_point import hypergeometric_lower_tail
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 POOLED_USERS = 20  # of both windows; rarer values are tested as one
 _SURE = 0.01  # p-value of a value whose changes count in what `compare_changes` calls moved
@@ -39,23 +36,15 @@ _SCREEN_SHARE = 0.7  # of the deviation that would matter; whatever is screened 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DriftTest:
-    """Outcome of the test of one table of counts.
+    """Outcome of the test of one table of counts."""
 
-    Attributes
-    ----------
-    p_value
-        Probability, under one distribution, of so small a number: `P(p_value <= x) <= x` for every
-        x.
-    moved
-        Share of the users that moved from some values to others, estimated on the half that was not
-        learnt from; on average not above the true total variation distance.
-    cell_p_values
-        float64, one a value: its own p-value, already corrected for the values and the two looks;
-        1 for values that were tested with other rare ones.
-    """
-
+    # Probability, under one distribution, of so small a number: `P(p_value <= x) <= x` for every x.
     p_value: float
+    # Share of the users that moved from some values to others, estimated on the half that was not
+    # learnt from; on average not above the true total variation distance.
     moved: float
+    # float64, one a value: its own p-value, already corrected for the values and the two looks; 1
+    # for values that were tested with other rare ones.
     cell_p_values: NDArray[np.float64]
 
 
@@ -104,15 +93,11 @@ def compare_laws(
 ) -> DriftTest:
     """Test whether two windows come from one distribution of values.
 
-    Parameters
-    ----------
-    before, after
-        Whole numbers, shape (values,): users of each window with each value.
-    seed
-        Of the split; take it from the data, so that nobody can draw again until it pleases.
-    hidden
-        For each window at most so many users, who are counted with its most frequent value, have in
-        truth values that it counts as 0.
+    Args:
+        before, after: Whole numbers, shape (values,): users of each window with each value.
+        seed: Of the split; take it from the data, so that nobody can draw again until it pleases.
+        hidden: For each window at most so many users, who are counted with its most frequent value,
+            have in truth values that it counts as 0.
     """
     return _test(*_windows(before, after, hidden), seed)
 
@@ -138,18 +123,13 @@ def compare_changes(before: ArrayLike, after: ArrayLike, *, least: int = 1) -> D
     Where nobody changes, the p-value is 1. `moved` is a share of these users, by the values that
     surely grew or shrank. `cell_p_values` are those of the sorted distinct codes of both windows.
 
-    Parameters
-    ----------
-    before, after
-        Whole numbers, shape (users,): the code of each user in each window.
-    least
-        Changes from one value to another of fewer users are not looked at where they are fewer in
-        all, and then count as what speaks least for a change, whatever they are.
+    Args:
+        before, after: Whole numbers, shape (users,): the code of each user in each window.
+        least: Changes from one value to another of fewer users are not looked at where they are
+            fewer in all, and then count as what speaks least for a change, whatever they are.
 
-    Raises
-    ------
-    InputError
-        Shapes that differ.
+    Raises:
+        InputError: Shapes that differ.
     """
     first, second = np.asarray(before), np.asarray(after)
     if first.shape != second.shape or first.ndim != 1:

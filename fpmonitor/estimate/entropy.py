@@ -31,10 +31,9 @@ _LN2 = math.log(2)
 def entropy_bits(spectrum: CountSpectrum) -> float:
     """Shannon entropy of the observed shares, bits; below the population's on average.
 
-    Notes
-    -----
-    Shannon (1948), "A mathematical theory of communication", at the shares `c / m` (plug-in,
-    maximum likelihood).
+    Notes:
+        Shannon (1948), "A mathematical theory of communication", at the shares `c / m` (plug-in,
+        maximum likelihood).
     """
     shares = spectrum.counts / spectrum.users
     return max(float(-(spectrum.values * shares) @ np.log2(shares)), 0.0)
@@ -45,21 +44,15 @@ def naive_group_size(entropy_bits: float, population: int) -> float:
 
     The common reading of an entropy, right for uniform distributions only: see `misleading_factor`.
 
-    Parameters
-    ----------
-    entropy_bits
-        `H`, bits, not negative.
-    population
-        `n`, users.
+    Args:
+        entropy_bits: `H`, bits, not negative.
+        population: `n`, users.
 
-    Returns
-    -------
-    Users, possibly less than one.
+    Returns:
+        Users, possibly less than one.
 
-    Raises
-    ------
-    InputError
-        The entropy is negative or not finite.
+    Raises:
+        InputError: The entropy is negative or not finite.
     """
     if not (np.isfinite(entropy_bits) and entropy_bits >= 0):
         raise InputError(f"entropy_bits: must be finite and not negative, got {entropy_bits}")
@@ -74,18 +67,13 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int
     distribution. Often below 1 for the median user and far above 1 for the worst, whom the
     entropy says nothing about.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    share
-        Share of the users, in (0, 1).
-    least
-        Smaller groups count as groups of so many users.
+    Args:
+        spectrum: Count spectrum of the sample.
+        share: Share of the users, in (0, 1).
+        least: Smaller groups count as groups of so many users.
 
-    Returns
-    -------
-    A ratio of group sizes, in the sample; the population cancels.
+    Returns:
+        A ratio of group sizes, in the sample; the population cancels.
     """
     check_share("share", share)
     users_up_to = np.cumsum(spectrum.members)
@@ -106,10 +94,9 @@ def miller_madow_entropy_bits(spectrum: CountSpectrum) -> float:
 
     Still too low when most values are rare.
 
-    Notes
-    -----
-    Miller (1955), "Note on the bias of information estimates": adds `(s - 1) / (2 m)` nats for
-    `s` values seen.
+    Notes:
+        Miller (1955), "Note on the bias of information estimates": adds `(s - 1) / (2 m)` nats for
+        `s` values seen.
     """
     users = _users_for_estimate(spectrum)
     return entropy_bits(spectrum) + (spectrum.support - 1) / (2 * users * _LN2)
@@ -118,11 +105,10 @@ def miller_madow_entropy_bits(spectrum: CountSpectrum) -> float:
 def chao_shen_entropy_bits(spectrum: CountSpectrum) -> float:
     """Coverage-adjusted Horvitz-Thompson estimate of the entropy, bits.
 
-    Notes
-    -----
-    Chao and Shen (2003), "Nonparametric estimation of Shannon's index of diversity when there are
-    unseen species in sample". The coverage is that of Good and Turing, `1 - f_1 / m`; when all
-    values were seen once it would be 0, and `1 / m` stands in.
+    Notes:
+        Chao and Shen (2003), "Nonparametric estimation of Shannon's index of diversity when there
+        are unseen species in sample". The coverage is that of Good and Turing, `1 - f_1 / m`; when
+        all values were seen once it would be 0, and `1 / m` stands in.
     """
     users = _users_for_estimate(spectrum)
     singletons = int(spectrum.values[spectrum.counts == 1].sum())
@@ -135,10 +121,9 @@ def chao_shen_entropy_bits(spectrum: CountSpectrum) -> float:
 def grassberger_entropy_bits(spectrum: CountSpectrum) -> float:
     """Estimate of the entropy whose bias falls exponentially with the expected counts, bits.
 
-    Notes
-    -----
-    Grassberger (2003), "Entropy estimates from insufficient samplings", arXiv:physics/0307138:
-    `ln m - sum c G(c) / m`, `G(c) = psi(c) + (-1)^c (psi((c + 1) / 2) - psi(c / 2)) / 2`.
+    Notes:
+        Grassberger (2003), "Entropy estimates from insufficient samplings", arXiv:physics/0307138:
+        `ln m - sum c G(c) / m`, `G(c) = psi(c) + (-1)^c (psi((c + 1) / 2) - psi(c / 2)) / 2`.
     """
     users = _users_for_estimate(spectrum)
     counts = spectrum.counts
@@ -157,13 +142,12 @@ def minimax_entropy_bits(spectrum: CountSpectrum) -> float:
     `[0, 2 ln m / m]`, frequent ones the plug-in with Miller's correction; in the upper half of
     that interval the two are mixed.
 
-    Notes
-    -----
-    Jiao, Venkat, Han, Weissman (2015), "Minimax estimation of functionals of discrete
-    distributions", IEEE Transactions on Information Theory 61 (JVHW); Wu and Yang (2016) have the
-    same rate. As in their published experiments the sample is not split. The degree
-    `1.2 ln m` (at most 14, for the sake of rounding) and the interval were chosen by simulation:
-    theory fixes them up to constants.
+    Notes:
+        Jiao, Venkat, Han, Weissman (2015), "Minimax estimation of functionals of discrete
+        distributions", IEEE Transactions on Information Theory 61 (JVHW); Wu and Yang (2016) have
+        the same rate. As in their published experiments the sample is not split. The degree `1.2 ln
+        m` (at most 14, for the sake of rounding) and the interval were chosen by simulation: theory
+        fixes them up to constants.
     """
     users = _users_for_estimate(spectrum)
     width = min(2 * math.log(users) / users, 1.0)
@@ -182,10 +166,9 @@ def normalised_entropy(spectrum: CountSpectrum) -> float:
 
     Falls as the sample grows: never compare samples of different sizes by it.
 
-    Notes
-    -----
-    Laperdrix, Rudametkin, Baudry (2016), "Beauty and the beast: diverting modern web browsers to
-    build unique browser fingerprints".
+    Notes:
+        Laperdrix, Rudametkin, Baudry (2016), "Beauty and the beast: diverting modern web browsers
+        to build unique browser fingerprints".
     """
     return entropy_bits(spectrum) / math.log2(_users_for_estimate(spectrum))
 
@@ -195,15 +178,12 @@ def unbiased_tsallis_entropy(spectrum: CountSpectrum, order: int = 2) -> float:
 
     For order 2 the share of pairs of different users that differ.
 
-    Raises
-    ------
-    InputError
-        `order` is not a whole number from 2 to the number of users.
+    Raises:
+        InputError: `order` is not a whole number from 2 to the number of users.
 
-    Notes
-    -----
-    Falling factorials `c (c - 1) ... / (m (m - 1) ...)` are unbiased for the powers of `p`
-    (Simpson 1949, "Measurement of diversity", for order 2).
+    Notes:
+        Falling factorials `c (c - 1) ... / (m (m - 1) ...)` are unbiased for the powers of `p`
+        (Simpson 1949, "Measurement of diversity", for order 2).
     """
     if not 2 <= order <= spectrum.users or order % 1:
         raise InputError(f"order: must be a whole number from 2 to the users, got {order}")
@@ -216,9 +196,8 @@ def unbiased_tsallis_entropy(spectrum: CountSpectrum, order: int = 2) -> float:
 def min_entropy_bits(spectrum: CountSpectrum) -> float:
     """Min-entropy of the observed shares, bits: what guessing the commonest value leaves.
 
-    Notes
-    -----
-    Renyi (1961), "On measures of entropy and information", order infinity: `-log2 max p`.
+    Notes:
+        Renyi (1961), "On measures of entropy and information", order infinity: `-log2 max p`.
     """
     return math.log2(spectrum.users / int(spectrum.counts[-1]))
 
@@ -226,15 +205,12 @@ def min_entropy_bits(spectrum: CountSpectrum) -> float:
 def average_min_entropy_bits(spectra: Iterable[CountSpectrum]) -> float:
     """Average min-entropy of the observed users given their cohort, bits.
 
-    Parameters
-    ----------
-    spectra
-        Count spectrum of each cohort.
+    Args:
+        spectra: Count spectrum of each cohort.
 
-    Notes
-    -----
-    Dodis, Ostrovsky, Reyzin, Smith 2008: `-log2` of the probability that the commonest value of the
-    cohort is right.
+    Notes:
+        Dodis, Ostrovsky, Reyzin, Smith 2008: `-log2` of the probability that the commonest value of
+        the cohort is right.
     """
     cohorts = list(spectra)
     guessed = sum(int(spectrum.counts[-1]) for spectrum in cohorts)
@@ -244,21 +220,16 @@ def average_min_entropy_bits(spectra: Iterable[CountSpectrum]) -> float:
 def conditional_entropy_bits(joint: CountSpectrum, given: CountSpectrum) -> float:
     """Plug-in entropy that an API set adds for one who knows another set, bits.
 
-    Parameters
-    ----------
-    joint
-        Spectrum of both sets together.
-    given
-        Spectrum of the set that is known, of the same users.
+    Args:
+        joint: Spectrum of both sets together.
+        given: Spectrum of the set that is known, of the same users.
 
-    Raises
-    ------
-    InputError
-        The spectra are not of the same number of users, or `joint` is coarser than `given`.
+    Raises:
+        InputError: The spectra are not of the same number of users, or `joint` is coarser than
+            `given`.
 
-    Notes
-    -----
-    Chain rule, Shannon (1948): `H(J | X) = H(J, X) - H(X)`.
+    Notes:
+        Chain rule, Shannon (1948): `H(J | X) = H(J, X) - H(X)`.
     """
     if joint.users != given.users:
         raise InputError(f"spectra of {joint.users} and {given.users} users: must be the same")
@@ -274,9 +245,8 @@ def mutual_information_bits(
 
     Above the population's on average. `joint` is the spectrum of both sets together.
 
-    Notes
-    -----
-    Shannon (1948): `I(X; Y) = H(X) - H(X | Y)`.
+    Notes:
+        Shannon (1948): `I(X; Y) = H(X) - H(X | Y)`.
     """
     return max(entropy_bits(first) - conditional_entropy_bits(joint, second), 0.0)
 
@@ -288,23 +258,17 @@ def chow_liu_upper_bits(
 
     Holds for the observed shares, whatever their joint distribution.
 
-    Parameters
-    ----------
-    singles
-        Spectrum of each API.
-    pairs
-        Spectrum of the pair of APIs `(i, j)`, positions in `singles`; pairs may be missing.
+    Args:
+        singles: Spectrum of each API.
+        pairs: Spectrum of the pair of APIs `(i, j)`, positions in `singles`; pairs may be missing.
 
-    Raises
-    ------
-    InputError
-        A pair names an unknown API, or its spectrum does not fit those of its APIs.
+    Raises:
+        InputError: A pair names an unknown API, or its spectrum does not fit those of its APIs.
 
-    Notes
-    -----
-    Chow and Liu (1968), "Approximating discrete probability distributions with dependence trees":
-    the tree distribution of largest mutual information has at least the entropy of any distribution
-    with the same pairs. Missing pairs leave a forest, whose entropy is larger.
+    Notes:
+        Chow and Liu (1968), "Approximating discrete probability distributions with dependence
+        trees": the tree distribution of largest mutual information has at least the entropy of any
+        distribution with the same pairs. Missing pairs leave a forest, whose entropy is larger.
     """
     if any(not 0 <= api < len(singles) for pair in pairs for api in pair):
         raise InputError(f"pairs: positions must be below {len(singles)}")
@@ -325,28 +289,20 @@ def chow_liu_upper_bits(
 def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
     """Largest exposure `Q(t)` that an entropy allows: the share of users whose value has p < t.
 
-    Parameters
-    ----------
-    entropy_bits
-        Entropy of the distribution, bits.
-    t
-        Threshold as a probability, in (0, 1): `k / n`.
+    Args:
+        entropy_bits: Entropy of the distribution, bits.
+        t: Threshold as a probability, in (0, 1): `k / n`.
 
-    Returns
-    -------
-    A share of the users; 1 says nothing.
+    Returns:
+        A share of the users; 1 says nothing.
 
-    Raises
-    ------
-    InputError
-        The entropy is negative or not a number.
-    PolicyError
-        `t` outside (0, 1).
+    Raises:
+        InputError: The entropy is negative or not a number.
+        PolicyError: `t` outside (0, 1).
 
-    Notes
-    -----
-    "Statistical anonymity", Proposition 9 (Markov's inequality for `-log p`): `Q(t) <= H / -log t`
-    with both logarithms to base 2. `extremal_law` shows that it is tight.
+    Notes:
+        "Statistical anonymity", Proposition 9 (Markov's inequality for `-log p`): `Q(t) <= H / -log
+        t` with both logarithms to base 2. `extremal_law` shows that it is tight.
     """
     check_share("t", t)
     if not entropy_bits >= 0:
@@ -356,18 +312,10 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremalDistribution:
-    """A distribution that puts as many users as its entropy allows on values of probability `t`.
+    """A distribution that puts as many users as its entropy allows on values of probability `t`."""
 
-    Attributes
-    ----------
-    threshold
-        `t`, the probability of each rare value.
-    values
-        Number of rare values.
-    """
-
-    threshold: float
-    values: int
+    threshold: float  # `t`, the probability of each rare value.
+    values: int  # Number of rare values.
 
     @property
     def exposure(self) -> float:
@@ -391,26 +339,19 @@ class ExtremalDistribution:
 def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
     """Distribution that attains `exposure_bound_from_entropy` up to the common value's bits.
 
-    Parameters
-    ----------
-    rare_entropy_bits
-        Entropy to spend on rare values, bits. The whole distribution has at most `log2(e) / e` =
-        0.53 more.
-    t
-        Probability of each rare value, in (0, 1).
+    Args:
+        rare_entropy_bits: Entropy to spend on rare values, bits. The whole distribution has at most
+            `log2(e) / e` = 0.53 more.
+        t: Probability of each rare value, in (0, 1).
 
-    Raises
-    ------
-    InputError
-        The entropy is not positive or more than values of probability `t` can carry.
-    PolicyError
-        `t` outside (0, 1).
+    Raises:
+        InputError: The entropy is not positive or more than values of probability `t` can carry.
+        PolicyError: `t` outside (0, 1).
 
-    Notes
-    -----
-    "Statistical anonymity", Proposition 13, corrected: exposure is strict, so `Q(t) = 0` and the
-    share `N t` is exposed at any threshold above `t`; the entropy is `-N t log t - r log r`, with
-    minus signs, for `r = 1 - N t`.
+    Notes:
+        "Statistical anonymity", Proposition 13, corrected: exposure is strict, so `Q(t) = 0` and
+        the share `N t` is exposed at any threshold above `t`; the entropy is `-N t log t - r log
+        r`, with minus signs, for `r = 1 - N t`.
     """
     check_share("t", t)
     values = math.floor(rare_entropy_bits / (-t * math.log2(t)) * (1 + 1e-12))

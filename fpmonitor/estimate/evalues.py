@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, design_base
 from fpmonitor.estimate.criterion import Score
 from fpmonitor.estimate.looks import design_cells
 from fpmonitor.estimate.poisson import ExposureFunction
-from fpmonitor.policy import AS_OBSERVED
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 LEAST_USERS = 23  # fewer say nothing
@@ -46,14 +44,10 @@ def log_share(number: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class WindowTest:
-    """E-values of the sets of one window.
+    """E-values of the sets of one window."""
 
-    Attributes
-    ----------
-    within, above
-        Scores against "above the budget" and against "within the budget"; None for users too few.
-    """
-
+    # within, above: Scores against "above the budget" and against "within the budget"; None for
+    # users too few.
     within: AveragedScore | None
     above: AveragedScore | None
 
@@ -78,18 +72,11 @@ def window_test(
 ) -> WindowTest:
     """Make the e-values of one window, from the number of its users and never from their values.
 
-    Parameters
-    ----------
-    users
-        `m`, users of the window.
-    k, population, budget
-        The question.
-    log_terms
-        Evidence that would do, nats, at which each side is sharpest.
-    monotone
-        Whether also the evidence for "above" must grow with the set.
-    factors
-        As of `decision_criteria`.
+    Args:
+        users: `m`, users of the window.
+        k, population, budget: The question.
+        log_terms: Evidence that would do, nats, at which each side is sharpest.
+        monotone: Whether also the evidence for "above" must grow with the set.
     """
     if users < LEAST_USERS:
         return WindowTest(within=None, above=None)
@@ -165,13 +152,10 @@ def log_best(evidence: Sequence[Sequence[float]], prices: Sequence[float]) -> fl
     If no window is above the budget, the windows from which it ever reaches `ln A` are at most one
     in `A`, on average; users may come again in windows that are not added up.
 
-    Parameters
-    ----------
-    evidence
-        Of each window, in their order, that of each set, nats.
-    prices
-        What the choice of each set costs, nats; the sum of their negative exponentials is 1 at
-        most over all sets that could have been chosen.
+    Args:
+        evidence: Of each window, in their order, that of each set, nats.
+        prices: What the choice of each set costs, nats; the sum of their negative exponentials is 1
+            at most over all sets that could have been chosen.
     """
     sums = np.cumsum(np.asarray(evidence)[::-1], axis=0) - np.asarray(prices)
     return float(np.logaddexp.reduce(sums, axis=1).max())

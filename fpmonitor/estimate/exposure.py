@@ -25,12 +25,11 @@ from fpmonitor.estimate.saddle_point import (
     factorial_remainder,
     hypergeometric_lower_tail,
 )
-from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
+from fpmonitor.policy import MAX_POPULATION, Factors, check_share, check_threshold
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 Sign = Literal[-1, 1]  # -1: an upper limit, +1: a lower limit
@@ -44,31 +43,23 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
     `F(p) = P(Bin(n - 1, p) <= k - 2)`: fewer than `k` of the `n` users share the value, the user
     itself included. Non-increasing in `p`.
 
-    Parameters
-    ----------
-    p
-        Probabilities, shares in [0, 1], any shape.
-    k
-        Anonymity threshold, users. Nobody is exposed when `k <= 1`.
-    population
-        `n`, users. Everybody is exposed when `n < k`.
+    Args:
+        p: Probabilities, shares in [0, 1], any shape.
+        k: Anonymity threshold, users. Nobody is exposed when `k <= 1`.
+        population: `n`, users. Everybody is exposed when `n < k`.
 
-    Returns
-    -------
-    float64 of the shape of `p`, shares, to about 10 digits; below 1e-290 the answer is 0.
+    Returns:
+        float64 of the shape of `p`, shares, to about 10 digits; below 1e-290 the answer is 0.
 
-    Raises
-    ------
-    InputError
-        A `p` outside [0, 1], or NaN.
-    PolicyError
-        `k` or `population` is not a whole number or above what the numerics are tested for.
+    Raises:
+        InputError: A `p` outside [0, 1], or NaN.
+        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
+            for.
 
-    Notes
-    -----
-    "Statistical anonymity", Definition 7. The printed beta function is undefined at `k = 1` and
-    `n < k`, and Appendix G calls it the distribution function of Bin(n, p): it is that of
-    Bin(n - 1, p) at `k - 2`.
+    Notes:
+        "Statistical anonymity", Definition 7. The printed beta function is undefined at `k = 1` and
+        `n < k`, and Appendix G calls it the distribution function of Bin(n, p): it is that of
+        Bin(n - 1, p) at `k - 2`.
     """
     shares = np.asarray(p, dtype=np.float64)
     if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
@@ -96,20 +87,14 @@ def biased_exposure(
     that this allows (sign -1) or the least (sign +1). Non-increasing in `p`, and `F(p)` where both
     factors are 1.
 
-    Parameters
-    ----------
-    p
-        Probabilities, shares in [0, 1], any shape.
-    k, population
-        As of `exposure_probability`; `2 <= k <= n`.
-    factors
-        The least and the largest, positive.
-    sign
-        -1 for an upper limit, +1 for a lower limit.
+    Args:
+        p: Probabilities, shares in [0, 1], any shape.
+        k, population: As of `exposure_probability`; `2 <= k <= n`.
+        factors: The least and the largest, positive.
+        sign: -1 for an upper limit, +1 for a lower limit.
 
-    Returns
-    -------
-    float64 of the shape of `p`, in [0, largest factor].
+    Returns:
+        float64 of the shape of `p`, in [0, largest factor].
     """
     shares = np.asarray(p, dtype=np.float64)
 
@@ -159,31 +144,22 @@ def statistical_exposure(
 ) -> float:
     """Exposure `Q(n, k)` of a known distribution: the expected share of exposed users among `n`.
 
-    Parameters
-    ----------
-    probabilities
-        Probabilities of the values, shape (s,), in [0, 1].
-    k
-        Anonymity threshold, users.
-    population
-        `n`, users.
-    multiplicities
-        How many values have each probability, shape (s,); one each when left out.
+    Args:
+        probabilities: Probabilities of the values, shape (s,), in [0, 1].
+        k: Anonymity threshold, users.
+        population: `n`, users.
+        multiplicities: How many values have each probability, shape (s,); one each when left out.
 
-    Returns
-    -------
-    A share of the users.
+    Returns:
+        A share of the users.
 
-    Raises
-    ------
-    InputError
-        The probabilities are not between 0 and 1, or do not sum to 1.
-    PolicyError
-        `k` or `population` is not a whole number or above what the numerics are tested for.
+    Raises:
+        InputError: The probabilities are not between 0 and 1, or do not sum to 1.
+        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
+            for.
 
-    Notes
-    -----
-    "Statistical anonymity", Definition 7: the sum of `p F(p)` over the values.
+    Notes:
+        "Statistical anonymity", Definition 7: the sum of `p F(p)` over the values.
     """
     shares = np.asarray(probabilities, dtype=np.float64)
     mass = shares if multiplicities is None else shares * np.asarray(multiplicities)
@@ -195,9 +171,8 @@ def statistical_exposure(
 def empirical_exposure(spectrum: CountSpectrum, k: int) -> float:
     """Share of the observed users in groups of fewer than `k` observed users (strict).
 
-    Notes
-    -----
-    "Statistical anonymity", Definition 1 with `t = k / m`, compared as whole numbers.
+    Notes:
+        "Statistical anonymity", Definition 1 with `t = k / m`, compared as whole numbers.
     """
     check_threshold(k, MAX_POPULATION)
     return spectrum.users_below(k) / spectrum.users
@@ -209,9 +184,8 @@ def plug_in_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> flo
     Biased. For a population larger than the sample it errs low, dangerously so: a value seen once
     looks like `n / m` users, an unseen value like nobody. Never report it alone there.
 
-    Notes
-    -----
-    "Statistical anonymity", sections 7.1 and 7.2: `Q` of Definition 7 at the shares `c / m`.
+    Notes:
+        "Statistical anonymity", sections 7.1 and 7.2: `Q` of Definition 7 at the shares `c / m`.
     """
     check_threshold(k, population)
     return statistical_exposure(
@@ -228,15 +202,13 @@ def unbiased_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> fl
     The average, over all sub-databases of `n` of the observed users, of the share of users in
     groups of fewer than `k`. Equals the empirical exposure for `n = m`.
 
-    Returns
-    -------
-    A share of the users; None when `population` exceeds the observed users, where no unbiased
-    estimate exists.
+    Returns:
+        A share of the users; None when `population` exceeds the observed users, where no unbiased
+        estimate exists.
 
-    Notes
-    -----
-    Rarefaction (Hurlbert 1971, "The nonconcept of species diversity", Ecology 52) applied to
-    Definition 7 of "Statistical anonymity".
+    Notes:
+        Rarefaction (Hurlbert 1971, "The nonconcept of species diversity", Ecology 52) applied to
+        Definition 7 of "Statistical anonymity".
     """
     check_threshold(k, population)
     if population > spectrum.users:
@@ -254,20 +226,14 @@ def subsample_exposure_probability(
 
     `P(Hypergeom(m - 1, c - 1, n - 1) <= k - 2)`, to about 10 digits.
 
-    Parameters
-    ----------
-    counts
-        int64, shape (s,): group sizes `c`, users, between 1 and `m`.
-    k
-        Anonymity threshold, users.
-    population
-        `n`, users of the sub-database, at most `m`.
-    users
-        `m`, users of the whole database.
+    Args:
+        counts: int64, shape (s,): group sizes `c`, users, between 1 and `m`.
+        k: Anonymity threshold, users.
+        population: `n`, users of the sub-database, at most `m`.
+        users: `m`, users of the whole database.
 
-    Returns
-    -------
-    float64, shape (s,), shares; exactly 1 where `c < k`.
+    Returns:
+        float64, shape (s,), shares; exactly 1 where `c < k`.
     """
     exposed = np.ones(counts.shape)
     large = counts >= k
@@ -288,24 +254,15 @@ def subsample_exposure_probability(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ExposureCurve:
-    """Empirical exposure as a function of the threshold: a step function, kept as whole numbers.
+    """Empirical exposure as a function of the threshold: a step function, kept as whole numbers."""
 
-    Attributes
-    ----------
-    thresholds
-        int64, shape (s + 1,), increasing: the distinct group sizes, then the largest plus one.
-    users_below
-        int64, same shape: users in groups strictly smaller than each threshold.
-    values_below
-        int64, same shape: distinct values with strictly fewer users than each threshold.
-    users
-        Observed users, `m`.
-    """
-
+    # int64, shape (s + 1,), increasing: the distinct group sizes, then the largest plus one.
     thresholds: NDArray[np.int64]
+    # int64, same shape: users in groups strictly smaller than each threshold.
     users_below: NDArray[np.int64]
+    # int64, same shape: distinct values with strictly fewer users than each threshold.
     values_below: NDArray[np.int64]
-    users: int
+    users: int  # Observed users, `m`.
 
     @property
     def exposure(self) -> NDArray[np.float64]:
@@ -324,9 +281,8 @@ class ExposureCurve:
 def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
     """Empirical exposure at every threshold.
 
-    Notes
-    -----
-    "Statistical anonymity", Definition 1: strict, so groups of exactly the threshold are safe.
+    Notes:
+        "Statistical anonymity", Definition 1: strict, so groups of exactly the threshold are safe.
     """
     return ExposureCurve(
         thresholds=np.append(spectrum.counts, spectrum.counts[-1] + 1),
@@ -338,17 +294,11 @@ def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ExposureBand:
-    """Limits of the exposure curve of the population that hold at all thresholds together.
+    """Limits of the exposure curve of the population that hold at all thresholds together."""
 
-    Attributes
-    ----------
-    thresholds
-        float64, shape (s,): shares `t` of the population.
-    lower, upper
-        float64, shape (s,): limits of `Q(t)`, the share of users whose value has probability < t.
-    """
-
-    thresholds: NDArray[np.float64]
+    thresholds: NDArray[np.float64]  # float64, shape (s,): shares `t` of the population.
+    # lower, upper: float64, shape (s,): limits of `Q(t)`, the share of users whose value has
+    # probability < t.
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
 
@@ -358,17 +308,13 @@ def dkw_band(curve: ExposureCurve, delta: float) -> ExposureBand:
 
     Needs no support size. All limits hold together with probability at least `1 - delta`.
 
-    Parameters
-    ----------
-    curve
-        Empirical curve; the band is given at its thresholds divided by the users.
-    delta
-        Tolerated probability that any of the limits fails, in (0, 1).
+    Args:
+        curve: Empirical curve; the band is given at its thresholds divided by the users.
+        delta: Tolerated probability that any of the limits fails, in (0, 1).
 
-    Notes
-    -----
-    The Dvoretzky-Kiefer-Wolfowitz inequality (constant of Massart 1990) along any order of the
-    values puts every observed share within `gamma_dkw` of its probability; see `limits_within`.
+    Notes:
+        The Dvoretzky-Kiefer-Wolfowitz inequality (constant of Massart 1990) along any order of the
+        values puts every observed share within `gamma_dkw` of its probability; see `limits_within`.
     """
     shares = curve.thresholds / curve.users
     lower, upper = limits_within(curve, gamma_dkw(curve.users, delta), shares)
@@ -390,27 +336,20 @@ def limits_within(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Limits of `Q(t)` when every probability is within `gamma` of its observed share.
 
-    Parameters
-    ----------
-    curve
-        Empirical exposure curve.
-    gamma
-        Largest distance between a probability and its observed share.
-    thresholds
-        Shares `t`, shape (s,).
-    support
-        Number of values that users can have, seen or not; None when unknown.
+    Args:
+        curve: Empirical exposure curve.
+        gamma: Largest distance between a probability and its observed share.
+        thresholds: Shares `t`, shape (s,).
+        support: Number of values that users can have, seen or not; None when unknown.
 
-    Returns
-    -------
-    Lower and upper limits, float64, shape (s,), within [0, 1].
+    Returns:
+        Lower and upper limits, float64, shape (s,), within [0, 1].
 
-    Notes
-    -----
-    "Statistical anonymity", proof of Theorem 5: values seen below `t - gamma` have `p < t`, and
-    every value with `p < t` is seen below `t + gamma` or not at all. The mass of either group is
-    bounded from its own values, as as published, and from the values outside of it: the latter
-    needs no support size, because the values seen at least `t + gamma` are all known.
+    Notes:
+        "Statistical anonymity", proof of Theorem 5: values seen below `t - gamma` have `p < t`, and
+        every value with `p < t` is seen below `t + gamma` or not at all. The mass of either group
+        is bounded from its own values, as as published, and from the values outside of it: the
+        latter needs no support size, because the values seen at least `t + gamma` are all known.
     """
     shares = np.asarray(thresholds, dtype=np.float64)
     users_below, values_below = curve.users_below / curve.users, curve.values_below
@@ -435,12 +374,9 @@ def binomial_probability(successes: int, trials: int, p: float) -> float:
     Saddle-point form, as `log_hypergeometric`. (scipy.stats has it too, at 0.3 s for the
     import; scipy.special's `betaln` keeps 5 digits for 10^10 trials.)
 
-    Parameters
-    ----------
-    successes, trials
-        Whole numbers, `0 <= successes <= trials`.
-    p
-        Probability of success, in (0, 1].
+    Args:
+        successes, trials: Whole numbers, `0 <= successes <= trials`.
+        p: Probability of success, in (0, 1].
     """
     if p >= 1:
         return float(successes == trials)

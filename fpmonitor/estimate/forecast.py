@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fpmonitor.estimate.exposure import empirical_exposure, exposure_probability
 from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_TRAINED = 10  # times the users it is fitted on are what it is tested on, at least
 FEWEST_USERS = 200  # that it is fitted on in a test
@@ -40,21 +37,12 @@ class PowerLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackTest:
-    """How a forecast did where the answer is known.
+    """How a forecast did where the answer is known."""
 
-    Attributes
-    ----------
-    fitted
-        Users it was fitted on, drawn from those observed.
-    predicted
-        What it said of the exposure of all that were observed, the worst of its tests, a share.
-    observed
-        Their exposure, a share.
-    """
-
-    fitted: int
+    fitted: int  # Users it was fitted on, drawn from those observed.
+    # What it said of the exposure of all that were observed, the worst of its tests, a share.
     predicted: float
-    observed: float
+    observed: float  # Their exposure, a share.
 
     @property
     def passed(self) -> bool:
@@ -69,10 +57,9 @@ def _distance(predicted: float, observed: float) -> float:
 def fit_power_law(spectrum: CountSpectrum) -> PowerLaw:
     """Most likely process for a count spectrum.
 
-    Notes
-    -----
-    The exchangeable partition probability of Pitman 1995, "Exchangeable and partially exchangeable
-    random partitions".
+    Notes:
+        The exchangeable partition probability of Pitman 1995, "Exchangeable and partially
+        exchangeable random partitions".
     """
     gammaln = scipy.special.gammaln
     users, values = spectrum.users, spectrum.support
@@ -106,20 +93,15 @@ def _law_of(point: NDArray[np.float64]) -> tuple[float, float]:
 def expected_exposure(spectrum: CountSpectrum, law: PowerLaw, *, k: int, population: int) -> float:
     """`Q(n, k)` as the process expects it, given the counts of those observed.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    law
-        The process.
-    k, population
-        Anonymity threshold and `n`, users.
+    Args:
+        spectrum: Count spectrum of the sample.
+        law: The process.
+        k, population: Anonymity threshold and `n`, users.
 
-    Notes
-    -----
-    A value with count c has probability `Beta(c - d, t + m - c + d)`; taken in proportion to it,
-    that is `Beta(c + 1 - d, ...)`, for unseen values with c = 0 (Pitman 1996, "Some developments of
-    the Blackwell-MacQueen urn scheme").
+    Notes:
+        A value with count c has probability `Beta(c - d, t + m - c + d)`; taken in proportion to
+        it, that is `Beta(c + 1 - d, ...)`, for unseen values with c = 0 (Pitman 1996, "Some
+        developments of the Blackwell-MacQueen urn scheme").
     """
     users, values = spectrum.users, spectrum.support
     discount, strength = law.discount, law.strength
@@ -144,12 +126,9 @@ def back_test(
 
     The part is to the users as these are to the population, and at most a tenth.
 
-    Parameters
-    ----------
-    spectrum, k, population
-        As in `expected_exposure`.
-    rng
-        Draws the parts.
+    Args:
+        spectrum, k, population: As in `expected_exposure`.
+        rng: Draws the parts.
     """
     users = spectrum.users
     fitted = min(users // MOST_TRAINED, users * users // population)

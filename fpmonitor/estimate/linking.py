@@ -31,16 +31,12 @@ _NEVER_ALONE = 1e-9  # `F_1` above 1 less this is not asked for by shares
 def linked_probability(p: ArrayLike, population: int) -> NDArray[np.float64]:
     """`F_1(p)`: chance to name a user's visit among those of the same value, of `n` users.
 
-    Parameters
-    ----------
-    p
-        Probabilities of values, shares in [0, 1], any shape.
-    population
-        `n`, users, at least 1.
+    Args:
+        p: Probabilities of values, shares in [0, 1], any shape.
+        population: `n`, users, at least 1.
 
-    Returns
-    -------
-    float64 of the shape of `p`: 1 at 0, not increasing, `1 / n` at 1.
+    Returns:
+        float64 of the shape of `p`: 1 at 0, not increasing, `1 / n` at 1.
     """
     shares = np.asarray(p, dtype=np.float64)
     with np.errstate(divide="ignore"):

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from fpmonitor.estimate.poisson import log_moments
+from fpmonitor.estimate.poisson import PoissonLaws, log_moments
 from fpmonitor.estimate.saddle_point import log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.poisson import PoissonLaws
 
 ACCURACY = 1e-9  # of tabulated probabilities (relative) and of F (absolute)
 _UNDERFLOW = 1e-300
@@ -30,30 +29,18 @@ _UNDERFLOW = 1e-300
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Cells:
-    """The cells of a grid, and what the corrections need of each.
+    """The cells of a grid, and what the corrections need of each."""
 
-    Attributes
-    ----------
-    laws
-        Distributions of the counts at the grid points.
-    exposure
-        For each sign, float64, shape (P,): corrected exposures; may leave [0, 1], and must.
-    counts
-        int64, shape (B,): counts `c` at which `f(c + 2) - 2 f(c + 1) + f(c)` may be negative.
-    weight_at
-        intp, shape (3, B): index of the free weight of `c`, `c + 1` and `c + 2`.
-    probabilities
-        float64, shape (P - 1, B): probabilities to see these counts at the positive means.
-    is_capped
-        Whether these are `capped`.
-    """
-
-    laws: PoissonLaws
+    laws: PoissonLaws  # Distributions of the counts at the grid points.
+    # For each sign, float64, shape (P,): corrected exposures; may leave [0, 1], and must.
     exposure: dict[Sign, NDArray[np.float64]]
+    # int64, shape (B,): counts `c` at which `f(c + 2) - 2 f(c + 1) + f(c)` may be negative.
     counts: NDArray[np.int64]
+    # intp, shape (3, B): index of the free weight of `c`, `c + 1` and `c + 2`.
     weight_at: NDArray[np.intp]
+    # float64, shape (P - 1, B): probabilities to see these counts at the positive means.
     probabilities: NDArray[np.float64]
-    is_capped: bool = False
+    is_capped: bool = False  # Whether these are `capped`.
 
     @classmethod
     def of(cls, laws: PoissonLaws) -> Self:
@@ -103,12 +90,10 @@ class Cells:
     def bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
         """Corrected `ln E f(C) / lambda`, nats per user, shape (P,); row 0 is the first cell.
 
-        Parameters
-        ----------
-        weights
-            float64, shape (W,): free weights times the tilt; `f(c) = exp(sign weight(c) c)`.
-        sign
-            -1 for an upper limit, +1 for a lower limit.
+        Args:
+            weights: float64, shape (W,): free weights times the tilt; `f(c) = exp(sign weight(c)
+                c)`.
+            sign: -1 for an upper limit, +1 for a lower limit.
         """
         laws, means = self.laws, self.laws.means[1:]
         exponents = sign * laws.atoms * weights[laws.weight_of_atom]

@@ -18,7 +18,7 @@ from fpmonitor.estimate.averaging import clock, mean_scores
 from fpmonitor.estimate.cohorts import SHARE_LIMITS_SHARE, share_limits
 from fpmonitor.estimate.limits import DESIGNS, Side, above_chords, falling
 from fpmonitor.estimate.linking import LinkedFunction
-from fpmonitor.estimate.looks import base_cells, serving_of
+from fpmonitor.estimate.looks import Serving, base_cells, serving_of
 from fpmonitor.estimate.poisson import poisson_laws
 from fpmonitor.estimate.programme import envelope, sharpest_weights
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.looks import Serving
 
 _RARE = 1e-6  # share of marked users, for which `ln E exp` and `E exp - 1` are the same
 _LARGEST_EXPONENT = 600.0
@@ -45,16 +44,11 @@ def marked_limits(
 
     Each is ever wrong with probability at most `delta`, at every number of users.
 
-    Parameters
-    ----------
-    counts
-        int64, shape (s,): sizes of groups of all observed users.
-    marked
-        int64, same shape: marked users in groups of each size.
-    users
-        All observed users.
-    population, delta
-        `n`, users, and the tolerated probability of error of each limit.
+    Args:
+        counts: int64, shape (s,): sizes of groups of all observed users.
+        marked: int64, same shape: marked users in groups of each size.
+        users: All observed users.
+        population, delta: `n`, users, and the tolerated probability of error of each limit.
     """
     # The bound rises with the share of the marked, so an upper limit of it stands for it.
     most = share_limits(int(marked.sum()), users, delta * SHARE_LIMITS_SHARE)[1]

@@ -13,20 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from fpmonitor.estimate.exposure import biased_exposure, steepest_fall
+from fpmonitor.estimate.exposure import Sign, biased_exposure, steepest_fall
 from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
-from fpmonitor.policy import AS_OBSERVED
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.policy import Factors
+from fpmonitor.policy import AS_OBSERVED, Factors
 
 MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
 USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing
@@ -46,19 +40,13 @@ SMALLEST_MOMENT = 1e-250  # far from underflow
 
 @dataclass(frozen=True, slots=True)
 class ExposureFunction:
-    """Probability of a user to be exposed, by the share of the user's value in the sample.
+    """Probability of a user to be exposed, by the share of the user's value in the sample."""
 
-    Attributes
-    ----------
-    k, population
-        Anonymity threshold and `n`, users.
-    factors
-        Least and largest factor by which a share of the population may differ from that of the
-        sample.
-    """
-
+    # k, population: Anonymity threshold and `n`, users.
     k: int
     population: int
+    # Least and largest factor by which a share of the population may differ from that of the
+    # sample.
     factors: Factors = AS_OBSERVED
 
     def at(self, p: NDArray[np.float64]) -> dict[Sign, NDArray[np.float64]]:
@@ -108,38 +96,23 @@ class PoissonLaws:
     Counts are gathered in bins with one weight each. A bin of several counts is replaced by its two
     end points, with the same probability and the same mean: exact for the mean score, and an upper
     bound for the mean of a convex function of the count, such as `exp(t h c)`.
-
-    Attributes
-    ----------
-    mean
-        `mu`, mean number of kept users.
-    function
-        The question.
-    means
-        float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
-    exposure
-        For each sign, float64, shape (P,): `function.at(means / mu)`.
-    atoms
-        float64, shape (A,): counts that carry the probability, users.
-    weight_of_atom
-        intp, shape (A,): index of the free weight that holds at each atom.
-    rates
-        float64, shape (P, A): probability of each atom divided by `lambda`; the limit in row 0.
-    starts
-        int64, shape (W + 1,): free weight `j` holds for counts `starts[j] <= c < starts[j + 1]`;
-        from the last start on the weight is 0.
-    value_share
-        Probability of a value to be looked at, in (0, 1]; all other values are seen by nobody.
     """
 
-    mean: float
-    function: ExposureFunction
+    mean: float  # `mu`, mean number of kept users.
+    function: ExposureFunction  # The question.
+    # float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     means: NDArray[np.float64]
+    # For each sign, float64, shape (P,): `function.at(means / mu)`.
     exposure: dict[Sign, NDArray[np.float64]]
-    atoms: NDArray[np.float64]
+    atoms: NDArray[np.float64]  # float64, shape (A,): counts that carry the probability, users.
+    # intp, shape (A,): index of the free weight that holds at each atom.
     weight_of_atom: NDArray[np.intp]
+    # float64, shape (P, A): probability of each atom divided by `lambda`; the limit in row 0.
     rates: NDArray[np.float64]
+    # int64, shape (W + 1,): free weight `j` holds for counts `starts[j] <= c < starts[j + 1]`; from
+    # the last start on the weight is 0.
     starts: NDArray[np.int64]
+    # Probability of a value to be looked at, in (0, 1]; all other values are seen by nobody.
     value_share: float = 1.0
 
     @property
@@ -154,16 +127,10 @@ def poisson_laws(
 ) -> PoissonLaws:
     """Tabulate the distributions of the count that is seen of one value.
 
-    Parameters
-    ----------
-    mean
-        `mu`, mean number of kept users, at most `useful_mean`.
-    function
-        The question.
-    budget
-        `Q*`, a share; values with an exposure probability far below it get weight 0.
-    value_share
-        As of `PoissonLaws`.
+    Args:
+        mean: `mu`, mean number of kept users, at most `useful_mean`.
+        function: The question.
+        budget: `Q*`, a share; values with an exposure probability far below it get weight 0.
     """
     first, end = _decisive_counts(mean, function, budget)
     means = _grid_of_means(mean, function, first, end)

@@ -23,13 +23,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.poisson import SMALLEST_MOMENT, log_moments, sees_far, tail_nats
+from fpmonitor.estimate.poisson import (
+    SMALLEST_MOMENT,
+    PoissonLaws,
+    log_moments,
+    sees_far,
+    tail_nats,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.estimate.poisson import PoissonLaws
 
 _EVERY, _POINTS = 2, 1000  # of the grid; the bound takes all of its points
 _GROWING_POINTS = 250  # of a menu of designs: two thirds of the time, and no limit differs by 1 %
@@ -57,20 +62,13 @@ def sharpest_weights(
 ) -> NDArray[np.float64]:
     """Tilted free weights that decide exposures nearest to the budget, shape (W,).
 
-    Parameters
-    ----------
-    laws
-        Distributions of the counts.
-    sign
-        -1 for an upper limit, +1 for a lower limit.
-    budget
-        `Q*`, a share of the users.
-    log_term
-        `ln(1 / level)`, nats.
-    monotone
-        Whether the weights must not be negative nor increase with the count.
-    fakes
-        Number of rows that are no users.
+    Args:
+        laws: Distributions of the counts.
+        sign: -1 for an upper limit, +1 for a lower limit.
+        budget: `Q*`, a share of the users.
+        log_term: `ln(1 / level)`, nats.
+        monotone: Whether the weights must not be negative nor increase with the count.
+        fakes: Number of rows that are no users.
     """
     programme = _Programme(
         laws, sign, budget, log_term / laws.mean, monotone, fakes / log_term, reference_law(laws)
@@ -89,12 +87,8 @@ def growing_weights(
 ) -> NDArray[np.float64]:
     """Tilted free weights whose e-value has the greatest mean logarithm under a law, shape (W,).
 
-    Parameters
-    ----------
-    shares
-        float64, shape (P,): share of the users with values at each mean of the grid.
-    laws, sign, budget, monotone, fakes
-        As of `sharpest_weights`.
+    Args:
+        shares: float64, shape (P,): share of the users with values at each mean of the grid.
     """
     price = _UNIT / laws.mean
     return _Programme(laws, sign, budget, price, monotone, fakes / _UNIT, shares, ratio=1.0).solve()

@@ -32,20 +32,11 @@ _ROUNDING = 1e-3  # of a logarithm of a probability, from 10^10 users
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Moments:
-    """Bounds `ln E exp(sign t n X) <= U(Q)` for a tilt `t`.
+    """Bounds `ln E exp(sign t n X) <= U(Q)` for a tilt `t`."""
 
-    Attributes
-    ----------
-    tilt
-        Positive.
-    price
-        What a population of exactly n users costs, nats.
-    exposures, bounds
-        Vertices of `U`, with the price, nats.
-    """
-
-    tilt: float
-    price: float
+    tilt: float  # Positive.
+    price: float  # What a population of exactly n users costs, nats.
+    # exposures, bounds: Vertices of `U`, with the price, nats.
     exposures: NDArray[np.float64]
     bounds: NDArray[np.float64]
 
@@ -72,20 +63,12 @@ def _moments(k: int, population: int, sign: Sign) -> tuple[_Moments, ...]:
 
 
 class Average(NamedTuple):
-    """A statistical exposure, and what proves that it keeps a realised share within its budget.
+    """A statistical exposure, and what proves that it keeps a realised share within its budget."""
 
-    Attributes
-    ----------
-    exposure
-        A share; 0 where nothing is known.
-    tilt
-        `t`, nats by an exposed user.
-    slope, intercept
-        Line that is nowhere below the logarithm of the moment of `Poisson(n)` users, nats.
-    """
-
-    exposure: float
-    tilt: float
+    exposure: float  # A share; 0 where nothing is known.
+    tilt: float  # `t`, nats by an exposed user.
+    # slope, intercept: Line that is nowhere below the logarithm of the moment of `Poisson(n)`
+    # users, nats.
     slope: float
     intercept: float
 
@@ -99,16 +82,11 @@ def average_budget(
     For every distribution, all sets of the candidates with at most this exposure have a realised
     share of at most `budget`, with probability at least `1 - delta`.
 
-    Parameters
-    ----------
-    k, population
-        Anonymity threshold and `n`, users.
-    budget
-        `Q*`, a share of the users, in (0, 1).
-    delta
-        In (0, 1).
-    candidates
-        Number of APIs.
+    Args:
+        k, population: Anonymity threshold and `n`, users.
+        budget: `Q*`, a share of the users, in (0, 1).
+        delta: In (0, 1).
+        candidates: Number of APIs.
     """
     log_term = math.log(math.comb(candidates, candidates // 2)) - math.log(delta)
     too_many = math.floor(Fraction(repr(budget)) * population) + 1
@@ -133,12 +111,8 @@ def realised_limits(
     Each is wrong with probability at most `delta`, where the expectation is within its limits: also
     if these come from users who are in the population, as the law of both is one.
 
-    Parameters
-    ----------
-    lower, upper
-        Limits of the statistical exposure.
-    k, population, delta
-        As of `average_budget`.
+    Args:
+        lower, upper: Limits of the statistical exposure.
     """
     price = -math.log(delta)
     most = min((m.bound(upper) + price) / m.tilt for m in _moments(k, population, 1))

@@ -6,13 +6,9 @@ lose all digits for millions of trials, sums of these do not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _TERMS = 1 << 12  # of a sum, taken at once
 

@@ -9,12 +9,9 @@ population. What holds at every number of users holds where it ends: docs/certif
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _SPREAD = 1.5  # standard deviations of the number of users until a stratum has none left
 _ROUGHLY = 1.005
@@ -26,12 +23,9 @@ def expected_users(sizes: NDArray[np.intp], shares: NDArray[np.float64]) -> int:
     It follows from the sizes only roughly, so that it tells next to nothing of them; and from no
     values.
 
-    Parameters
-    ----------
-    sizes
-        Shape (S,), users.
-    shares
-        Shape (S,), with sum 1: share of each stratum of the population.
+    Args:
+        sizes: Shape (S,), users.
+        shares: Shape (S,), with sum 1: share of each stratum of the population.
     """
     drawn = shares > 0
     spread = _SPREAD * np.sqrt(sizes[drawn] * (1 - shares[drawn]))
@@ -45,18 +39,13 @@ def draw_by_shares(
 ) -> tuple[NDArray[np.intp], int]:
     """Draw users by the shares of their strata, nobody twice.
 
-    Parameters
-    ----------
-    strata
-        Shape (m,): stratum of each user.
-    shares
-        Shape (S,), with sum 1: share of each stratum of the population.
-    generator
-        Must know nothing of the users' values.
+    Args:
+        strata: Shape (m,): stratum of each user.
+        shares: Shape (S,), with sum 1: share of each stratum of the population.
+        generator: Must know nothing of the users' values.
 
-    Returns
-    -------
-    Positions of the users who were drawn, increasing, and the stratum that had none left.
+    Returns:
+        Positions of the users who were drawn, increasing, and the stratum that had none left.
     """
     sizes = np.bincount(strata, minlength=shares.size)
     order = generator.permutation(strata.size)  # the same, whatever the strata are

@@ -31,17 +31,13 @@ class Unseen(NamedTuple):
 def unseen_share(spectrum: CountSpectrum, delta: float) -> Unseen:
     """Share of the next users whose value none of those observed has, at every look.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the observed users, at least 2.
-    delta
-        Tolerated probability that the upper limit is ever wrong, and that the lower one is.
+    Args:
+        spectrum: Count spectrum of the observed users, at least 2.
+        delta: Tolerated probability that the upper limit is ever wrong, and that the lower one is.
 
-    Notes
-    -----
-    Concentration holds for one number of users: numbers a twentieth apart, fixed beforehand, share
-    half of delta. Between two of them the missing mass lies between those at both.
+    Notes:
+        Concentration holds for one number of users: numbers a twentieth apart, fixed beforehand,
+        share half of delta. Between two of them the missing mass lies between those at both.
     """
     users = spectrum.users
     before = max(math.floor(math.log(users) / _STEP), 0)

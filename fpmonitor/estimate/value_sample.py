@@ -17,12 +17,10 @@ from fpmonitor.estimate.exposure import (
     exposure_probability,
     subsample_exposure_probability,
 )
-from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.limits import Limits, exposure_limits
+from fpmonitor.estimate.looks import Criteria, decision_criteria
 
 if TYPE_CHECKING:
-    from fpmonitor.estimate.limits import Limits
-    from fpmonitor.estimate.looks import Criteria
     from fpmonitor.spectrum import CountSpectrum
 
 LAST_LEVEL = 40
@@ -35,10 +33,8 @@ _NEXT = Fraction(1, 4)  # of the level before, for each above it
 def planned_level(users: int, entries: int) -> int:
     """Return the first level at which no more values than `entries` are expected, by users alone.
 
-    Raises
-    ------
-    PolicyError
-        `entries` is not a positive whole number.
+    Raises:
+        PolicyError: `entries` is not a positive whole number.
     """
     if entries < 1:
         raise PolicyError("entries", f"must be a positive whole number, got {entries}")
@@ -48,18 +44,13 @@ def planned_level(users: int, entries: int) -> int:
 def level_share(level: int, planned: int | None = None) -> float:
     """Share of delta that the tests at a level have.
 
-    Parameters
-    ----------
-    level
-        Values are kept with probability `2^-level`.
-    planned
-        The level that was planned before the values were seen, if they may have raised it: any rule
-        may choose the level then. None where the level was fixed.
+    Args:
+        level: Values are kept with probability `2^-level`.
+        planned: The level that was planned before the values were seen, if they may have raised it:
+            any rule may choose the level then. None where the level was fixed.
 
-    Raises
-    ------
-    InputError
-        A level below the one that was planned, or no level.
+    Raises:
+        InputError: A level below the one that was planned, or no level.
     """
     if not 0 <= level <= LAST_LEVEL:
         raise InputError(f"level: must be 0 to {LAST_LEVEL}, got {level}")
@@ -72,17 +63,9 @@ def level_share(level: int, planned: int | None = None) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ValueLimits:
-    """Limits of the exposure of a set, from the users of the values that are kept.
+    """Limits of the exposure of a set, from the users of the values that are kept."""
 
-    Attributes
-    ----------
-    limits
-        Of one set that was fixed before the values were chosen.
-    k, population, level
-        As of `value_limits`.
-    """
-
-    limits: Limits
+    limits: Limits  # Of one set that was fixed before the values were chosen.
     k: int
     population: int
     level: int
@@ -124,18 +107,12 @@ def value_limits(
 ) -> ValueLimits:
     """Limits of the exposure of a set by the spectrum of the values that are kept.
 
-    Parameters
-    ----------
-    users
-        `m`, users that the values were chosen from, exactly.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that any of the upper limits is wrong, and that any lower one is.
-    level, planned
-        As of `level_share`.
-    tests
-        Number of sets whose limits hold together, fixed before the values were chosen.
+    Args:
+        users: `m`, users that the values were chosen from, exactly.
+        k, population: Anonymity threshold and `n`, users.
+        delta: Tolerated probability that any of the upper limits is wrong, and that any lower one
+            is.
+        tests: Number of sets whose limits hold together, fixed before the values were chosen.
     """
     limits = exposure_limits(
         users=users,

@@ -7,14 +7,11 @@ list of web compatibility exceptions.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter, changed_by
+from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by
 from fpmonitor.export.exporter import ParsedList, site_matches
-
-if TYPE_CHECKING:
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "brave"
 _EVERYTHING = "all-fingerprinting"

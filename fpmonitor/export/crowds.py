@@ -13,28 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowds:
-    """What at least k users share, and how many users there are.
+    """What at least k users share, and how many users there are."""
 
-    Attributes
-    ----------
-    users
-        Observed users.
-    unit
-        What is counted.
-    values
-        API -> values that at least k users share: `v` and the text, or `u` for undefined. An API
-        that cannot be compared is not there.
-    why
-        API that cannot be compared -> why.
-    sets
-        The recommended set, and the largest allowed ones, of APIs that can be compared.
-    tuples
-        For each of them the combinations of values that at least k users share.
-    """
-
-    users: int
-    unit: Unit
+    users: int  # Observed users.
+    unit: Unit  # What is counted.
+    # API -> values that at least k users share: `v` and the text, or `u` for undefined. An API that
+    # cannot be compared is not there.
     values: Mapping[str, Sequence[str]]
-    why: Mapping[str, str]
+    why: Mapping[str, str]  # API that cannot be compared -> why.
+    # The recommended set, and the largest allowed ones, of APIs that can be compared.
     sets: Sequence[tuple[str, ...]]
+    # For each of them the combinations of values that at least k users share.
     tuples: Sequence[Sequence[tuple[str, ...]]]

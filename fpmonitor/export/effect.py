@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED, HIDING, effect_of
-from fpmonitor.vocabulary import base_of, same_information
+from fpmonitor.vocabulary import base_api, same_information
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -70,9 +70,9 @@ def elsewhere(apis: Collection[str], means: Callable[[str], str] = str) -> dict[
     As the vocabulary knows them, whatever the product.
     """
     meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_of, meant.values()))
+    looked_at = set(map(base_api, meant.values()))
     return {
-        api: [name for name in same_information(meaning) if base_of(name) not in looked_at]
+        api: [name for name in same_information(meaning) if base_api(name) not in looked_at]
         for api, meaning in meant.items()
     }
 
@@ -86,7 +86,7 @@ def tellers(
     each way that told the same secret.
     """
     meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_of, meant.values()))
+    looked_at = set(map(base_api, meant.values()))
     if product.evidence is None:
         return {api: list(names) for api, names in elsewhere(apis, means).items()}
     evidence = product.evidence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fpmonitor.vocabulary import base_of, is_known
+from fpmonitor.vocabulary import base_api, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -84,7 +84,7 @@ class Evidence:
             for number, secret in {way[:2] for way in self.ways_of(api)}
             if self.runs[number].is_whole
             for way in self.runs[number].told[secret]
-            if way[2] not in own and base_of(way[2]) not in looked_at
+            if way[2] not in own and base_api(way[2]) not in looked_at
         }
         return tuple(sorted(found, key=_rank))
 
@@ -140,7 +140,7 @@ class Evidence:
     def _measured(self, name: str) -> frozenset[str]:
         """Names under which a name was measured: its own, its API's, or those of its selectors."""
         name = name.replace("WorkerNavigator.", "Navigator.")
-        base = base_of(name)
+        base = base_api(name)
         for one in (name, base):
             if one in self._by_reader:
                 return frozenset({one})
@@ -150,7 +150,7 @@ class Evidence:
     def _by_base(self) -> Mapping[str, frozenset[str]]:
         found: dict[str, set[str]] = {}
         for reader in self._by_reader:
-            found.setdefault(base_of(reader), set()).add(reader)
+            found.setdefault(base_api(reader), set()).add(reader)
         return {base: frozenset(readers) for base, readers in found.items()}
 
 

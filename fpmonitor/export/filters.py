@@ -7,18 +7,13 @@ does nothing, an accessor set on a prototype breaks pages with "Illegal invocati
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import Control, controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, may_match, site_matches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fpmonitor.export.enforce import ListSpec
 
 SCRIPTLETS = "scriptlet"
 _ALIASES = {

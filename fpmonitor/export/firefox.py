@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter, changed_by, fits_site
-from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by, fits_site
+from fpmonitor.export.exporter import ExportOptions, ParsedList, site_matches
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
-    from fpmonitor.export.exporter import ExportOptions
 
 TARGETS = "firefox"
 PREFERENCES = "firefox-preferences"

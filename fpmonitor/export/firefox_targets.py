@@ -29,20 +29,12 @@ _NO_TARGETS = {"AllTargets", "IsAlwaysEnabledForPrecompute"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """Targets of one version of Firefox.
+    """Targets of one version of Firefox."""
 
-    Attributes
-    ----------
-    version
-        As in `153.7.0`.
-    targets
-        All names, sorted.
-    baseline, protection
-        Targets that are on in a stock desktop Firefox, and with its stronger protection.
-    """
-
-    version: str
-    targets: tuple[str, ...]
+    version: str  # As in `153.7.0`.
+    targets: tuple[str, ...]  # All names, sorted.
+    # baseline, protection: Targets that are on in a stock desktop Firefox, and with its stronger
+    # protection.
     baseline: tuple[str, ...]
     protection: tuple[str, ...]
 
@@ -57,12 +49,9 @@ def shipped_tables() -> dict[str, TargetTable]:
 def target_table(source: str | Path) -> TargetTable:
     """Table of a version that fpmonitor brings, or of a file that `fpmonitor lists targets` made.
 
-    Raises
-    ------
-    UnknownNameError
-        Neither a known version nor a file.
-    InputError
-        The file is not such a table.
+    Raises:
+        UnknownNameError: Neither a known version nor a file.
+        InputError: The file is not such a table.
     """
     if (version := str(source)) in shipped_tables():
         return shipped_tables()[version]
@@ -84,10 +73,8 @@ def target_table(source: str | Path) -> TargetTable:
 def installed_targets(path: Path) -> TargetTable:
     """Table of an installed Firefox, from its `omni.ja` or the folder that holds it.
 
-    Raises
-    ------
-    InputError
-        No such file, or it has no targets.
+    Raises:
+        InputError: No such file, or it has no targets.
     """
     archive = path / "omni.ja" if path.is_dir() else path
     try:

@@ -56,10 +56,8 @@ class _Lists(msgspec.Struct):
 def read(text: str) -> PlainList:
     """Read a module: a site may read any allowed set, and a gate refuses all else.
 
-    Raises
-    ------
-    InputError
-        The code is not ours, so that nobody can tell what it answers.
+    Raises:
+        InputError: The code is not ours, so that nobody can tell what it answers.
     """
     if problems := check(text):
         raise InputError(f"not a gate in JavaScript: {problems[0]}")

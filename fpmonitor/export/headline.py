@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED
 from fpmonitor.export.effect import left_readable, left_unchanged
-from fpmonitor.vocabulary import base_of, known_apis
+from fpmonitor.vocabulary import base_api, known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -117,7 +117,7 @@ def _counts(decision: Decision, product: Product) -> tuple[int, int]:
     """Count the APIs that a list is about, and those that the product lets pages read."""
     has = {api for api in known_apis() if not product.lacks(api)}
     meant = {decision.means(api) for api in decision.policy.candidates}
-    return len({api if api in has else base_of(api) for api in meant} & has), len(has)
+    return len({api if api in has else base_api(api) for api in meant} & has), len(has)
 
 
 def headline_of(

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import PlainExporter
+from fpmonitor.export.exporter import Exporter, PlainExporter
 from fpmonitor.export.headline import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.decide.decision import ApiSet, Decision
-    from fpmonitor.export.exporter import Exporter
 
 
 class Left(NamedTuple):
@@ -28,21 +27,12 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListInUse:
-    """What a list leaves readable.
+    """What a list leaves readable."""
 
-    Attributes
-    ----------
-    left
-        One for each combination that the list lets a site read.
-    strangers
-        APIs that it lets sites read and that are no candidates, so that nothing is known of them.
-    notes
-        Slips of the list, and what it is about.
-    """
-
-    left: tuple[Left, ...]
+    left: tuple[Left, ...]  # One for each combination that the list lets a site read.
+    # APIs that it lets sites read and that are no candidates, so that nothing is known of them.
     strangers: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # Slips of the list, and what it is about.
 
 
 def read_in_use(
@@ -50,21 +40,14 @@ def read_in_use(
 ) -> ListInUse:
     """Read a list as whatever carries it out does, and tell what it leaves of a decision.
 
-    Parameters
-    ----------
-    name, exporter
-        The format of the list.
-    text
-        The list, whoever wrote it.
-    decision
-        Whose candidates are told.
-    site
-        The domain that is asked about; null for what holds on all sites.
+    Args:
+        name, exporter: The format of the list.
+        text: The list, whoever wrote it.
+        decision: Whose candidates are told.
+        site: The domain that is asked about; null for what holds on all sites.
 
-    Raises
-    ------
-    InputError
-        The text is no list of this format, or the format cannot be read back.
+    Raises:
+        InputError: The text is no list of this format, or the format cannot be read back.
     """
     if isinstance(exporter, ControlExporter):
         reading = exporter.read(text, site)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.export import levels_js
-from fpmonitor.population.levels import by_area, number_text
+from fpmonitor.population.levels import Component, by_area, number_text
 from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Component
 
 # Firefox shows the size of a window into which no listed size fits as it is.
 _FITS_ALL = "1x1"
@@ -124,10 +123,9 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
 def letterboxing(decision: LevelDecision) -> str:
     """Write the recommended list of sizes as Firefox's preferences for sizes of windows.
 
-    Raises
-    ------
-    InputError
-        No list of sizes is recommended, or one of what is rounded before, or not of whole numbers.
+    Raises:
+        InputError: No list of sizes is recommended, or one of what is rounded before, or not of
+            whole numbers.
     """
     found = [
         component.maps(level)
@@ -155,10 +153,8 @@ def letterboxing(decision: LevelDecision) -> str:
 def level_list(decision: LevelDecision, to: str) -> str:
     """Write a decision about levels in a format.
 
-    Raises
-    ------
-    InputError
-        It is none of levels.
+    Raises:
+        InputError: It is none of levels.
     """
     if to not in _FORMATS:
         raise InputError(

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.gate_js import script_safe
-from fpmonitor.population.levels import by_area, number_text
+from fpmonitor.population.levels import Component, LevelMap, by_area, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fpmonitor.decide.level_decision import LevelDecision
-    from fpmonitor.population.levels import Component, LevelMap
 
 _LEVELS, _TESTS = "/* levels of the decision */ null", "/* what fpmonitor shows */ null"
 _UNLIKE = ("brands", "round", "sort")  # steps that are not written in JavaScript

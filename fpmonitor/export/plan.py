@@ -21,21 +21,11 @@ _Price = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Controls, and what they leave.
+    """Controls, and what they leave."""
 
-    Attributes
-    ----------
-    controls
-        In the order of the table.
-    left
-        Candidates that stay readable, all together; the verdict is on them.
-    changed
-        All APIs that the controls change, candidates or not: the price.
-    """
-
-    controls: tuple[Control, ...]
-    left: tuple[str, ...]
-    changed: tuple[str, ...]
+    controls: tuple[Control, ...]  # In the order of the table.
+    left: tuple[str, ...]  # Candidates that stay readable, all together; the verdict is on them.
+    changed: tuple[str, ...]  # All APIs that the controls change, candidates or not: the price.
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:

@@ -32,10 +32,8 @@ class VisitorPage(PlainExporter):
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the page.
 
-        Raises
-        ------
-        InputError
-            No users to compare with.
+        Raises:
+            InputError: No users to compare with.
         """
         if options.crowds is None:
             raise InputError(_WITHOUT, hint="--db FILE names the database with the users")

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "webextension"
 _PLACE = "/* what is withheld */ null"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.ldp.frequency import (
+    FrequencyEstimate,
     check_report_counts,
     estimate_frequencies,
     estimate_from_reports,
@@ -18,14 +19,8 @@ from fpmonitor.ldp.frequency import (
     least_share_inside,
     limits_from_reports,
 )
-from fpmonitor.ldp.mechanisms import StochasticMatrix
+from fpmonitor.ldp.mechanisms import PureMechanism, StochasticMatrix
 from fpmonitor.policy import check_threshold
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from fpmonitor.ldp.frequency import FrequencyEstimate
-    from fpmonitor.ldp.mechanisms import PureMechanism
 
 _CELLS = 3_000
 _MULTIPLIER_RANGE = (-60.0, 2.0)
@@ -95,7 +90,7 @@ def randomised_exposure(
     """
     estimate = reports.estimate()
     low, high = reports.limits(delta)
-    lower, upper = exposure_limits(low, high, k=k, population=population)
+    lower, upper = randomised_limits(low, high, k=k, population=population)
     return RandomisedExposure(
         estimate=statistical_exposure(estimate.on_simplex(), k=k, population=population),
         lower=lower,
@@ -104,7 +99,7 @@ def randomised_exposure(
     )
 
 
-def exposure_limits(
+def randomised_limits(
     low: ArrayLike,
     high: ArrayLike,
     *,

@@ -10,18 +10,18 @@ that of the Gaussian limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.checks import check_whole_number
 from fpmonitor.ldp.finite_sums import exact_information
-from fpmonitor.ldp.fisher import merged_matrix
+from fpmonitor.ldp.fisher import Expectation, merged_matrix
 from fpmonitor.ldp.integrals import expected_xlogx
-from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix
-from fpmonitor.ldp.priors import MAX_USERS, check_prior
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse, StochasticMatrix
+from fpmonitor.ldp.priors import MAX_USERS, DirichletPrior, check_prior
 from fpmonitor.ldp.sampled import sample_bits, sample_information
 from fpmonitor.ldp.tallies import (
     all_tallies,
@@ -30,13 +30,6 @@ from fpmonitor.ldp.tallies import (
     number_of_tallies,
     ranks,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from fpmonitor.ldp.fisher import Expectation
-    from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_EXACT_CELLS = 4_000_000
 MAX_EXACT_STEPS = 400_000_000

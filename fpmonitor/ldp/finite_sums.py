@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
-from fpmonitor.ldp.mechanisms import RandomisedResponse
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse
 from fpmonitor.ldp.tallies import all_tallies, log_arrangements, number_of_tallies
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_PARTITIONS = 60_000

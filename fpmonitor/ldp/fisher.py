@@ -16,12 +16,11 @@ import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.ldp.integrals import expected_logs
-from fpmonitor.ldp.mechanisms import RandomisedResponse, UnaryEncoding
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse, UnaryEncoding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_QUADRATURE_VALUES = 4
@@ -40,7 +39,7 @@ class Expectation(NamedTuple):
     standard_error: float
 
 
-def rank(mechanism: Mechanism) -> int:
+def matrix_rank(mechanism: Mechanism) -> int:
     """`d`: column rank of the matrix, one more than the parameters that reports can tell of."""
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
         return mechanism.values
@@ -50,7 +49,7 @@ def rank(mechanism: Mechanism) -> int:
 
 def is_faithful(mechanism: Mechanism) -> bool:
     """Whether distributions of the values can be told apart by the reports: full column rank."""
-    return rank(mechanism) == mechanism.values
+    return matrix_rank(mechanism) == mechanism.values
 
 
 def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:

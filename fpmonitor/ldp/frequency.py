@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.ldp.checks import check_counts, check_whole_number
 from fpmonitor.ldp.fisher import is_faithful
-from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix
+from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism, RandomisedResponse, StochasticMatrix
 from fpmonitor.policy import check_share
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
 
 _TILTS = 100
 _LARGEST_TILT = 50.0

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.ldp.mechanisms import StochasticMatrix
 from fpmonitor.ldp.point_priors import PointPrior
 from fpmonitor.safe_files import read_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 MAX_MATRIX_BYTES = 64_000_000
 NAMES_HINT = (

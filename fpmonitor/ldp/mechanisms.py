@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, splitmix64
@@ -25,11 +27,6 @@ from fpmonitor.ldp.checks import (
     check_values,
     check_whole_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 MAX_MATRIX_CELLS = 50_000_000
 _SUM_TOLERANCE = 1e-9
@@ -345,7 +342,7 @@ class LocalHash:
         """Hash functions and noisy hashes for the values `codes`."""
         held = check_codes(codes, self.values)
         seeds = rng.integers(2**64, size=held.shape, dtype=np.uint64)
-        truth = hashed(seeds, held, self.hash_range)
+        truth = hash_codes(seeds, held, self.hash_range)
         noise = RandomisedResponse(self.hash_range, self.epsilon)
         return HashedReports(seeds, noise.sample(truth, rng))
 
@@ -354,7 +351,7 @@ class LocalHash:
         counts = np.zeros(self.values, dtype=np.int64)
         for value in range(self.values):
             code = np.full(reports.seeds.shape, value)
-            matches = hashed(reports.seeds, code, self.hash_range) == reports.hashes
+            matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes
             counts[value] = np.count_nonzero(matches)
         return counts
 
@@ -456,7 +453,7 @@ def _all_bits(width: int) -> NDArray[np.bool_]:
     return np.asarray((numbers >> np.arange(width)) & 1, dtype=np.bool_)
 
 
-def hashed(
+def hash_codes(
     seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
 ) -> NDArray[np.int64]:
     """Return keyed hashes in `range(hash_range)`: the finaliser of SplitMix64."""

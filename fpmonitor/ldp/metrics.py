@@ -6,19 +6,14 @@ All are in nats or shares. `mu` is the prior of the distribution `P` of the valu
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from fpmonitor.ldp.fisher import Expectation, expected_log_determinant
 from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
-from fpmonitor.ldp.mechanisms import RandomisedResponse
-from fpmonitor.ldp.priors import HALF_LOG_2_PI_E, check_prior
-
-if TYPE_CHECKING:
-    from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.priors import DirichletPrior
+from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse
+from fpmonitor.ldp.priors import HALF_LOG_2_PI_E, DirichletPrior, check_prior
 
 
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:

@@ -21,8 +21,8 @@ from fpmonitor.ldp.checks import check_epsilon, check_whole_number
 from fpmonitor.ldp.finite_sums import gauss_nodes
 from fpmonitor.ldp.fisher import merged_matrix
 from fpmonitor.ldp.integrals import expected_logs
-from fpmonitor.ldp.mechanisms import StochasticMatrix
-from fpmonitor.ldp.priors import MAX_USERS
+from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
+from fpmonitor.ldp.priors import MAX_USERS, DirichletPrior
 from fpmonitor.ldp.tallies import all_tallies, log_arrangements, number_of_tallies
 from fpmonitor.policy import check_share
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
-
-    from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.priors import DirichletPrior
 
     Slope = tuple[float, NDArray[np.float64]]
 

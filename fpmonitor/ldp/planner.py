@@ -16,10 +16,12 @@ from fpmonitor.ldp.checks import (
     check_values,
     check_whole_number,
 )
-from fpmonitor.ldp.exposure import exposure_limits
+from fpmonitor.ldp.exposure import randomised_limits
 from fpmonitor.ldp.frequency import clopper_pearson
 from fpmonitor.ldp.mechanisms import (
     LocalHash,
+    Mechanism,
+    PureMechanism,
     RandomisedResponse,
     basic_rappor,
     binary_local_hash,
@@ -38,7 +40,6 @@ from fpmonitor.policy import check_share, check_threshold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
     from fpmonitor.spectrum import CountSpectrum
 
 PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
@@ -78,7 +79,7 @@ class ComparedMechanism:
     frequency_error: float | None = None
 
 
-def compare(
+def compare_at_equal_terms(
     values: int,
     users: int,
     *,
@@ -369,7 +370,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     check_epsilon(epsilon)
     if values < 2:
         return _nothing(api, values)
-    rows = compare(values, 1, epsilon=epsilon)
+    rows = compare_at_equal_terms(values, 1, epsilon=epsilon)
     found = max(rows, key=lambda row: row.participation or 0.0)
     plan = ApiPlan(
         api=api,
@@ -466,7 +467,7 @@ class _Foresight:
         counts = np.rint(self.users * chances).astype(np.int64)
         limits = clopper_pearson(counts, self.users, self.delta / (2 * mechanism.values))
         low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
-        lower, upper = exposure_limits(
+        lower, upper = randomised_limits(
             low, high, k=self.k, population=self.population, multiplicities=values
         )
         exposed_rest = 0.0 if self.rest is None else float(high[-1])

@@ -11,7 +11,7 @@ import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.ldp.frequency import check_report_counts
-from fpmonitor.ldp.priors import check_prior
+from fpmonitor.ldp.priors import DirichletPrior, check_prior
 from fpmonitor.ldp.tallies import (
     all_tallies,
     log_prior_of_sequence,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_TALLIES = 2_000_000
 MAX_STEPS = 200_000_000

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.ldp.checks import check_whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 HALF_LOG_2_PI_E = 0.5 * math.log(2 * math.pi * math.e)
 MAX_USERS = 10**7

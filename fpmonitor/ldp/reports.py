@@ -16,7 +16,7 @@ from fpmonitor.ldp.frequency import (
     frequency_limits,
     limits_from_reports,
 )
-from fpmonitor.ldp.mechanisms import RandomisedResponse, UnaryEncoding
+from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix, UnaryEncoding
 from fpmonitor.ldp.posterior import sample_posterior
 from fpmonitor.safe_files import read_text
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import StochasticMatrix
     from fpmonitor.ldp.priors import DirichletPrior
 
     Reported = RandomisedResponse | UnaryEncoding | StochasticMatrix

@@ -20,13 +20,12 @@ from fpmonitor.ldp.fisher import (
     is_faithful,
     log_determinants,
 )
-from fpmonitor.ldp.mechanisms import UnaryEncoding
+from fpmonitor.ldp.mechanisms import Mechanism, UnaryEncoding
 from fpmonitor.ldp.tally_law import tally_beyond_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.priors import DirichletPrior
 
 _REPLICATES = 256

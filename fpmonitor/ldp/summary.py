@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.finite import reports_information
-from fpmonitor.ldp.fisher import classes_of_values, rank
+from fpmonitor.ldp.fisher import classes_of_values, matrix_rank
 from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
@@ -17,13 +17,12 @@ from fpmonitor.ldp.metrics import (
     prior_free_participation_bound,
     worst_case_privacy,
 )
-from fpmonitor.ldp.point_priors import average_privacy_of_points, point_utilities
+from fpmonitor.ldp.point_priors import PointPrior, average_privacy_of_points, point_utilities
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.point_priors import PointPrior
     from fpmonitor.ldp.priors import DirichletPrior
 
 
@@ -108,7 +107,7 @@ def metrics_of(
             finite = reports_information(mechanism, prior, users, rng=rng)
         except UndecidableError as error:
             obstacle = str(error)
-    dimensions, classes = rank(mechanism), int(classes_of_values(mechanism).max()) + 1
+    dimensions, classes = matrix_rank(mechanism), int(classes_of_values(mechanism).max()) + 1
     return Metrics(
         ldp=mechanism.ldp_level,
         average_privacy=average_privacy(mechanism, prior),
@@ -158,7 +157,7 @@ def metrics_of_points(
         participation_bound=math.inf,
         participation_bound_any_prior=math.inf,
         entropy_given_p=prior.value_entropy_given_distribution,
-        rank=rank(mechanism),
+        rank=matrix_rank(mechanism),
         classes=int(classes_of_values(mechanism).max()) + 1,
         distribution_utility_limit=math.inf,
         tally_utility_limit=math.inf,

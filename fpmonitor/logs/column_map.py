@@ -35,36 +35,27 @@ class MapFile(msgspec.Struct, forbid_unknown_fields=True):
 class ColumnMap:
     """Which columns of a log hold what.
 
-    Attributes
-    ----------
-    columns
-        Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log. `user` may
-        be `row`: each record of a wide log is a user. `weight` is a number of such users.
-    ignore
-        Columns of a wide log that are no APIs.
-    null
-        What a JSON `null` in a wide record means: absent, or a value that the API returned.
-    apis
-        Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
-        is, empty for none.
-    flatten
-        Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
-    absent
-        Texts (`NA`, `-`) that stand for a missing value, in every format.
-    elements
-        Columns of a wide log that hold lists, each element of which is an API.
-    visitor
-        Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a column.
-    log_format
-        How a server was told to log: a `log_format` of nginx or a `LogFormat` of Apache; empty to
-        recognise the form of text logs.
-    expected
-        APIs that a decision was made about: they stay such, also where their values all differ.
+    Attributes:
+        columns: Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log.
+            `user` may be `row`: each record of a wide log is a user. `weight` is a number of such
+            users.
+        ignore: Columns of a wide log that are no APIs.
+        null: What a JSON `null` in a wide record means: absent, or a value that the API returned.
+        apis: Column of a wide log, or name of an API in a long one -> the API of the vocabulary
+            that it is, empty for none.
+        flatten: Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one
+            value.
+        absent: Texts (`NA`, `-`) that stand for a missing value, in every format.
+        elements: Columns of a wide log that hold lists, each element of which is an API.
+        visitor: Whether each visitor counts, by the rule of `fpmonitor.unit`, instead of users by a
+            column.
+        log_format: How a server was told to log: a `log_format` of nginx or a `LogFormat` of
+            Apache; empty to recognise the form of text logs.
+        expected: APIs that a decision was made about: they stay such, also where their values all
+            differ.
 
-    Raises
-    ------
-    InputError
-        A visitor and a column of users, or of numbers of them.
+    Raises:
+        InputError: A visitor and a column of users, or of numbers of them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -102,10 +93,8 @@ class ColumnMap:
     def from_toml(cls, path: Path) -> ColumnMap:
         """Read a column map: tables `[columns]`, `[apis]`, lists `ignore`, `elements`, `null`.
 
-        Raises
-        ------
-        InputError
-            Not readable, not TOML, or with words that a column map does not have.
+        Raises:
+            InputError: Not readable, not TOML, or with words that a column map does not have.
         """
         content = read_toml(path, "column map")
         columns = content.pop("columns", {})

@@ -26,12 +26,9 @@ def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[
 
     Folders are searched for files with a known ending.
 
-    Parameters
-    ----------
-    paths
-        Names, or addresses of one file each.
-    allow_network
-        Whether DuckDB may fetch what addresses name.
+    Args:
+        paths: Names, or addresses of one file each.
+        allow_network: Whether DuckDB may fetch what addresses name.
     """
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
         found: dict[Path, LogFile] = {}

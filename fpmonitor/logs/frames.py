@@ -33,17 +33,12 @@ class LazyFrame(Protocol):
 def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
     """Write a frame as a Parquet log, there for the block; equal frames give equal bytes.
 
-    Parameters
-    ----------
-    frame
-        Its index is left out where it has no name (pandas).
-    name
-        What the log is reported by.
+    Args:
+        frame: Its index is left out where it has no name (pandas).
+        name: What the log is reported by.
 
-    Raises
-    ------
-    InputError
-        It is no frame, or has columns that Parquet cannot hold.
+    Raises:
+        InputError: It is no frame, or has columns that Parquet cannot hold.
     """
     import polars as pl  # noqa: PLC0415 -- slow to load
 

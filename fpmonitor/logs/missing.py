@@ -32,14 +32,10 @@ def _is_scalar(text: str) -> bool:
 def present(expression: str, column_map: ColumnMap, *, json: bool) -> str:
     """Return SQL for a value of a log, null where its text is one that the user takes for absent.
 
-    Parameters
-    ----------
-    expression
-        SQL of its text.
-    column_map
-        Says which texts those are.
-    json
-        Whether the text is JSON.
+    Args:
+        expression: SQL of its text.
+        column_map: Says which texts those are.
+        json: Whether the text is JSON.
     """
     texts = json_texts(column_map.absent) if json else column_map.absent
     if not texts:

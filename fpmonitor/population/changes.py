@@ -8,7 +8,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.recoding import ABSENT, Recode, Recoding
-from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.population.snapshot import Snapshot, check_values_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
-    from fpmonitor.population.snapshot import Snapshot
     from fpmonitor.population.views import View
     from fpmonitor.population.volatile import Volatility
     from fpmonitor.store.transforms import Transform

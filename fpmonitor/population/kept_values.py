@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
-from fpmonitor.population.memory import count_keys
+from fpmonitor.population.memory import MemorySource, count_keys
 from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fpmonitor.population.memory import MemorySource
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from operator import le
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml, typed
 from fpmonitor.store.transforms import Transform, is_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 Vector = tuple[int, ...]
 WITHHELD = 0
@@ -366,7 +364,7 @@ def check_components(components: Sequence[Component]) -> None:
         raise InputError("levels: there is nothing to choose", hint="least and most are equal")
 
 
-def words_of(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
+def level_words(components: Sequence[Component], vector: Vector) -> tuple[str, ...]:
     """Name the levels of a vector that are not withheld, sorted: `screen=2` for each component."""
     levels = zip(components, vector, strict=True)
     return tuple(sorted(f"{component.name}={level}" for component, level in levels if level))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.population.snapshot import Returned
+from fpmonitor.population.snapshot import Repeats, Returned, Snapshot
 from fpmonitor.vocabulary import FAMILIES, certain_meaning, randomised_in
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
-    from fpmonitor.population.snapshot import Repeats, Snapshot
     from fpmonitor.population.views import View
 
 MIN_KEPT = 3  # users

@@ -6,13 +6,10 @@ that decode raise `WireError` for bytes of another form.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fpmonitor.private.wire import WireError, WireReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Fields = tuple[tuple[str, str], ...]
 _KNOWN_REQUEST, _KNOWN_RESPONSE, _OPEN_REQUEST, _OPEN_RESPONSE = range(4)

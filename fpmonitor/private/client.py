@@ -11,12 +11,26 @@ import msgspec
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.ldp.mechanisms import hashed
+from fpmonitor.ldp.mechanisms import hash_codes
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import seal_message
-from fpmonitor.private.study import MATRIX_BITS, CollectionRequest, check_ask
+from fpmonitor.private.study import (
+    MATRIX_BITS,
+    CollectionRequest,
+    Randomisation,
+    RedactionRule,
+    Study,
+    check_ask,
+)
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
-from fpmonitor.private.wire import NONCE_BYTES, SealedReport, Upload, token_limit
+from fpmonitor.private.wire import (
+    NONCE_BYTES,
+    HpkeCiphertext,
+    HpkeConfig,
+    SealedReport,
+    Upload,
+    token_limit,
+)
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -24,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import Randomisation, RedactionRule, Study
-    from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
 _MEMORY_BYTES = 64_000_000
@@ -83,7 +95,7 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        truth = hashed(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
+        truth = hash_codes(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
         told = _response(int(truth[0]), plan.hash_range, plan.level, rng)
         return f"={seed:016x}.{told}"
     return plan.values[_response(held, size, plan.level, rng)]

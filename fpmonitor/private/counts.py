@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -14,8 +14,6 @@ from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from fpmonitor.private.study import Study
 
 ApiSet = tuple[str, ...]

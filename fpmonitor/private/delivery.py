@@ -6,14 +6,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.private.transport import UnreachableError
+from fpmonitor.private.transport import RoleClient, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fpmonitor.private.shuffler import Shuffler
     from fpmonitor.private.study import RecipientRole
-    from fpmonitor.private.transport import RoleClient
 
 _FIRST_WAIT_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 15.0

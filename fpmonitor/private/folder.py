@@ -12,16 +12,18 @@ A *pilot* has such a folder for each role, so that all of them run on one machin
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import (
+    PublicKeys,
     SecretKeys,
     public_path,
     read_public,
@@ -33,11 +35,6 @@ from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, ROLES, Role, Study, first_ask
 from fpmonitor.private.transport import RoleClient, make_password, read_password
 from fpmonitor.safe_files import read_bytes, write_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fpmonitor.private.keys import PublicKeys
 
 
 class RoleConfig(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from fpmonitor.private.knowledge import Knowledge, knowledge_name
+from fpmonitor.private.knowledge import Knowledge, Promise, Setting, knowledge_name
 from fpmonitor.private.selection import heaviest_set, utility_of
-from fpmonitor.private.study import CollectionRequest, RedactionRule, first_ask
+from fpmonitor.private.study import CollectionRequest, RedactionRule, Study, first_ask
 from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.results import Members
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.private.counts import ApiSet, Tuples
-    from fpmonitor.private.knowledge import Promise, Setting
-    from fpmonitor.private.study import Study
 
 StopReason = Literal[
     "nothing left to ask",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -36,9 +38,6 @@ except ImportError as error:
         hint=install("private"),
     ) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 ENCAPSULATED_BYTES = 32

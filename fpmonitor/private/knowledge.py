@@ -18,6 +18,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import (
+    CompositionBound,
     MarginalDistribution,
     SizedTails,
     best_sizes,
@@ -32,13 +33,16 @@ from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.private.counts import (
+    ApiSet,
+    Counts,
+    Tuples,
     check_study_counts,
     counts_digest,
     split_spectrum,
     with_projections,
 )
 from fpmonitor.private.joining import chain_of_parts, count_joined
-from fpmonitor.private.randomised import estimate, ranked_values
+from fpmonitor.private.randomised import RandomisedAnswers, RandomisedApi, estimate, ranked_values
 from fpmonitor.private.tokens import REDACTED
 
 if TYPE_CHECKING:
@@ -46,9 +50,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.composition import CompositionBound
-    from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.randomised import RandomisedAnswers, RandomisedApi
     from fpmonitor.private.study import Study
     from fpmonitor.spectrum import CountSpectrum
 

@@ -14,7 +14,13 @@ from fpmonitor.ldp.metrics import average_privacy
 from fpmonitor.ldp.planner import ApiPlan
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.private.randomised import limits_of_exposure, mechanism_of
-from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, matrix_epsilon
+from fpmonitor.private.study import (
+    MATRIX_TOTAL,
+    Randomisation,
+    Study,
+    check_matrix_size,
+    matrix_epsilon,
+)
 from fpmonitor.private.tokens import fitting
 from fpmonitor.private.wire import token_limit
 
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.ldp.mechanisms import StochasticMatrix
-    from fpmonitor.private.study import Study
 
 
 def matrix_randomisation(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import secrets
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -26,8 +26,6 @@ try:
 except ImportError as error:
     raise InputError("Oblivious HTTP needs pyhpke", hint=install("private")) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 KEYS_TYPE = "application/ohttp-keys"
 REQUEST_TYPE = "message/ohttp-req"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import SealedChannel
-from fpmonitor.private.selection import compare_with_joint, select_values
-from fpmonitor.private.study import first_ask, release_ask
+from fpmonitor.private.selection import (
+    JointComparison,
+    Selection,
+    compare_with_joint,
+    select_values,
+)
+from fpmonitor.private.study import Study, first_ask, release_ask
 from fpmonitor.render import svg
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import write_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from fpmonitor.private.selection import JointComparison, Selection
-    from fpmonitor.private.study import Study
 
 _ARROWHEAD = svg.tag(
     "marker",
@@ -99,7 +98,7 @@ def picture(found: Quickstart) -> str:
         parts += [_text(x + 95, y + 22 + 22 * row, words) for row, words in enumerate(lines)]
     parts.append(_text(430, 290, f"exposed in what the analyst saw: {percent(exposed, 2)}"))
     title = "Who learns what in private collection"
-    return svg.standalone(svg.document(title, parts, 860, 310), title)
+    return svg.standalone(svg.svg_document(title, parts, 860, 310), title)
 
 
 def _text(x: float, y: float, content: str) -> str:

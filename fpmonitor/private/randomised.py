@@ -6,36 +6,30 @@ exposure hold whatever these are: they expose least as one group, and most if al
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import SizedTails
-from fpmonitor.ldp.exposure import ApiReports, exposure_limits
-from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
-from fpmonitor.ldp.planner import PROTOCOLS, plan_api
+from fpmonitor.ldp.exposure import ApiReports, randomised_limits
+from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, PureMechanism, StochasticMatrix
+from fpmonitor.ldp.planner import PROTOCOLS, ApiPlan, plan_api
 from fpmonitor.private.study import (
     MATRIX_TOTAL,
     MECHANISMS,
     UNARY,
     CollectionRequest,
+    MechanismName,
     Randomisation,
+    Study,
     check_ask,
 )
 from fpmonitor.private.tokens import REDACTED, fitting, is_report
 from fpmonitor.private.wire import token_limit
 from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.ldp.mechanisms import PureMechanism
-    from fpmonitor.ldp.planner import ApiPlan
-    from fpmonitor.private.study import MechanismName, Study
 
 _NO_REPORT = "counts: a token is not a report of the randomisation"
 
@@ -140,7 +134,7 @@ def limits_of_exposure(
 
     `low` and `high` limit the probabilities of all listed values, shares.
     """
-    lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
+    lower, upper = randomised_limits(low, high, k=study.k, population=study.population)
     return lower, min(1.0, upper + float(high[-1]))
 
 

@@ -13,19 +13,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.keys import KeyHolder, SealError, has_length, open_message
-from fpmonitor.private.store import Receipt, RoleStore, read_counts
+from fpmonitor.private.keys import KeyHolder, SealError, SecretKeys, has_length, open_message
+from fpmonitor.private.store import Outcome, Receipt, RoleStore, read_counts
 from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
-from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
+from fpmonitor.private.wire import (
+    ID_BYTES,
+    HpkeCiphertext,
+    SealedReport,
+    WireError,
+    decode_batch,
+    decode_report,
+    token_limit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import SecretKeys
-    from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Randomisation, Study
-    from fpmonitor.private.wire import HpkeCiphertext, SealedReport
 
 
 # Below this share of messages that open, the keys are wrong rather than the messages.

@@ -20,8 +20,8 @@ import polars as pl
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.files import content_digest
-from fpmonitor.private.knowledge import Knowledge, certified_limits
-from fpmonitor.private.study import RedactionRule, SetPromise
+from fpmonitor.private.knowledge import Knowledge, Setting, certified_limits
+from fpmonitor.private.study import RedactionRule, SetPromise, Study
 from fpmonitor.private.table import count_reports, redact_table
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.knowledge import Setting
-    from fpmonitor.private.study import Study
 
 SUSPICION = 0.5
 _MOST_POINTS = 2000

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fpmonitor.private.store import Receipt
-from fpmonitor.private.transport import BYTES_TYPE, Reply, UnreachableError, seconds_of
+from fpmonitor.private.transport import BYTES_TYPE, Reply, RoleClient, UnreachableError, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from fpmonitor.private.transport import RoleClient
     from fpmonitor.private.wire import HpkeConfig
 
     Send = Callable[[bytes], Reply]

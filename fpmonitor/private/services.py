@@ -47,6 +47,11 @@ try:
 except ImportError as error:
     raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
+from contextlib import AbstractAsyncContextManager
+
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.store import Receipt, RoleStore
 from fpmonitor.serve.requests import (
     HEADERS,
     BodyBudget,
@@ -58,16 +63,12 @@ from fpmonitor.serve.requests import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fpmonitor.private.delivery import Delivery
-    from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt, RoleStore
 
     Handler = Callable[[Request], Awaitable[Response]]
 

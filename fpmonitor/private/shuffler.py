@@ -20,15 +20,17 @@ from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.keys import (
     KeyHolder,
     SealError,
+    SecretKeys,
     expected_form,
     frame_form,
     has_length,
     open_message,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Receipt, RoleStore
+from fpmonitor.private.store import NO_ASK, ClosedAsk, ConflictError, Outcome, Receipt, RoleStore
 from fpmonitor.private.wire import (
     ID_BYTES,
+    Upload,
     WireError,
     decode_uploads,
     encode_batch,
@@ -38,10 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.keys import SecretKeys
-    from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Study
-    from fpmonitor.private.wire import Upload
 
 # A release is sent in parts; each is a random part of the pool, however small.
 PART_BYTES = 16_000_000

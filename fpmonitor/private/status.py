@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +15,6 @@ from fpmonitor.private.store import Outcome  # noqa: TC001 -- msgspec reads the 
 from fpmonitor.private.study import RecipientRole, Role  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
 

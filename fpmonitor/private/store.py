@@ -11,24 +11,23 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.private.study import CollectionRequest, Role, check_ask
+from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.sql import statement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from fpmonitor.private.study import Study
 
 Outcome = Literal[
     "accepted",

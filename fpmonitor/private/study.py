@@ -9,7 +9,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from collections.abc import (
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
@@ -23,7 +28,6 @@ from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     Sign = Callable[[bytes], str]

@@ -10,7 +10,7 @@ import polars as pl
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.tokens import ABSENT, REDACTED, token_of
-from fpmonitor.store.snapshot import read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.counts import ApiSet, Tuples
     from fpmonitor.private.study import RedactionRule
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import SnapshotTable
 
 
 def read_tokens(database: Database, snapshot: SnapshotTable, apis: Sequence[str]) -> pl.DataFrame:

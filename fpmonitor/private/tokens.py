@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
 
-from fpmonitor.private.study import DIGEST_BYTES
-
-if TYPE_CHECKING:
-    from fpmonitor.private.study import Randomisation
+from fpmonitor.private.study import DIGEST_BYTES, Randomisation
 
 REDACTED = "redacted"
 ABSENT = "absent"

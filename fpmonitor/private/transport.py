@@ -8,9 +8,11 @@ import re
 import secrets
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from fpmonitor.closing import Closing
@@ -19,10 +21,6 @@ from fpmonitor.private.files import decode
 from fpmonitor.safe_files import read_text, write_bytes
 from fpmonitor.secret_files import check_owner_alone
 from fpmonitor.serve.config import is_loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BYTES_TYPE = "application/octet-stream"
 MAX_ANSWER_BYTES = 16_000_000

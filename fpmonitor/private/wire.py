@@ -14,13 +14,10 @@ decode raise `WireError` for bytes of another form, or cut short, or followed by
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 NONCE_BYTES = 16
 ID_BYTES = 16

@@ -18,19 +18,17 @@ from fpmonitor.release.attacks import (
     attack_groups,
     hash_shares,
 )
-from fpmonitor.release.histogram import group_of_users, with_absent
+from fpmonitor.release.histogram import Release, group_of_users, with_absent
 from fpmonitor.release.singling_out import best_baseline
 from fpmonitor.results import Members, Result
-from fpmonitor.store.snapshot import read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.release.histogram import Release
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import SnapshotTable
 
 WEIGHT = "weight"
 _SMALLEST = 1e-300

@@ -6,16 +6,12 @@ are differences of such numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _FAR = 8.0  # standard deviations from which on the continued fraction converges quickly
 _MAX_STEPS = 1000

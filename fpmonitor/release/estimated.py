@@ -10,10 +10,13 @@ import numpy as np
 import scipy
 
 from fpmonitor.policy import check_share
-from fpmonitor.release.partial_knowledge import histogram_guarantee, split_guarantee
+from fpmonitor.release.partial_knowledge import (
+    HistogramGuarantee,
+    histogram_guarantee,
+    split_guarantee,
+)
 
 if TYPE_CHECKING:
-    from fpmonitor.release.partial_knowledge import HistogramGuarantee
     from fpmonitor.spectrum import CountSpectrum
 
 _MAX_SPLITS = 200

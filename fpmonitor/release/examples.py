@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from fpmonitor.release.singling_out import (
     count_attack_success,
     repeated_attack_success,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _LIMIT = 0.0005  # each limit of the success is wrong with this probability
 _USERS = 128

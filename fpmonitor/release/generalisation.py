@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import polars as pl
 
-from fpmonitor.population.levels import number_of
+from fpmonitor.population.levels import Component, Value, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
-
-    from fpmonitor.population.levels import Component, Value
 
     Leaves = NDArray[np.int64]
     Losses = NDArray[np.float64]
@@ -147,10 +145,10 @@ def ladders_of(
     for component in components:
         for api in component.apis:
             left.remove(api)
-        ladders.append(Steps.of(component, users.select(component.apis).unique().rows()))
+        ladders.append(LevelLadder.of(component, users.select(component.apis).unique().rows()))
     for api in left:
         counted = users.group_by(api).len().rows()
-        ladders.append(Ranges.of(api, counted, k) or Lists.of(api, counted, k))
+        ladders.append(Ranges.of(api, counted, k) or TextLadder.of(api, counted, k))
     return tuple(ladders)
 
 
@@ -358,7 +356,7 @@ def shortest_between(low: Decimal, high: Decimal) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
+class TextLadder:
     """Texts, shown as they are, or as a list of a few; those of fewer than k users are one leaf."""
 
     apis: tuple[str, ...]
@@ -366,7 +364,7 @@ class Lists:
     members: NDArray[np.int64]
 
     @classmethod
-    def of(cls, api: str, counted: Sequence[tuple[str, int]], k: int) -> Lists:
+    def of(cls, api: str, counted: Sequence[tuple[str, int]], k: int) -> TextLadder:
         """Make a leaf of each value that k users share, and one of all others."""
         frequent = sorted(text for text, users in counted if users >= k)
         rare = len(counted) - len(frequent)
@@ -419,7 +417,7 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class LevelLadder:
     """Values of a component, shown at one of its levels (docs/levels.md)."""
 
     apis: tuple[str, ...]
@@ -429,7 +427,7 @@ class Steps:
     nodes: tuple[tuple[tuple[Value, ...], ...], ...]  # what each looks like, by level
 
     @classmethod
-    def of(cls, component: Component, rows: Sequence[tuple[str, ...]]) -> Steps:
+    def of(cls, component: Component, rows: Sequence[tuple[str, ...]]) -> LevelLadder:
         """Make the leaves of the values that users have."""
         levels = range(max(component.least, 1), component.most + 1)
         shown = sorted(

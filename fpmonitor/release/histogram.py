@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
-from datetime import datetime  # noqa: TC003 -- msgspec reads the annotation
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -23,7 +26,7 @@ from fpmonitor.errors import (
 )
 from fpmonitor.policy import check_share
 from fpmonitor.population.levels import WITHHELD, Component, check_components
-from fpmonitor.release.generalisation import generalise
+from fpmonitor.release.generalisation import Generalised, generalise
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.sampling import Sampling, drawn_users
 from fpmonitor.release.sensitive import SensitiveAttribute, sensitivity_of
@@ -35,18 +38,15 @@ from fpmonitor.release.suppression import (
     truncated_histogram,
 )
 from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
-from fpmonitor.store.snapshot import read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_codes
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from fpmonitor.release.generalisation import Generalised
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import SnapshotTable
 
 Mechanism = Literal["histogram", "cells", "generalisation"]
 MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells", "generalisation")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.release.attacks import (
     Words,
@@ -22,11 +24,6 @@ from fpmonitor.release.attacks import (
 )
 from fpmonitor.release.binomial import log_pmf, log_tail
 from fpmonitor.release.singling_out import isolation_baseline
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 
 def bit_suppression_success(k: int) -> float:

@@ -14,20 +14,16 @@ Theorem 5; below "partial knowledge". Where print is wrong the docstrings say so
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import MAX_K, MAX_POPULATION
 from fpmonitor.release.binomial import log_pmf, log_tail, tail_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 MAX_EPSILON = 500.0
 MAX_UNEQUAL_RECORDS = 20_000

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.singling_out import best_baseline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 QueryVerdict = Literal["answer", "warn", "refuse"]
 

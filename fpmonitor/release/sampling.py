@@ -13,18 +13,16 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import check_share
 from fpmonitor.release.binomial import log_pmf, log_tail
 from fpmonitor.release.partial_knowledge import check_k, check_release_epsilon
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BLOCK = 4096  # crowds that are gone through at once
 _MAX_CROWD = 10**8

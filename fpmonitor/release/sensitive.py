@@ -7,16 +7,13 @@ where all users of a class have one value, everybody in it is known to have it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.release.suppression import USERS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ hide a record well; where B is nearly always the opposite of A their sum does no
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.release.partial_knowledge import (
@@ -19,11 +20,6 @@ from fpmonitor.release.partial_knowledge import (
     check_release_epsilon,
     threshold_delta,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 _MAX_SPLITS = 200
 

@@ -12,9 +12,9 @@ Source: Cohen and Nissim (2020), "Towards formalizing the GDPR's notion of singl
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.binomial import log_pmf
@@ -23,9 +23,6 @@ from fpmonitor.release.partial_knowledge import (
     check_release,
     check_release_epsilon,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def isolation_baseline(users: int, weight: float) -> float:

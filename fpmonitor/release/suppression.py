@@ -7,15 +7,12 @@ each publishes the groups of at least k of the users that no earlier pattern has
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_APIS = 10
 USERS = "users"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import FIRST_LOOK, draws, limits, unobserved, who_was_drawn
-from fpmonitor.render.check_files import named_set, sentences
+from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
@@ -488,7 +488,7 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
     return [(*cells, f"... and {left_out:,} more: --format csv")] if left_out > 0 else []
 
 
-def curve(report: CurveReport) -> Output:
+def curve_output(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
     step = -(-len(report.points) // _SHOWN_POINTS)
     counted = "observed users" if report.drawn is None else "users drawn"
@@ -515,7 +515,7 @@ def curve(report: CurveReport) -> Output:
     )
 
 
-def names(lines: Sequence[ApiOverview]) -> list[Column]:
+def names_output(lines: Sequence[ApiOverview]) -> list[Column]:
     """Return the column of names, and of what they are where that differs."""
     differs = any(line.means != line.api for line in lines)
     return columns("text", ("API", "api"), *([("known as", "means")] if differs else []))
@@ -529,7 +529,7 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
         caption=WORDS_OF_APIS,
         columns=[
-            *names(lines),
+            *names_output(lines),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
             *(columns("text", ("values", values_told)) if few else columns("count", "values")),
@@ -555,7 +555,7 @@ def exposure_told(line: ApiOverview) -> str:
     return at_most(percent(line.exposure), suppressed=line.suppressed)
 
 
-def demand(lines: Sequence[DemandLine], k: int) -> Output:
+def demand_output(lines: Sequence[DemandLine], k: int) -> Output:
     """Return the sets that scripts read, and what they expose."""
     rows = [line.to_json() for line in lines]
     table = Table.of(
@@ -577,7 +577,7 @@ def _limit(name: str) -> Callable[[DemandLine], float | None]:
     return lambda line: line.to_json()[name.replace("-", "_")]
 
 
-def scripts(report: ScriptReport) -> Output:
+def scripts_output(report: ScriptReport) -> Output:
     """Return what scripts expose, against an earlier crawl and another list where asked for."""
     table = Table.of(
         report.scripts,
@@ -633,7 +633,7 @@ def scripts(report: ScriptReport) -> Output:
     return Output(tables=tables, rows=document["scripts"], document=document)
 
 
-def automation(report: AutomationReport) -> Output:
+def automation_output(report: AutomationReport) -> Output:
     """Users that look automated, and exposure without them."""
     signs = [("any sign", report.automated), *report.signs.items()]
     shares = [
@@ -657,7 +657,7 @@ def automation(report: AutomationReport) -> Output:
     return Output(tables=[table], rows=[row], document=row)
 
 
-def trend(report: TrendReport) -> Output:
+def trend_output(report: TrendReport) -> Output:
     """Exposure from window to window: what changed in one sentence, a line a window, the rest."""
     return Output(
         preface=(_trend_summary(report),),
@@ -840,11 +840,11 @@ def _short(value: str | None) -> str:
     return value if len(value) <= 60 else value[:59] + "…"
 
 
-def check(report: CheckReport) -> Output:
+def check_output(report: CheckReport) -> Output:
     """Return current verdicts on the allow list of a decision, with limits and the budget."""
     policy = report.decision.policy
     if len(report.verdicts) == 1:
-        [(_, _, said)] = sentences(report, figures=". Limits: {}")
+        [(_, _, said)] = check_sentences(report, figures=". Limits: {}")
         notes = f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
         line = f"{report.outcome}: {said}{notes and '.' + notes}"
         return Output(tables=[], rows=report.rows(), preface=[line])
@@ -892,7 +892,7 @@ def _lacking_note(report: CheckReport) -> str:
     return few and f" Fewer than {report.decision.policy.k} users have a value of {few}."
 
 
-def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> Output:
+def comparison_output(compared: Sequence[ComparedSet], *, population: int, k: int) -> Output:
     """Exposure before and after."""
     used = " or ".join(sorted({line.estimator for line in compared}, reverse=True))
     table = Table(

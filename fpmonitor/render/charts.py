@@ -6,24 +6,21 @@ Charts know numbers and names only. What a figure of an answer shows is said in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from fpmonitor.render.numbers import at_most, between, label, percent
 from fpmonitor.render.svg import (
     Scale,
     axis_end,
-    document,
     line,
     points,
+    svg_document,
     tag,
     text,
     tooltip,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WIDTH = 680
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 14, 48
@@ -129,7 +126,7 @@ def line_chart(
     if len(series) > 1:
         parts += _legend(series, end)
         end += _LEGEND_ROW * len(series)
-    return document(title, parts, WIDTH, end)
+    return svg_document(title, parts, WIDTH, end)
 
 
 def _heights(
@@ -259,7 +256,7 @@ def scatter_chart(
         parts.append(tag("g", drawn, class_=class_))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
-    return document(title, parts, WIDTH, base + _BOTTOM)
+    return svg_document(title, parts, WIDTH, base + _BOTTOM)
 
 
 def matrix_chart(
@@ -283,7 +280,7 @@ def matrix_chart(
         parts.append(
             tag("rect", tooltip(hover), class_=class_, x=x, y=y, width=side - 1, height=side - 1)
         )
-    return document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
+    return svg_document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
 
 
 def range_chart(
@@ -324,4 +321,4 @@ def range_chart(
     if budget is not None:
         parts.append(line(across(budget), _TOP - 6, across(budget), base, class_="budget"))
     parts.append(text((left + WIDTH - _RIGHT) / 2, base + 40, x_label, text_anchor="middle"))
-    return document(title, parts, WIDTH, base + _BOTTOM)
+    return svg_document(title, parts, WIDTH, base + _BOTTOM)

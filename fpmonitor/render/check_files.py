@@ -31,7 +31,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def to_junit(report: CheckReport, file: str) -> str:
     """Return JUnit XML with one case per set: a violated one is a failure, an open one skipped."""
-    cases = list(sentences(report))
+    cases = list(check_sentences(report))
     verdicts = [verdict for _, verdict, _ in cases]
     counts = {
         "tests": str(len(cases)),
@@ -77,7 +77,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
             ],
             "partialFingerprints": {"apiSet/v1": json.dumps(list(apis), ensure_ascii=False)},
         }
-        for apis, verdict, sentence in sentences(report)
+        for apis, verdict, sentence in check_sentences(report)
     ]
     driver = {"name": "fpmonitor", "version": __version__, "rules": [rule]}
     document = {
@@ -92,7 +92,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
 
 def to_github(report: CheckReport, file: str) -> str:
     """Return workflow commands of GitHub Actions: one for each set that does not pass."""
-    found = [(verdict, sentence) for _, verdict, sentence in sentences(report)]
+    found = [(verdict, sentence) for _, verdict, sentence in check_sentences(report)]
     told = [line for line in found if line[0] != "allow"]
     if len(told) < len(found):
         told.append(("allow", f"{len(found) - len(told):,} of {len(found):,} sets hold"))
@@ -102,7 +102,7 @@ def to_github(report: CheckReport, file: str) -> str:
     )
 
 
-def sentences(
+def check_sentences(
     report: CheckReport, *, figures: str = " ({})"
 ) -> Iterator[tuple[ApiSet, Verdict, str]]:
     """Yield each set of a check, its verdict, and both in words; limits and budget as `figures`."""

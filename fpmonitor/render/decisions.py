@@ -47,7 +47,11 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("outcome", "outcome"), Column("why")],
-        rows=[(called(entry), entry.outcome, entry.reason) for entry in api_actions(decided)],
+        # What is exposed stands in the answer above: what is not comes first, and why.
+        rows=[
+            (called(entry), entry.outcome, entry.reason)
+            for entry in sorted(api_actions(decided), key=lambda entry: entry.outcome == "exposed")
+        ],
     )
     tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
     allowed = [
@@ -74,7 +78,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
             filter(
                 None,
                 (
-                    answer(decided),
+                    answer_output(decided),
                     bounds(decided),
                     *in_short(decided),
                     " ".join(behind_the_average(people)),
@@ -153,7 +157,7 @@ def called(entry: ApiAction) -> str:
     return entry.api if entry.means == entry.api else f"{entry.api} ({entry.means})"
 
 
-def answer(decided: Decision) -> str:
+def answer_output(decided: Decision) -> str:
     """Say what a site may read, and how many sets have which verdict."""
     listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
     return f"{headline(decided)}{listed}. {counted(decided)}"
@@ -332,7 +336,7 @@ def _borders_caption(decided: Decision) -> str:
     )
 
 
-def questions(listed: Sequence[ListedQuestion]) -> Output:
+def questions_output(listed: Sequence[ListedQuestion]) -> Output:
     """Return what was registered and asked: which view, at which level, and the verdicts."""
     table = Table(
         title="Questions",
@@ -399,7 +403,7 @@ def _view_words(question: AskedQuestion) -> Cell:
     return [word for word, differs in words.items() if differs] or "base"
 
 
-def gate(answer: Mapping[str, Any]) -> Output:
+def gate_output(answer: Mapping[str, Any]) -> Output:
     """Answer whether a site may read more: see `Decision.answer`."""
     table = Table(
         columns=[Column("verdict", "verdict"), Column("why")],
@@ -408,7 +412,7 @@ def gate(answer: Mapping[str, Any]) -> Output:
     return Output(tables=[table], rows=[answer], document=answer)
 
 
-def coverage(found: Coverage) -> Output:
+def coverage_output(found: Coverage) -> Output:
     """Return what each format enforces."""
     document = found.to_json()
     table = Table(
@@ -449,7 +453,7 @@ def proved(findings: Sequence[Finding]) -> Output:
     return Output(tables=[table], rows=rows, document=rows)
 
 
-def plan(found: Plan) -> Output:
+def plan_output(found: Plan) -> Output:
     """Return the controls of a format, and what they leave."""
     answer = found.to_json()
     table = Table(
@@ -460,7 +464,7 @@ def plan(found: Plan) -> Output:
     return Output(tables=[table], rows=[answer], document=answer)
 
 
-def preview(rows: Sequence[Mapping[str, Any]]) -> Output:
+def preview_output(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Exposure before a list, after it, and at best."""
     table = Table.of(
         rows,

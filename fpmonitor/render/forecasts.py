@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.render.numbers import percent
-from fpmonitor.render.tables import Table, columns
+from fpmonitor.render.tables import Cell, Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.estimate.forecast import BackTest
-    from fpmonitor.render.tables import Cell
 
 
 def forecast_table(reports: Sequence[ExposureReport]) -> Table:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.disclosure import told_from
 from fpmonitor.export.lists import api_actions
-from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names, values_told
+from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names_output, values_told
 from fpmonitor.render.decisions import (
     bounds,
     called,
@@ -27,6 +27,7 @@ from fpmonitor.render.decisions import (
     tolerance,
 )
 from fpmonitor.render.figures import (
+    Figure,
     of_conflicts,
     of_curve,
     of_exposures,
@@ -36,8 +37,8 @@ from fpmonitor.render.figures import (
     of_trust,
 )
 from fpmonitor.render.svg import chart_style
-from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
-from fpmonitor.unit import spoken
+from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html_of_table
+from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.render.figures import Figure
-    from fpmonitor.unit import Unit
 
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
@@ -83,7 +82,7 @@ def write_html(findings: Findings) -> str:
         ("limits", "What the data cannot show", _limits(findings)),
     ]
     decision = findings.decision
-    return page(
+    return html_page(
         _TITLE,
         f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
         + paragraphs(
@@ -98,7 +97,7 @@ def write_html(findings: Findings) -> str:
     )
 
 
-def page(
+def html_page(
     title: str,
     lead: str,
     sections: Sequence[tuple[str, str, str]],
@@ -198,7 +197,7 @@ def _apis(findings: Findings) -> str:
         findings.overview,
         title="All observed APIs",
         columns=[
-            *names(findings.overview),
+            *names_output(findings.overview),
             *columns("count", "users"),
             *columns("short share", "coverage"),
             *columns("text", ("values", values_told)),
@@ -411,7 +410,7 @@ def table_html(table: Table) -> str:
     """Return a table that scrolls on narrow screens."""
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f"{html(table)}</div>"
+        f"{html_of_table(table)}</div>"
     )
 
 

@@ -8,7 +8,7 @@ from fpmonitor.decide.guarantee import in_short
 from fpmonitor.render.charts import scatter_chart
 from fpmonitor.render.decisions import border, drawn
 from fpmonitor.render.figures import Figure
-from fpmonitor.render.html import figure_html, page, paragraphs, table_html
+from fpmonitor.render.html import figure_html, html_page, paragraphs, table_html
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -28,7 +28,13 @@ def level_decision(decided: LevelDecision, data: str) -> Output:
         preface=tuple(
             filter(
                 None,
-                (answer(decided), *in_short(decided), _designed(decided), drawn(decided), data),
+                (
+                    level_answer_output(decided),
+                    *in_short(decided),
+                    _designed(decided),
+                    drawn(decided),
+                    data,
+                ),
             )
         ),
         tables=[*_recommended(decided), _borders(decided)],
@@ -37,7 +43,7 @@ def level_decision(decided: LevelDecision, data: str) -> Output:
     )
 
 
-def answer(decided: LevelDecision) -> str:
+def level_answer_output(decided: LevelDecision) -> str:
     """Say at which levels a site may read the components, and how good that is."""
     budget = percent(decided.policy.budget, 2)
     if not decided.allow:
@@ -67,18 +73,21 @@ def level_page(
         (
             "trade-off",
             "What finer levels cost",
-            figure_html(of_trade_offs(decided, points, practice)),
+            figure_html(of_level_trade_offs(decided, points, practice)),
         ),
         ("border", "All that is allowed", _html([_borders(decided)])),
     ]
     lead = paragraphs(
-        (answer(decided),), (decided.guarantee,), (_designed(decided), drawn(decided)), (data,)
+        (level_answer_output(decided),),
+        (decided.guarantee,),
+        (_designed(decided), drawn(decided)),
+        (data,),
     )
     title = "How coarse browser APIs must be shown"
-    return page(title, lead, sections, made=made, k=decided.policy.k, unit=decided.unit)
+    return html_page(title, lead, sections, made=made, k=decided.policy.k, unit=decided.unit)
 
 
-def of_trade_offs(
+def of_level_trade_offs(
     decided: LevelDecision, points: Sequence[TradeOff], practice: ApiSet | None = None
 ) -> Figure:
     """Draw what vectors expose against how useful they are."""

@@ -6,29 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.render import answers, decisions, figures, levels, store
-from fpmonitor.results import Answers
+from fpmonitor.results import Answers, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fpmonitor.render.figures import Figure
     from fpmonitor.render.output import Output
-    from fpmonitor.results import Result
 
 # By name: whoever has a result has loaded its class, and the others need not be.
 _OUTPUTS: dict[str, Callable[[Any], Output]] = {
-    "AutomationReport": answers.automation,
-    "CheckReport": answers.check,
-    "ComparedSet": lambda line: answers.comparison(
+    "AutomationReport": answers.automation_output,
+    "CheckReport": answers.check_output,
+    "ComparedSet": lambda line: answers.comparison_output(
         [line], population=line.before.population, k=line.before.k
     ),
     "CountsExposure": answers.counts_exposure,
-    "CurveReport": answers.curve,
+    "CurveReport": answers.curve_output,
     "Decision": decisions.decision,
     "LevelDecision": lambda decided: levels.level_decision(decided, ""),
     "ExposureReport": lambda report: answers.exposures([report]),
     "Ranking": answers.ranking,
-    "TrendReport": answers.trend,
+    "TrendReport": answers.trend_output,
 }
 
 
@@ -62,7 +61,7 @@ def figure(result: Result) -> Figure:
     return drawn.of(getattr(result, "unit", "user"))
 
 
-def html(result: Result) -> str:
+def notebook_html(result: Result) -> str:
     """Return a result as tables of HTML, in words for what was counted."""
     if isinstance(result, Answers) and result:
         several = _TOGETHER.get(type(result[0]).__name__)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows, without_commands
-from fpmonitor.render.tables import Table, html, paragraph, terminal
+from fpmonitor.render.tables import Table, html_of_table, paragraph, terminal
 from fpmonitor.unit import Unit, spoken
 
 Row = Mapping[str, Any]
@@ -69,7 +69,7 @@ class Output:
 
     def html(self) -> str:
         """Return the tables as HTML, as a notebook shows them."""
-        return "".join(html(table) for table in self.tables)
+        return "".join(html_of_table(table) for table in self.tables)
 
 
 def to_json(content: Any) -> str:

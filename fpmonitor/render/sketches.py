@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, columns
-from fpmonitor.sketch.file import share_text
+from fpmonitor.sketch.file import Sketch, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.answers.sketch import SketchExposure
-    from fpmonitor.sketch.file import Sketch
 
 _SHOWN_PARTS = 12
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.upkeep import Verification
 
 
-def batches(reports: Sequence[BatchReport]) -> Output:
+def batches_output(reports: Sequence[BatchReport]) -> Output:
     """Return what became of logs."""
     table = Table.of(
         reports,
@@ -77,7 +77,7 @@ def _counted(report: BatchReport) -> str:
     return f"{report.users:,} {report.unit or 'user'}s"
 
 
-def snapshot(taken: Taken) -> Output:
+def snapshot_output(taken: Taken) -> Output:
     """Return a snapshot on an engine."""
     manifest = taken.manifest
     row = {
@@ -96,7 +96,7 @@ def snapshot(taken: Taken) -> Output:
     return Output(tables=[table], rows=[row], document=row)
 
 
-def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
+def rejects_output(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return the records that could not be stored."""
     table = Table.of(
         rows,
@@ -112,7 +112,7 @@ def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
     return Output(tables=[table], rows=rows)
 
 
-def meanings(rows: Sequence[Mapping[str, Any]]) -> Output:
+def meanings_output(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return what a name of an API means to each source."""
     table = Table(
         title="What it means",
@@ -240,7 +240,7 @@ def _listed(value: Any) -> Cell:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def metrics(found: Mapping[str, float | None]) -> Output:
+def metrics_output(found: Mapping[str, float | None]) -> Output:
     """Return the privacy and the utility of a mechanism."""
     table = Table(
         title="Metrics, nats and shares",
@@ -269,7 +269,7 @@ def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -
     return Output(tables=[table], rows=[answer], document=answer)
 
 
-def points(rows: Sequence[Mapping[str, float]]) -> Output:
+def points_output(rows: Sequence[Mapping[str, float]]) -> Output:
     """Return points of a curve, one line each."""
     table = Table(
         columns=columns("text", *rows[0]),

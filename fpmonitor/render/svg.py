@@ -7,14 +7,11 @@ need no charts of their own. A page includes the style sheet; a file of its own 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Place = tuple[float, float]
 _FILE_STYLE = (
@@ -61,7 +58,7 @@ def points(places: Iterable[Place]) -> str:
     return " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in places)
 
 
-def document(title: str, parts: Iterable[str], width: float, height: float) -> str:
+def svg_document(title: str, parts: Iterable[str], width: float, height: float) -> str:
     """Return a chart for a page: an image with a name."""
     return tag(
         "svg",

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
-from fpmonitor.unit import spoken
+from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from fpmonitor.unit import Unit
 
 Kind = Literal[
     "text",
@@ -365,7 +364,7 @@ def _plain(text: str, style: str = "") -> Text:
     return Text("\n".join(map(printable, text.split("\n"))), style=style)
 
 
-def html(table: Table) -> str:
+def html_of_table(table: Table) -> str:
     """Draw a table as HTML; a verdict is the class of its cell."""
     bars = {place for place, column in enumerate(table.columns) if column.kind == "bar"}
     shown = [column for column in table.columns if column.kind != "bar"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,9 +21,6 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import Dashboard
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _NICENESS = 5  # of the process that answers: who sends comes first
 
@@ -77,7 +75,7 @@ def _write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def main() -> None:
+def serve_below() -> None:
     """Run the process below; it ends with the one above, whatever it does."""
     for one in (signal.SIGINT, signal.SIGTERM):  # the process above says when
         signal.signal(one, signal.SIG_IGN)
@@ -96,4 +94,4 @@ async def _until_end(source: int, target: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_below()

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.render.figures import of_conflicts, of_tolerance
-from fpmonitor.render.tables import html
+from fpmonitor.render.tables import html_of_table
 from fpmonitor.serve.figures import (
     MOST_SETS,
     apis_table,
@@ -114,7 +114,7 @@ class Dashboard:
         del request
         overview = await self._look()
         return service_page(
-            "apis.html", overview=overview, apis_table=html(apis_table(overview.apis))
+            "apis.html", overview=overview, apis_table=html_of_table(apis_table(overview.apis))
         )
 
     async def explore(self, request: Request) -> Response:
@@ -153,14 +153,14 @@ class Dashboard:
             "overview": overview,
             "check": check,
             "most_sets": MOST_SETS,
-            "check_table": "" if check is None else html(check_table(check)),
-            "apis_table": html(apis_table(overview.apis)),
+            "check_table": "" if check is None else html_of_table(check_table(check)),
+            "apis_table": html_of_table(apis_table(overview.apis)),
             "readings": readings,
             "lists": self._service.words_of_lists,
         }
         if readings:
             values["history"] = draw_history(readings, overview.budget, k=overview.question.k)
-            values["history_table"] = html(history_table(readings))
+            values["history_table"] = html_of_table(history_table(readings))
         return values
 
 

@@ -12,16 +12,13 @@ import secrets
 import struct
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import IO, Literal, get_args
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from typing import IO
 
 Kind = Literal["observations", "fingerprintjs", "reports"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -10,14 +10,12 @@ import hmac
 import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json, state_of_file, typed, untyped, write_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Kind = Literal["write", "read"]
 

@@ -41,7 +41,7 @@ class UsersOfNow:
     read: float  # When they were read, by the monotonic clock, seconds.
 
 
-class Lists:
+class CurrentLists:
     """The lists of a decision, and the thread that searches them again, one search at a time.
 
     Others are told them, so sets are judged by what others are told of their spectra. They stay as

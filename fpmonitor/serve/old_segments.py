@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path
 
 OLD_ENDING = "jsonl"
 OLD_COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs", "reports": "reporting"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from fpmonitor.answers.check import report_check
+from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import question_of
 from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, UndecidableError, UnitError, UnknownNameError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.answers.apis import ApiOverview
-    from fpmonitor.answers.check import CheckReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure

@@ -31,7 +31,7 @@ from fpmonitor.population.sample import HeldUsers
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
 from fpmonitor.safe_files import beside
-from fpmonitor.serve.lists import Lists, UsersOfNow
+from fpmonitor.serve.lists import CurrentLists, UsersOfNow
 from fpmonitor.serve.log import log
 from fpmonitor.serve.moving import Moved, move_segment, names_of_keys
 from fpmonitor.serve.overview import DEFAULT_K
@@ -100,9 +100,9 @@ class Questions:
                     hint="decide again with the source of the settings, or leave `source` out",
                 )
         self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
-        self.lists: Lists | None = None
+        self.lists: CurrentLists | None = None
         if self.decision is not None:
-            self.lists = Lists(self.decision, lambda reason: log("lists", reason=reason))
+            self.lists = CurrentLists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._held: _Held | None = None
         self._judge: tuple[int, Judge] | None = None  # and of how many users

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,6 +15,7 @@ from fpmonitor.collectors.records import RecordError, value_text
 from fpmonitor.collectors.reporting import call_of
 from fpmonitor.safe_files import strict_json
 from fpmonitor.serve.frames import (
+    Content,
     FingerprintResult,
     Observation,
     Observations,
@@ -22,11 +24,6 @@ from fpmonitor.serve.frames import (
     Results,
 )
 from fpmonitor.serve.requests import RefusedRequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from fpmonitor.serve.frames import Content
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.serve.auth import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 MAX_UNDER_WAY = 1000
 MAX_UNDER_WAY_BYTES = 64_000_000

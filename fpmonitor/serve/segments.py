@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import ERROR, UNDEFINED, RowTable, Visit
 from fpmonitor.collectors.reporting import REPORT_TYPE
-from fpmonitor.logs.contract import Call, Reject, Scan
+from fpmonitor.logs.contract import Call, Refused, Reject, Scan
 from fpmonitor.serve.frames import (
+    Content,
     Observations,
     PolicyReport,
     Reports,
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.contract import Refused
     from fpmonitor.logs.log_file import LogFile
-    from fpmonitor.serve.frames import Content
 
 Row = tuple[str, str, str, str, str, str | None, str | None, str | None]
 _IDS = ("visit_id", "session_id")

@@ -7,16 +7,13 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import entry_of, is_known
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SEALED = "collector-sealed.js"
 RANDOMISING = "collector-ldp.js"

@@ -18,10 +18,11 @@ import shutil
 import time
 import weakref
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.safe_files import sync, write_bytes
@@ -31,6 +32,7 @@ from fpmonitor.serve.frames import (
     PARTS,
     REFUSED,
     START_BYTES,
+    Content,
     Kind,
     cut_torn_frame,
     frame_of,
@@ -42,12 +44,6 @@ from fpmonitor.serve.frames import (
 )
 from fpmonitor.serve.group_commit import GroupCommit
 from fpmonitor.serve.old_segments import OLD_ENDING, recover_old_segments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from fpmonitor.serve.frames import Content
 
 _OPEN = "open"
 _GROUP_BYTES = 64_000_000

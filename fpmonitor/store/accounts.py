@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge
+from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge_member
 from fpmonitor.store.digests import values_are_digested
 from fpmonitor.store.names import said_names
 
@@ -179,7 +179,7 @@ class _Judging:
         if said := [self.said[name] for name in names if name in self.said]:
             return Verdict("API", f"named {said[0] or 'an API'} by the user")
         stays = self.staged.known | self.column_map.expected
-        return judge(profile, setting, stays=profile.path in stays)
+        return judge_member(profile, setting, stays=profile.path in stays)
 
     def _spare(self) -> list[Member]:
         members = []

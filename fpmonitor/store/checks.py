@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.store.snapshot import users_of_rows
+from fpmonitor.store.snapshot import Window, users_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import date
 
     from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Window
 
 
 _ANYBODY = 2**63 - 1  # a number of a visit up to which everybody came

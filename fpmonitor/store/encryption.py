@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import duckdb
 
@@ -12,9 +12,6 @@ from fpmonitor.errors import InputError, StoreError
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 from fpmonitor.sql import quote_text
 from fpmonitor.store.files import spill_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _ATTACHED = "store"
 _KEY_BYTES = 32

@@ -53,7 +53,7 @@ from fpmonitor.store.staging import (
     code_values,
     stage_all,
     stage_users,
-    with_values,
+    stage_values,
 )
 from fpmonitor.unit import VISITOR_RULE, Unit
 
@@ -301,7 +301,7 @@ def plan_ingest(
 def _judged(
     database: Database, log: LogFile, collector: Collector, scan: Scan, column_map: ColumnMap
 ) -> tuple[Staged, Judged]:
-    staged = replace(with_values(database, [log], scan), unit=unit_of(collector))
+    staged = replace(stage_values(database, [log], scan), unit=unit_of(collector))
     [judged] = account_for(database, staged, column_map)
     return staged, judged
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import Span, end_of, list_spans
+from fpmonitor.store.windows import Division, Span, end_of, list_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.store.database import Database
-    from fpmonitor.store.windows import Division
 
 _QUESTIONS = 8  # that are kept, those asked last
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from fpmonitor.store.database import Database
 

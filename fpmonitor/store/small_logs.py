@@ -30,7 +30,7 @@ from fpmonitor.store.readings import (
 from fpmonitor.store.staging import (
     code_values,
     stage_all,
-    with_values,
+    stage_values,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _store_together(
         raise NotApartError
     database.run("ingest/add_log_column")
     database.run("ingest/number_log_rows", first_rows=[0, *itertools.accumulate(rows[:-1])])
-    staged = with_values(database, list(logs.values()), scan)
+    staged = stage_values(database, list(logs.values()), scan)
     accounts = account_for(database, replace(staged, own=own), column_map)
     if not are_apart(accounts):
         raise NotApartError

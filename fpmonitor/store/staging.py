@@ -86,7 +86,7 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def with_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
+def stage_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:
     """Stage the different values of logs whose records are staged."""
     known = frozenset(name for _, name in database.rows("snapshot/apis"))
     apis = _number_apis(database, logs[0], scan)

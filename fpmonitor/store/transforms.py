@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal, localcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _VERSION = re.compile(r"([0-9]+)(?:[._][0-9]+)+")
 _GREASE = re.compile(r"Not[^A-Za-z]?A[^A-Za-z]?Brand|\bNot.{0,3}Brand|GREASE", re.IGNORECASE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.store.snapshot import users_of_rows
+from fpmonitor.store.snapshot import SnapshotTable, Window, users_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import SnapshotTable, Window
 
 NO_TIME = np.iinfo(np.int64).min
 

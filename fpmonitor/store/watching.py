@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.store.names import known_names
@@ -14,7 +14,6 @@ from fpmonitor.store.snapshot import naive_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.store.database import Database

@@ -23,39 +23,22 @@ _FIELDS = ("user", "time", "source", "weight")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question of the page.
+    """The question of the page."""
 
-    Attributes
-    ----------
-    k
-        Anonymity threshold, users.
-    population
-        `n`, users; null for as many as are observed.
-    budget
-        Tolerated exposure, a share of the users.
-    apis
-        What is ticked.
-    rows_are_users
-        Whether each row of a log that names no users is taken for a user.
-    given
-        API whose groups are shown one by one; empty for all users together.
-    """
-
-    k: int = DEFAULT_K
-    population: int | None = None
-    budget: float = DEFAULT_BUDGET
-    apis: tuple[str, ...] = ()
+    k: int = DEFAULT_K  # Anonymity threshold, users.
+    population: int | None = None  # `n`, users; null for as many as are observed.
+    budget: float = DEFAULT_BUDGET  # Tolerated exposure, a share of the users.
+    apis: tuple[str, ...] = ()  # What is ticked.
+    # Whether each row of a log that names no users is taken for a user.
     rows_are_users: bool = False
-    given: str = ""
+    given: str = ""  # API whose groups are shown one by one; empty for all users together.
 
     @classmethod
     def of(cls, fields: QueryParams | FormData) -> Asked:
         """Read an address or a form; what is left out has its usual value.
 
-        Raises
-        ------
-        PolicyError
-            No number where one is meant, or a budget that is no share.
+        Raises:
+            PolicyError: No number where one is meant, or a budget that is no share.
         """
         budget = _number(fields, "budget", 100 * DEFAULT_BUDGET) / 100
         if not 0 < budget < 1:

@@ -12,17 +12,17 @@ from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.preview import limits_of_left
-from fpmonitor.answers.withheld import explain_withheld
+from fpmonitor.answers.withheld import Withheld, explain_withheld
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.export.exporter import ExportOptions, PlainExporter
+from fpmonitor.export.exporter import Exporter, ExportOptions, ExportResult, PlainExporter
 from fpmonitor.export.visitor_page import VisitorPage
 from fpmonitor.monitor import Monitor
 from fpmonitor.planning import map_text, plan_logs
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.population.evidence import find_lack, lack_in_words
+from fpmonitor.population.evidence import Seen, find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.withheld import Withheld
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.exporter import Exporter, ExportResult
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.population.evidence import Seen
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
     from fpmonitor.question import Question
@@ -50,66 +47,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What the database holds.
+    """What the database holds."""
 
-    Attributes
-    ----------
-    batches
-        The logs that were stored.
-    unit
-        What is counted.
-    users
-        How many; 0 before the first log.
-    apis
-        Every API alone, the most exposing first.
-    lacks
-        API -> why the users are no evidence of how it divides them.
-    """
-
-    batches: tuple[BatchReport, ...]
-    unit: Unit
-    users: int
-    apis: tuple[ApiOverview, ...]
-    lacks: Mapping[str, str]
+    batches: tuple[BatchReport, ...]  # The logs that were stored.
+    unit: Unit  # What is counted.
+    users: int  # How many; 0 before the first log.
+    apis: tuple[ApiOverview, ...]  # Every API alone, the most exposing first.
+    lacks: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Exposure of the ticked APIs.
+    """Exposure of the ticked APIs."""
 
-    Attributes
-    ----------
-    apis
-        What was ticked, as the log calls it, sorted.
-    exposure
-        Estimate and limits, shares; null where its tests are still to be designed.
-    observed
-        Share of the observed users in groups smaller than k.
-    users, values
-        Observed users, and different combinations of values.
-    alone, in_few
-        Combinations of one user each, and of 2 to k - 1 users each.
-    bits, by_entropy
-        Plug-in entropy of the users, and the size of a crowd that it suggests, users.
-    unit
-        What is counted.
-    no_evidence
-        API -> why the users are no evidence of how it divides them.
-    cohorts
-        The same within each group of the users; null where no group was asked for.
-    """
-
-    apis: tuple[str, ...]
+    apis: tuple[str, ...]  # What was ticked, as the log calls it, sorted.
+    # Estimate and limits, shares; null where its tests are still to be designed.
     exposure: IndexedExposure | None
-    observed: float
+    observed: float  # Share of the observed users in groups smaller than k.
+    # users, values: Observed users, and different combinations of values.
     users: int
     values: int
+    # alone, in_few: Combinations of one user each, and of 2 to k - 1 users each.
     alone: int
     in_few: int
+    # bits, by_entropy: Plug-in entropy of the users, and the size of a crowd that it suggests,
+    # users.
     bits: float
     by_entropy: float
-    unit: Unit
-    no_evidence: Mapping[str, str]
+    unit: Unit  # What is counted.
+    no_evidence: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
+    # The same within each group of the users; null where no group was asked for.
     cohorts: CohortReport | None = None
 
 
@@ -131,38 +98,23 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One list of a decision.
+    """One list of a decision."""
 
-    Attributes
-    ----------
-    name, about
-        The format, and what it is for.
-    result
-        The list; null where it cannot be written.
-    problem
-        Why it cannot.
-    breaks
-        Ordinary pages that stop beside its controls, as they were tried in the product.
-    """
-
+    # name, about: The format, and what it is for.
     name: str
     about: str
-    result: ExportResult | None
-    problem: str = ""
+    result: ExportResult | None  # The list; null where it cannot be written.
+    problem: str = ""  # Why it cannot.
+    # Ordinary pages that stop beside its controls, as they were tried in the product.
     breaks: tuple[str, ...] = ()
 
 
 class Desk:
     """Logs that are looked at, one database, and the decision beside it.
 
-    Parameters
-    ----------
-    logs
-        Paths, as of `Monitor.ingest`; nothing is stored before `store`.
-    db
-        The database file, which need not be there.
-    key_file, patience
-        As of `Monitor`.
+    Args:
+        logs: Paths, as of `Monitor.ingest`; nothing is stored before `store`.
+        db: The database file, which need not be there.
     """
 
     def __init__(

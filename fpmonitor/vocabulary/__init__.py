@@ -16,16 +16,14 @@ import difflib
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.vocabulary.headers import header_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 Kind = Literal["attribute", "method", "header", "media", "connection"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
@@ -130,7 +128,7 @@ def aliases_of(source: str) -> dict[str, str]:
     return aliases
 
 
-def base_of(api: str) -> str:
+def base_api(api: str) -> str:
     """Return an API without its selector: what a browser can be told to block."""
     return api.partition("#")[0]
 
@@ -141,7 +139,7 @@ def entry_of(api: str) -> Api:
     Raises:
         UnknownNameError: The vocabulary has neither.
     """
-    entry = known_apis().get(api) or known_apis().get(base_of(api))
+    entry = known_apis().get(api) or known_apis().get(base_api(api))
     if entry is None:
         raise UnknownNameError("API", api, known_apis())
     return entry
@@ -162,7 +160,7 @@ def same_information(api: str) -> tuple[str, ...]:
 
 def _is_part(api: str, other: str) -> bool:
     """Whether two names are the same, or one of them a selector of the other."""
-    return other in {api, base_of(api)} or base_of(other) == api
+    return other in {api, base_api(api)} or base_api(other) == api
 
 
 def randomised_in(api: str) -> dict[str, Randomised]:
@@ -232,7 +230,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def is_known(api: str) -> bool:
     """Whether the vocabulary has an API, or the API without its selector."""
-    return api in known_apis() or base_of(api) in known_apis()
+    return api in known_apis() or base_api(api) in known_apis()
 
 
 def meanings(name: str) -> tuple[str, ...]:
@@ -383,7 +381,7 @@ def _columns() -> dict[str, tuple[str, ...]]:
 def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
     """Several selectors of one API are that API."""
     distinct = sorted(set(apis))
-    bases = sorted({base_of(api) for api in distinct})
+    bases = sorted({base_api(api) for api in distinct})
     return tuple(distinct if len(distinct) == 1 else bases)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from collections.abc import Collection
 
 _STEPS = re.compile(r"[.>/\[\]]+")
 _PUNCTUATION = re.compile(r"[\W_]+")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.vocabulary import folded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 Role = Literal["identifier", "metadata"]
 _ENVELOPE = re.compile("properties[._]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class ExportProduct:
     """What the columns of a product's export are; names are folded, endings after `*` are free."""
 
     # name, title, url: Short name, what is exported, and the public document that says so.
@@ -75,15 +73,15 @@ def _pattern(name: str) -> str:
 
 
 @cache
-def products() -> tuple[Product, ...]:
+def products() -> tuple[ExportProduct, ...]:
     """All products, in the order in which they are tried."""
     file = resources.files("fpmonitor.vocabulary") / "products.toml"
     content: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     return tuple(_product(name, entry) for name, entry in content.items())
 
 
-def _product(name: str, entry: Mapping[str, Any]) -> Product:
-    return Product(
+def _product(name: str, entry: Mapping[str, Any]) -> ExportProduct:
+    return ExportProduct(
         name=name,
         title=entry["title"],
         url=entry["url"],
@@ -97,7 +95,7 @@ def _product(name: str, entry: Mapping[str, Any]) -> Product:
     )
 
 
-def product_of(columns: Iterable[str]) -> Product | None:
+def product_of(columns: Iterable[str]) -> ExportProduct | None:
     """Return the product of whose export these are columns; null where none tells."""
     names = list(columns)
     best = max(products(), key=lambda product: product.marked_by(names))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from fpmonitor.errors import UnknownNameError
-from fpmonitor.vocabulary import base_of, entries, folded, known_apis
+from fpmonitor.vocabulary import base_api, entries, folded, known_apis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Found:
     because: str
 
 
-def search(words: str) -> list[Found]:
+def search_apis(words: str) -> list[Found]:
     """Find the APIs that have all of some words in their name, an alias or what they tell.
 
     What they tell comes first. Several words must all be there, in any order.
@@ -60,7 +60,7 @@ def _reasons() -> dict[str, list[tuple[int, str, str]]]:
         reasons[api].append((2, folded(api), "name"))
     for source, aliases in vocabulary["aliases"].items():
         for alias, api in aliases.items():
-            for one in {api, base_of(api)} & known.keys():
+            for one in {api, base_api(api)} & known.keys():
                 reasons[one].append((3, folded(alias), f"called {alias} by {source}"))
     for column, apis in vocabulary["columns"].items():
         for api in apis:
@@ -72,4 +72,4 @@ def _is_at(api: str, place: str) -> bool:
     """Whether an API is what a place names, one of its selectors, or a member of an interface."""
     if place.endswith((".", ":")):
         return api.startswith(place)
-    return place in (api, base_of(api))
+    return place in (api, base_api(api))

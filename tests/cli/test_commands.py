@@ -12,7 +12,7 @@ import pytest
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.commands import LazyCommand
-from fpmonitor.cli.table import entries
+from fpmonitor.cli.table import all_entries
 from tests.decided import decided
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_the_help_of_a_line_is_that_of_its_command() -> None:
 
 
 def test_every_module_of_commands_is_in_the_table_once() -> None:
-    homes = [entry.home for entry in entries() if entry.home]
+    homes = [entry.home for entry in all_entries() if entry.home]
     assert len(set(homes)) == len(homes)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
-from fpmonitor.vocabulary import base_of, known_apis
+from fpmonitor.vocabulary import base_api, known_apis
 from fpmonitor.vocabulary.products import product_of, products
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fpmonitor.vocabulary.products import Product
+    from fpmonitor.vocabulary.products import ExportProduct
 
 
 def ga4(i: int) -> dict[str, Any]:
@@ -189,10 +189,10 @@ def test_what_the_user_says_of_a_column_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("product", products(), ids=lambda product: product.name)
 def test_every_table_of_a_product_leads_to_known_apis_and_contradicts_nothing(
-    product: Product,
+    product: ExportProduct,
 ) -> None:
-    bases = {base_of(api) for api in known_apis()}
-    assert {base_of(api) for api in product.apis.values()} <= bases
+    bases = {base_api(api) for api in known_apis()}
+    assert {base_api(api) for api in product.apis.values()} <= bases
     assert len(set(product.apis.values())) == len(product.apis)
     for api in product.apis.values():
         assert api.partition("#")[2].partition(".")[0] not in {

@@ -15,7 +15,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_level_decision
 from fpmonitor.export.level_lists import what_if
-from fpmonitor.population.levels import Component, LevelMap, words_of
+from fpmonitor.population.levels import Component, LevelMap, level_words
 from tests.firefox import firefox
 from tests.patience import wait
 from tests.stored import stored
@@ -162,7 +162,7 @@ def test_a_what_if_file_is_toml_whatever_apis_are_called(folder: Path) -> None:
         )
         for name in names
     )
-    shown = words_of(named, (1, 1, 1))
+    shown = level_words(named, (1, 1, 1))
     written = what_if(replace(decision, components=named, allow=(shown,), recommended=shown))
     assert tomllib.loads(written) == {name: {"constant": name} for name in names}
 

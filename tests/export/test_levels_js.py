@@ -21,7 +21,7 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
-from fpmonitor.population.levels import Component, LevelMap, words_of
+from fpmonitor.population.levels import Component, LevelMap, level_words
 from fpmonitor.store.staging import LARGE_VALUE_BYTES
 from tests.firefox import firefox
 from tests.patience import wait
@@ -72,7 +72,7 @@ def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) 
         for name, levels in maps.items()
     )
     policy = Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a",))
-    shown = words_of(components, tuple(0 if name == "withheld" else level or 1 for name in maps))
+    shown = level_words(components, tuple(0 if name == "withheld" else level or 1 for name in maps))
     begun = LevelDecision.of(Decision.begun(policy), components)
     return replace(begun, allow=(shown,), recommended=shown)
 

@@ -18,8 +18,8 @@ from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.ldp.exposure import (
     ApiReports,
-    exposure_limits,
     randomised_exposure,
+    randomised_limits,
 )
 from fpmonitor.ldp.frequency import (
     decoding_matrix,
@@ -35,7 +35,7 @@ from fpmonitor.ldp.mechanisms import (
     StochasticMatrix,
     optimised_unary_encoding,
 )
-from fpmonitor.ldp.planner import PROTOCOLS, compare, plan_api
+from fpmonitor.ldp.planner import PROTOCOLS, compare_at_equal_terms, plan_api
 from fpmonitor.ldp.posterior import exact_posterior, sample_posterior
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.spectrum import CountSpectrum
@@ -176,7 +176,7 @@ def test_the_posterior_of_a_rare_report_is_finite_and_an_impossible_one_refused(
 
 def test_exposure_limits_of_a_known_law_are_its_exposure() -> None:
     law = np.array([0.9, 0.06, 0.03, 0.01])
-    lower, upper = exposure_limits(law, law, k=5, population=200)
+    lower, upper = randomised_limits(law, law, k=5, population=200)
     exact = statistical_exposure(law, k=5, population=200)
     assert lower <= exact <= upper
     assert upper - lower < 1e-6
@@ -192,10 +192,10 @@ def test_exposure_limits_hold_for_every_law_within(data: st.DataObject) -> None:
     slack = np.array(data.draw(st.lists(st.floats(0, 0.2), min_size=size, max_size=size)))
     k, population = data.draw(st.sampled_from([(2, 50), (10, 300), (40, 300)]))
     low, high = np.maximum(law - slack, 0), np.minimum(law + slack, 1)
-    lower, upper = exposure_limits(low, high, k=k, population=population)
+    lower, upper = randomised_limits(low, high, k=k, population=population)
     exact = statistical_exposure(law, k=k, population=population)
     assert lower <= exact <= upper
-    wider = exposure_limits(low / 2, np.minimum(high * 2, 1), k=k, population=population)
+    wider = randomised_limits(low / 2, np.minimum(high * 2, 1), k=k, population=population)
     assert wider[0] <= lower + 1e-6
     assert wider[1] >= upper - 1e-6
 
@@ -213,7 +213,7 @@ def test_exposure_limits_are_nearly_those_of_the_best_law() -> None:
     best = linprog(
         [-masses[i] for _, i in columns], A_eq=equal, b_eq=[1, 1, 1, 1, 1], bounds=(0, 1)
     )
-    _, upper = exposure_limits(low, high, k=k, population=population)
+    _, upper = randomised_limits(low, high, k=k, population=population)
     assert -best.fun <= upper <= -best.fun * 1.05 + 1e-3
 
 
@@ -244,27 +244,30 @@ def test_exposure_limits_from_reports_hold_as_often_as_promised(mechanism: PureM
 
 
 def test_comparison_meets_its_terms() -> None:
-    by_privacy = compare(4, 1000, privacy=0.8)
+    by_privacy = compare_at_equal_terms(4, 1000, privacy=0.8)
     assert [row.average_privacy for row in by_privacy] == pytest.approx([0.8] * 5, abs=1e-6)
-    by_utility = compare(3, 1000, utility=0.05)
+    by_utility = compare_at_equal_terms(3, 1000, utility=0.05)
     assert [row.participation for row in by_utility] == pytest.approx([0.05] * 5, abs=1e-6)
     assert by_utility[0].equivalent_users == pytest.approx(50, rel=1e-4)
-    by_level = compare(4, 1000, epsilon=1.0)
+    by_level = compare_at_equal_terms(4, 1000, epsilon=1.0)
     assert [row.worst_case_privacy for row in by_level] == pytest.approx([math.exp(-1)] * 5)
     assert [row.hash_range for row in by_level] == [None] * 4 + [4]  # round(e) + 1
     # Optimised local hashing costs what OUE costs (Wang et al. 2017, table 1).
-    errors = {row.mechanism: row.frequency_error or 0 for row in compare(500, 1000, epsilon=4.0)}
+    errors = {
+        row.mechanism: row.frequency_error or 0
+        for row in compare_at_equal_terms(500, 1000, epsilon=4.0)
+    }
     assert errors["lh"] == pytest.approx(errors["oue"], rel=0.02)
     # OUE leaves at least half of the entropy whatever its epsilon.
-    low = {row.mechanism: row.epsilon for row in compare(4, 1000, privacy=0.3)}
+    low = {row.mechanism: row.epsilon for row in compare_at_equal_terms(4, 1000, privacy=0.3)}
     assert low["oue"] is None
     assert low["grr"] is not None
     with pytest.raises(PolicyError) as caught:
-        compare(4, 1000, epsilon=1.0, privacy=0.5)
+        compare_at_equal_terms(4, 1000, epsilon=1.0, privacy=0.5)
     assert caught.value.argument == "epsilon"
     for terms in ({"privacy": 1.5}, {"utility": 0.0}, {"epsilon": -1.0}):
         with pytest.raises(PolicyError) as caught:
-            compare(4, 1000, **terms)
+            compare_at_equal_terms(4, 1000, **terms)
         assert caught.value.argument in terms
 
 

@@ -14,7 +14,7 @@ import scipy
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.ldp.finite import reports_information
-from fpmonitor.ldp.fisher import rank
+from fpmonitor.ldp.fisher import matrix_rank
 from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix
 from fpmonitor.ldp.metrics import average_privacy
 from fpmonitor.ldp.optimal_users import best_for_users
@@ -41,7 +41,7 @@ def test_the_tally_from_a_matrix_that_is_not_faithful(
         np.array([[float(Fraction(cell)) for cell in row] for row in figure["matrix"]])
     )
     prior, users = DirichletPrior(tuple(figure["alpha"])), figure["users"]
-    assert rank(mechanism) < mechanism.values
+    assert matrix_rank(mechanism) < mechanism.values
     monkeypatch.setattr("fpmonitor.ldp.finite.MAX_EXACT_CELLS", 0)
     found = reports_information(mechanism, prior, users, rng=generator())
     assert not found.exact

@@ -19,7 +19,7 @@ from fpmonitor.answers.compare import compare_sets
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
-from fpmonitor.render.tables import html
+from fpmonitor.render.tables import html_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,7 +206,7 @@ def test_figures_show_themselves_in_a_notebook(monitor: Monitor) -> None:
     for figure in figures:
         drawn = ElementTree.fromstring(figure._repr_svg_())
         assert drawn.tag.endswith("svg")
-        table = ElementTree.fromstring(html(figure.table))
+        table = ElementTree.fromstring(html_of_table(figure.table))
         assert len(table.findall("tbody/tr")) == len(figure.table.rows) > 0
     first = figures[0].table.rows[0]
     assert first[0] == "Screen.height"

@@ -14,8 +14,9 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output, to_csv
+from fpmonitor.render.screen import one_screen
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
+from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html_of_table, terminal
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -145,13 +146,13 @@ def test_text_is_text_in_every_form() -> None:
     text = terminal(shown)
     assert "\x1b" not in text
     assert text.count("[red]a[/]") == 4
-    root = ET.fromstring(html(shown).replace("\x1b", ""))
+    root = ET.fromstring(html_of_table(shown).replace("\x1b", ""))
     assert root.findtext("caption") == HOSTILE.replace("\x1b", "")
     assert root.findtext("tbody/tr/th") == HOSTILE.replace("\x1b", "")
 
 
 def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
-    root = ET.fromstring(html(table()))
+    root = ET.fromstring(html_of_table(table()))
     assert [cell.text for cell in root.findall("thead/tr/th")][:2] == ["API", "users of the API"]
     assert [cell.attrib.get("class") for cell in root.findall("tbody/tr/td[8]")] == [
         "exposed",
@@ -160,7 +161,7 @@ def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
     ]
     assert root.find("tbody/tr[2]/th/br") is not None
     headless = Table(columns=columns("text", "", ""), rows=[("a", "b")], headed=False)
-    assert ET.fromstring(html(headless)).find("thead") is None
+    assert ET.fromstring(html_of_table(headless)).find("thead") is None
 
 
 def test_one_answer_has_three_forms() -> None:
@@ -175,7 +176,7 @@ def test_one_answer_has_three_forms() -> None:
     assert answer.text("csv").split() == ["a,b.c", '1,"1,2"']
     assert json.loads(answer.text("json")) == {"all": "\u200b"}
     assert "\u200b" not in answer.text("json")
-    assert answer.html() == html(table())
+    assert answer.html() == html_of_table(table())
     refused = Output(tables=[], rows=[], no_csv=("no rows", "ask for JSON"))
     with pytest.raises(InputError, match="no rows"):
         refused.text("csv")
@@ -200,7 +201,7 @@ def test_rows_become_tables_by_their_members() -> None:
 def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Table(columns=columns("text", "", "limit"), rows=[("a", Marked("5 % rule", "block"))])
     assert "\x1b[31m5 % rule" in drawn(monkeypatch, shown, 80)
-    assert '<td class="block">5 % rule</td>' in html(shown)
+    assert '<td class="block">5 % rule</td>' in html_of_table(shown)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -244,6 +245,52 @@ def test_screens_are_as_they_were_looked_at(
     assert drawn == golden.read_text(encoding="utf-8"), (
         f"{Path('drawn.txt').absolute()}: look at it"
     )
+
+
+@pytest.mark.parametrize("lines", [24, 40])
+def test_a_terminal_has_the_answer_on_one_screen_and_how_to_see_the_rest(
+    lines: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was asked for by --format, for a file or a pipe is whole."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    names = [f"Window.api{number:02}" for number in range(40)]
+    records = ({name: i * i % (2 + place) for place, name in enumerate(names)} for i in range(900))
+    log = [json.dumps({"user": number, **record}) for number, record in enumerate(records)]
+    Path("log.jsonl").write_text("\n".join(log), encoding="utf-8")
+    assert run(["ingest", "log.jsonl", "-q", "-o", "batches.json"]) == 0
+    for command in (["exposure"], ["exposure", "--rank"], ["db", "apis"], ["decide", "-q"]):
+        if command == ["decide", "-q"]:
+            command += ["--budget", "5%", "--candidates", ",".join(names[:9])]
+        screen = Terminal()
+        monkeypatch.setattr("sys.stdout", screen)
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("LINES", str(lines))
+        assert run(command) == 0
+        shown = screen.getvalue()
+        capsys.readouterr()
+        assert shown.count("\n") <= lines - 1, command
+        assert "Window.api" in shown
+        whole = Terminal()
+        monkeypatch.setattr("sys.stdout", whole)
+        assert run([*command, "--format", "table"]) == 0
+        assert whole.getvalue().count("\n") >= shown.count("\n")
+        assert whole.getvalue().startswith(shown[:60])
+        if whole.getvalue().count("\n") >= lines:
+            assert shown.splitlines()[-1].startswith("More with --format table: ")
+        else:
+            assert whole.getvalue() == shown
+
+
+def test_a_row_that_is_higher_than_the_screen_is_shown_whole() -> None:
+    tall = Output(tables=[Table(columns=[Column("text")], rows=[["a\n" * 50]])], rows=[])
+    assert one_screen(tall, 24) == tall.text("table")
+    shown = one_screen(replace(tall, preface=["word " * 900]), 24)
+    assert shown.count("\n") <= 24
+    assert shown.endswith("More with --format table: a table.\n")
 
 
 def test_csv_calls_two_numbers_no_limits_unless_they_are_named_so() -> None:

@@ -45,7 +45,7 @@ from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
-from fpmonitor.serve.lists import Lists
+from fpmonitor.serve.lists import CurrentLists
 from fpmonitor.serve.records import observations_of, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
@@ -774,7 +774,7 @@ def test_lists_are_those_of_now_only_where_nobody_has_come_in_meanwhile(tmp_path
     path = with_decision(tmp_path).decision
     assert path is not None
     before = read_decision(path)
-    lists = Lists(before, lambda _: None)
+    lists = CurrentLists(before, lambda _: None)
     lists.see("others", 1.0)
     lists.see("more", 2.0)
     lists._take(replace(before, digest="others"))

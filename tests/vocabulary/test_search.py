@@ -8,12 +8,12 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import UnknownNameError
-from fpmonitor.vocabulary import base_of, entries, known_apis
-from fpmonitor.vocabulary.search import search
+from fpmonitor.vocabulary import base_api, entries, known_apis
+from fpmonitor.vocabulary.search import search_apis
 
 
 def found(words: str) -> list[str]:
-    return [one.api for one in search(words)]
+    return [one.api for one in search_apis(words)]
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_word_finds_what_tells_it(word: str, expected: set[str]) -> None:
 
 def test_a_short_word_finds_no_half_of_the_vocabulary() -> None:
     assert "WebGLRenderingContext.drawingBufferColorSpace" not in {
-        one.api for one in search("os") if one.because.startswith("tells")
+        one.api for one in search_apis("os") if one.because.startswith("tells")
     }
-    told = [one.because for one in search("os")]
+    told = [one.because for one in search_apis("os")]
     assert told[0].startswith("tells os"), "what is told comes first"
-    assert search("device memory")[0].api == "Navigator.deviceMemory"
+    assert search_apis("device memory")[0].api == "Navigator.deviceMemory"
 
 
 def test_words_name_what_there_is() -> None:
@@ -51,7 +51,7 @@ def test_words_name_what_there_is() -> None:
             if place.endswith((".", ":")):
                 assert any(api.startswith(place) for api in known), (word, place)
             else:
-                assert place in known or base_of(place) in known, (word, place)
+                assert place in known or base_api(place) in known, (word, place)
 
 
 def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,7 +61,7 @@ def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["db", "apis", "--search", "nonesuch"]) == 2
     assert "unknown word" in capsys.readouterr().err
     with pytest.raises(UnknownNameError):
-        search(" ")
+        search_apis(" ")
 
 
 @pytest.mark.parametrize(

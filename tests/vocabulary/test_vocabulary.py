@@ -20,7 +20,7 @@ from fpmonitor.vocabulary import (
     api_named,
     api_of,
     api_of_instrumented,
-    base_of,
+    base_api,
     entry_of,
     is_known,
     known_apis,
@@ -60,8 +60,8 @@ def test_kinds_are_those_of_webidl() -> None:
 
 @pytest.mark.parametrize("source", CONTENT["aliases"])
 def test_every_alias_leads_to_an_api(source: str) -> None:
-    bases = {base_of(api) for api in known_apis()}
-    assert {base_of(api) for api in aliases_of(source).values()} <= bases
+    bases = {base_api(api) for api in known_apis()}
+    assert {base_api(api) for api in aliases_of(source).values()} <= bases
 
 
 @pytest.mark.parametrize("source", CONTENT["aliases"])
@@ -247,7 +247,7 @@ def test_what_merely_changes_or_is_kept_is_not_randomised(api: str) -> None:
 
 def test_resolve_tells_what_a_name_means() -> None:
     [alias] = resolve("canvas.text")
-    assert (alias.source, base_of(alias.api)) == ("fingerprintjs", "HTMLCanvasElement.toDataURL")
+    assert (alias.source, base_api(alias.api)) == ("fingerprintjs", "HTMLCanvasElement.toDataURL")
     assert {found.api for found in resolve("window.navigator.platform")} == {"Navigator.platform"}
     assert resolve("http:User-Agent")[0].api == "http:user-agent"
     sources = {"fingerprintjs", "fingerprintjs2", "glean", "columns"}

@@ -23,48 +23,33 @@ app = typer.Typer(no_args_is_help=True)
 class Terms:
     """Options for the terms of a study."""
 
-    name: Annotated[str, typer.Option("--name", help="Name of the study, for human readers.")] = (
-        "pilot"
-    )
+    name: Annotated[str, typer.Option(help="Name of the study, for human readers.")] = "pilot"
     apis: Annotated[
-        str | None, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
+        str | None, typer.Option(help="APIs that may be asked for.", metavar="A,B,...")
     ] = None
     population: POPULATION = None
     budget: BUDGET_OR_NONE = None
     k: K = 10
     delta: DELTA = 0.05
     largest_set: Annotated[
-        int,
-        typer.Option(
-            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
-        ),
+        int, typer.Option(help="Largest number of APIs that the curator may see together.", min=1)
     ] = 1
     largest_release: Annotated[
         int | None,
         typer.Option(
-            "--largest-release",
             help="Largest number of APIs that the analyst may see together.",
             show_default="all",
             min=1,
         ),
     ] = None
     releases: Annotated[
-        int,
-        typer.Option(
-            "--releases", help="Number of sets that the analyst may see in an epoch.", min=1
-        ),
+        int, typer.Option(help="Number of sets that the analyst may see in an epoch.", min=1)
     ] = 1
     minimum_batch: Annotated[
-        int,
-        typer.Option(
-            "--minimum-batch", help="Number of users below which the shuffler passes nothing on."
-        ),
+        int, typer.Option(help="Number of users below which the shuffler passes nothing on.")
     ] = 1000
     report_bytes: Annotated[
-        int,
-        typer.Option(
-            "--report-bytes", help="Length of every report before it is sealed, in bytes."
-        ),
+        int, typer.Option(help="Length of every report before it is sealed, in bytes.")
     ] = 1024
 
     def study(self, curator_key: str = "") -> Study:
@@ -99,14 +84,13 @@ def study(
     curator_key: Annotated[
         Path | None,
         typer.Option(
-            "--curator-key",
             help="Public keys of the curator; users answer the analyst only what it signed.",
             show_default="no release",
             metavar="FILE.pub",
         ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
-    ask: Annotated[Path, typer.Option("--ask", help="Write the first request to this file.")],
+    ask: Annotated[Path, typer.Option(help="Write the first request to this file.")],
     epoch: EPOCH = 1,
 ) -> None:
     """Write the terms of a collection and its first request: each API alone, for the curator."""
@@ -135,17 +119,12 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
     role: Annotated[
         Role | None,
-        typer.Option(
-            "--role", help="Make the folder of this role only.", show_default="a pilot of all"
-        ),
+        typer.Option(help="Make the folder of this role only.", show_default="a pilot of all"),
     ] = None,
     port: Annotated[
         int,
         typer.Option(
-            "--port",
-            help="Port of the shuffler; curator and analyst have the next two.",
-            min=1,
-            max=65_533,
+            help="Port of the shuffler; curator and analyst have the next two.", min=1, max=65_533
         ),
     ] = FIRST_PORT,
     terms: Terms,
@@ -166,18 +145,18 @@ def init(
     note("put there study.json, and the passwords of others as ROLE.password; see role.json")
 
 
-app.command("quickstart")(users.quickstart)
+app.command("quickstart")(users.private_quickstart)
 app.command("init")(init)
 app.command("study")(study)
-app.command("seal")(users.seal)
+app.command("seal")(users.seal_records)
 app.command("shuffle")(roles.shuffle)
-app.command("count")(roles.count)
+app.command("count")(roles.count_reports_of)
 app.command("publish")(roles.publish)
 app.command("close")(roles.close)
 app.command("status")(roles.status)
 app.command("backup")(roles.backup)
 app.command("rotate")(roles.rotate)
-app.command("serve")(roles.serve)
+app.command("serve")(roles.serve_role)
 app.command("select")(selection.select)
 app.command("redact")(selection.redact)
 app.command("simulate")(selection.simulate)

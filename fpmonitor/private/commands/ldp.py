@@ -15,14 +15,20 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
-from fpmonitor.ldp.planner import needs_no_answers
+from fpmonitor.ldp.planner import ApiPlan, needs_no_answers
 from fpmonitor.ldp.shuffling import shuffled_epsilon
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_FOLDER, EPOCH, STUDY, folder_of
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
-from fpmonitor.private.randomised import estimate, listed_values, plan_randomisation, randomised_ask
+from fpmonitor.private.randomised import (
+    RandomisedApi,
+    estimate,
+    listed_values,
+    plan_randomisation,
+    randomised_ask,
+)
 from fpmonitor.private.store import RoleStore, read_counts
-from fpmonitor.private.study import CollectionRequest, Study
+from fpmonitor.private.study import CollectionRequest, Randomisation, Study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
 from fpmonitor.render.output import Output
@@ -33,9 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.ldp.mechanisms import StochasticMatrix
-    from fpmonitor.ldp.planner import ApiPlan
-    from fpmonitor.private.randomised import RandomisedApi
-    from fpmonitor.private.study import Randomisation, Study
 
 # Far below one in the users of any study that a shuffler serves.
 _SHUFFLED_DELTA = 1e-9
@@ -50,41 +53,44 @@ class _Matrix:
     values: tuple[str, ...] | None
 
 
+ACCURACY = Annotated[
+    float | None,
+    typer.Option(
+        "--accuracy",
+        help="Wanted accuracy of the exposure, half the width of its interval; plans every API "
+        "without --matrix.",
+    ),
+]
+MATRIX = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--matrix",
+        help="Randomise an API with this matrix: a row per report, a column per value; the "
+        "first line may name the values. May be repeated.",
+        metavar="API=FILE.csv",
+    ),
+]
+USERS = Annotated[
+    int | None,
+    typer.Option(
+        "--users", help="Number of users who will answer.", show_default="the observed users", min=1
+    ),
+]
+OUTPUT = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
+]
+
+
 @app.command("ask")
 def ask(
     study: STUDY,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--accuracy",
-            help="Wanted accuracy of the exposure, half the width of its interval; plans every API "
-            "without --matrix.",
-        ),
-    ] = None,
-    matrix: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--matrix",
-            help="Randomise an API with this matrix: a row per report, a column per value; the "
-            "first line may name the values. May be repeated.",
-            metavar="API=FILE.csv",
-        ),
-    ] = None,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users",
-            help="Number of users who will answer.",
-            show_default="the observed users",
-            min=1,
-        ),
-    ] = None,
+    accuracy: ACCURACY = None,
+    matrix: MATRIX = None,
+    users: USERS = None,
     epoch: EPOCH = 1,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
-    ] = None,
+    output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
     """Plan round 1 of a study with randomised answers, from a database of plain observations.

@@ -24,43 +24,41 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
 
+DECISION = Annotated[
+    Path | None, typer.Argument(help="Decision file; the page reads the candidates of its policy.")
+]
+APIS = Annotated[str | None, typer.Option("--apis", help="Read these APIs.", metavar="A,B,...")]
+ADDRESS = Annotated[str, typer.Option("--address", help="URL of `fpmonitor collect serve`.")]
+SCRIPT = Annotated[str, typer.Option("--script", help=f"Script to load: {', '.join(SCRIPTS)}.")]
+TO = Annotated[str | None, typer.Option("--to", help="Sealed: URL of the shuffler.", metavar="URL")]
+STUDY = Annotated[Path | None, typer.Option("--study", help="Sealed: file of the study.")]
+ASK = Annotated[
+    Path | None, typer.Option("--ask", help="Sealed: file of the request that is answered.")
+]
+SHUFFLER_KEY = Annotated[
+    Path | None,
+    typer.Option("--shuffler-key", help="Sealed: public keys of the shuffler.", metavar="FILE.pub"),
+]
+RECIPIENT_KEY = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipient-key",
+        help="Sealed: public keys of the role that opens the answers.",
+        metavar="FILE.pub",
+    ),
+]
+
+
 def snippet(
-    decision: Annotated[
-        Path | None,
-        typer.Argument(help="Decision file; the page reads the candidates of its policy."),
-    ] = None,
-    apis: Annotated[
-        str | None, typer.Option("--apis", help="Read these APIs.", metavar="A,B,...")
-    ] = None,
-    address: Annotated[
-        str, typer.Option("--address", help="URL of `fpmonitor collect serve`.")
-    ] = "http://127.0.0.1:8017",
-    script: Annotated[
-        str, typer.Option("--script", help=f"Script to load: {', '.join(SCRIPTS)}.")
-    ] = ("collector.js"),
-    to: Annotated[
-        str | None, typer.Option("--to", help="Sealed: URL of the shuffler.", metavar="URL")
-    ] = None,
-    study: Annotated[
-        Path | None, typer.Option("--study", help="Sealed: file of the study.")
-    ] = None,
-    ask: Annotated[
-        Path | None, typer.Option("--ask", help="Sealed: file of the request that is answered.")
-    ] = None,
-    shuffler_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--shuffler-key", help="Sealed: public keys of the shuffler.", metavar="FILE.pub"
-        ),
-    ] = None,
-    recipient_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--recipient-key",
-            help="Sealed: public keys of the role that opens the answers.",
-            metavar="FILE.pub",
-        ),
-    ] = None,
+    decision: DECISION = None,
+    apis: APIS = None,
+    address: ADDRESS = "http://127.0.0.1:8017",
+    script: SCRIPT = ("collector.js"),
+    to: TO = None,
+    study: STUDY = None,
+    ask: ASK = None,
+    shuffler_key: SHUFFLER_KEY = None,
+    recipient_key: RECIPIENT_KEY = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:

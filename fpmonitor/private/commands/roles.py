@@ -97,7 +97,7 @@ def shuffle(
     show(tables.tally([row], row), output_format, None)
 
 
-def count(
+def count_reports_of(
     *,
     folder: ROLE_FOLDER,
     asks: ASKS = None,
@@ -108,7 +108,6 @@ def count(
     promise: Annotated[
         Path | None,
         typer.Option(
-            "--promise",
             help="Output of `private select --format json`, to compare the analyst's counts with.",
             metavar="SELECTION.json",
         ),
@@ -208,8 +207,7 @@ def backup(
 def rotate(
     folder: ROLE_PATH,
     retire: Annotated[
-        int | None,
-        typer.Option("--retire", help="Delete the key with this id instead.", metavar="ID"),
+        int | None, typer.Option(help="Delete the key with this id instead.", metavar="ID")
     ] = None,
 ) -> None:
     """Add a new key to a role, to be used first; the others still open messages until retired."""
@@ -222,11 +220,11 @@ def rotate(
     note(f"{ring.role}: keys {ids}; publish {public_path(made.keys)}")
 
 
-def serve(
+def serve_role(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Folder of `private init`: of a role; or a pilot, whose roles all run.",
+            help="Folder of `private init`: of a role; or a pilot, whose roles all run."
         ),
     ],
 ) -> None:

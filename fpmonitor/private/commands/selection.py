@@ -108,7 +108,6 @@ class Curator:
     epoch: Annotated[
         int | None,
         typer.Option(
-            "--epoch",
             help="Number of the collection, of which the curator has answers.",
             show_default="the only one that has any",
             min=0,
@@ -194,8 +193,7 @@ class SimulatedUsers:
 
     budget: BUDGET
     apis: Annotated[
-        str | None,
-        typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
+        str | None, typer.Option(help="Use these APIs only.", show_default="all", metavar="A,B,...")
     ] = None
     population: POPULATION = None
     delta: DELTA = 0.05
@@ -263,28 +261,29 @@ def select(
     _write_ask(terms, ask, output)
 
 
+APIS = Annotated[str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")]
+REDACT_SUSPICION = Annotated[
+    float,
+    typer.Option("--suspicion", help="Largest probability that a redacted value was a rare one."),
+]
+SAMPLE = Annotated[
+    Path | None,
+    typer.Option(
+        "--sample",
+        help="Choose by the joint values of the users in this database.",
+        metavar="DB",
+        exists=True,
+    ),
+]
+
+
 def redact(
     *,
     curator: Curator,
-    apis: Annotated[
-        str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
-    ],
+    apis: APIS,
     setting: SETTING = "statistical",
-    suspicion: Annotated[
-        float,
-        typer.Option(
-            "--suspicion", help="Largest probability that a redacted value was a rare one."
-        ),
-    ] = SUSPICION,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--sample",
-            help="Choose by the joint values of the users in this database.",
-            metavar="DB",
-            exists=True,
-        ),
-    ] = None,
+    suspicion: REDACT_SUSPICION = SUSPICION,
+    sample: SAMPLE = None,
     weights: WEIGHTS = None,
     output_format: FORMAT = None,
     output: ASK = None,
@@ -339,14 +338,10 @@ def simulate(
     k: K = 10,
     setting: SETTING = "statistical",
     largest_set: Annotated[
-        int,
-        typer.Option(
-            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
-        ),
+        int, typer.Option(help="Largest number of APIs that the curator may see together.", min=1)
     ] = 3,
     least_gain: Annotated[
-        float,
-        typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
+        float, typer.Option(help="Stop after a round that raises the utility by less.")
     ] = 0.0,
     thrifty: Annotated[
         bool,
@@ -355,16 +350,13 @@ def simulate(
     group: Annotated[
         int | None,
         typer.Option(
-            "--group",
             help="Instead of rounds: this many of the users find their set without a curator.",
             show_default=False,
             metavar="USERS",
             min=2,
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the draw of a group's users.", min=0)
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of a group's users.", min=0)] = 0,
     output_format: FORMAT = None,
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.render import store
 from fpmonitor.render.numbers import count, percent, significant
-from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Marked, Table, columns
+from fpmonitor.render.output import Output, Row
+from fpmonitor.render.tables import Cell, Marked, Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.redaction import RedactionPlan
     from fpmonitor.private.selection import JointComparison, PromisedSet, Selection
     from fpmonitor.private.study import Study
-    from fpmonitor.render.output import Row
-    from fpmonitor.render.tables import Cell
 
 
 def _limit(promise: Promise, budget: float) -> Marked:

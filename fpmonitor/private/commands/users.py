@@ -20,9 +20,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, folder_of
 from fpmonitor.private.files import file_parts
-from fpmonitor.private.study import CollectionRequest, Study, check_ask
+from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.private.table import read_tokens
-from fpmonitor.private.wire import ID_BYTES
+from fpmonitor.private.wire import ID_BYTES, HpkeConfig
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.client import AnsweredRequests
-    from fpmonitor.private.study import Role
-    from fpmonitor.private.wire import HpkeConfig
 
 _QUICKSTART_USERS = 500
 _QUICKSTART_APIS = (
@@ -44,54 +42,64 @@ _QUICKSTART_APIS = (
 _DUCKDB_MAGIC = (8, b"DUCK")
 
 
-def seal(
+SOURCE = Annotated[
+    Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
+]
+FOLDER = Annotated[
+    Path | None,
+    typer.Option("--folder", help="Pilot of `private init`, for the files and the address."),
+]
+SHUFFLER_KEY = Annotated[
+    Path | None,
+    typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+]
+RECIPIENT_KEY = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipient-key",
+        help="Public keys of the role that opens the answers.",
+        metavar="FILE.pub",
+    ),
+]
+OUTPUT = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Write the uploads to this file; what it has is sent again, and counts once.",
+        show_default="ASK.uploads",
+    ),
+]
+TO = Annotated[
+    str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
+]
+MEMORY = Annotated[
+    Path | None,
+    typer.Option(
+        "--memory",
+        help="File in which these users remember what they answered.",
+        show_default="in the folder, or beside the study, by the source",
+    ),
+]
+RELAY = Annotated[
+    str | None,
+    typer.Option(
+        "--relay", help="Send the uploads through this Oblivious HTTP relay.", metavar="URL"
+    ),
+]
+
+
+def seal_records(
     ask: ASK,
-    source: Annotated[
-        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
-    ],
-    folder: Annotated[
-        Path | None,
-        typer.Option("--folder", help="Pilot of `private init`, for the files and the address."),
-    ] = None,
-    study: Annotated[Path | None, typer.Option("--study", help="File of the study.")] = None,
-    shuffler_key: Annotated[
-        Path | None,
-        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
-    ] = None,
-    recipient_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--recipient-key",
-            help="Public keys of the role that opens the answers.",
-            metavar="FILE.pub",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Write the uploads to this file; what it has is sent again, and counts once.",
-            show_default="ASK.uploads",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
-    ] = None,
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            "--memory",
-            help="File in which these users remember what they answered.",
-            show_default="in the folder, or beside the study, by the source",
-        ),
-    ] = None,
-    relay: Annotated[
-        str | None,
-        typer.Option(
-            "--relay", help="Send the uploads through this Oblivious HTTP relay.", metavar="URL"
-        ),
-    ] = None,
+    source: SOURCE,
+    folder: FOLDER = None,
+    study: Annotated[Path | None, typer.Option(help="File of the study.")] = None,
+    shuffler_key: SHUFFLER_KEY = None,
+    recipient_key: RECIPIENT_KEY = None,
+    output: OUTPUT = None,
+    to: TO = None,
+    memory: MEMORY = None,
+    relay: RELAY = None,
     quiet: QUIET = False,
 ) -> None:
     """Answer a request for every user of a database or log, and seal the answers: a simulation.
@@ -274,7 +282,7 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
         return read_tokens(opened, snapshot, known)
 
 
-def quickstart(
+def private_quickstart(
     folder: Annotated[Path, typer.Argument(help="Folder to create.")] = Path("private-quickstart"),
     quiet: QUIET = False,
 ) -> None:
