@@ -38,7 +38,7 @@ _MOST_COUNTS = 500_000  # of a table of weights
 _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
 _FINEST_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
 _UNIT_NATS = 0.02  # that weights in larger units cost all users together, so that files are short
-_DIGITS = 8  # of the numbers of a design, whatever they are: bounds are proved for them
+_DIGITS = 8  # of the weights of a design, whatever they are: the bound is proved for them
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
 LIMIT_ROUNDING = 1e-9
@@ -77,14 +77,11 @@ def clock(users: int, mean: float) -> Clock:
     weights = np.exp(log_weights - log_weights.max()) * np.sinh(2 * x)
     if mean < _SMALLEST_SHARE * users:
         times, weights = np.array([float(users)]), np.ones(1)
-    weights, shares = _short(weights / weights.sum()), _short(mean / times)
+    weights /= weights.sum()
+    shares = mean / times
     return Clock(
         shares=shares, weights=weights, log_factor=_log_factor(users, mean, shares, weights)
     )
-
-
-def _short(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.tolist()])
 
 
 def _log_factor(
@@ -241,6 +238,10 @@ def proved_base(
         intercept=intercept + _LINE_ROUNDING * (abs(intercept) + abs(slope)),
         capped=cells.is_capped,
     )
+
+
+def _short(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.tolist()])
 
 
 class Fakes(NamedTuple):

@@ -58,7 +58,7 @@ def test_tiers_are_told_apart_as_one_binomial_test_tells_them() -> None:
     spectrum = CountSpectrum.from_mapping(Counter([392, 2_696, 8_515, 2_589]))
     kl = share * np.log(share / budget) + (1 - share) * np.log((1 - share) / (1 - budget))
     needed = possible(spectrum, users, budget, k=10**5, population=10**6)
-    assert needed == pytest.approx(1.353 / kl, rel=0.3)
+    assert needed == pytest.approx(1.353 / kl, rel=0.5)
 
 
 @pytest.mark.parametrize("seed", range(3))
