@@ -346,7 +346,7 @@ def count_spectra(
     if isinstance(source, MaskedSource) and source.least is not None:
         masked = source
     if decision.users_possible is not None and tested is None:
-        possible = possible_of(source, decision, decision.undecided)
+        possible = possible_of(source, decision, decision.undecided) or ()
         facts = replace(facts, users_possible=possible)
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:

@@ -714,8 +714,6 @@ class Decision(Result):
             told = getattr(decision, name)
             if told is not None and len(told) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
-        if len(decision.users_possible or ()) > len(decision.undecided):
-            raise InputError(f"not {_NAME}: `users_possible` is longer than `undecided`")
         bound = math.inf if decision.utility_bound is None else decision.utility_bound
         if (decision.utility or 0) > bound * (1 + 1e-9):
             raise InputError(f"not {_NAME}: `utility` is more than `utility_bound`")

@@ -251,9 +251,10 @@ def test_a_file_of_before_is_proved_by_its_one_design_and_its_limits(
         mixture = sides[name]
         assert mixture is not None
         score = mixture.scores[0]
-        critical = (score.critical(terms[:4]) / score.unit).tolist()
+        critical = score.critical(terms[:4]).tolist()
         shared = {"delta": 0.05, "bases": criteria.bases, "universe": universe}
         before = {**score.to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        before |= {"weights": score.weights.tolist(), "scale": score.scale}
         content = json.loads(json.dumps(before))
         assert check_proof(content) == "", name
         looser = -1 if name == "block" else 1
