@@ -6,8 +6,9 @@ same server library, then to `fpmonitor collect serve`, while `fpmonitor exposur
 again and again, and `--readers` ask it for an exposure. JSON goes to stdout: requests a
 second and p99 of both, processor time of a request in the process that takes it, and their ratios;
 memory of that process after a fifth of the time and at the end; how many questions were answered
-beside; and records acknowledged by the service and stored, which must be the same number; `wrk`
-does not wait for its last answers.
+beside. `wrk` ends without its last answers, so that records are told apart by their users, of whom
+each request names another: `records` has those that were acknowledged, stored and sent, which must
+rise; stored twice, and missing of requests of which a part is stored, which must be 0.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.content import read_content
 
 ECHO = """
 import sys, uvicorn
@@ -63,10 +65,12 @@ function request()
 end
 function response(status) if status == 202 then taken = taken + 1 end end
 function done(summary, latency)
-  local all = 0
-  for _, one in ipairs(threads) do all = all + one:get("taken") end
+  local all, sent = 0, 0
+  for _, one in ipairs(threads) do
+    all, sent = all + one:get("taken"), sent + one:get("number")
+  end
   io.write(string.format("RESULT %d %d %.3f %.3f\\n",
-    all, summary.requests, latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+    all, sent, latency:percentile(50) / 1000, latency:percentile(99) / 1000))
 end
 """
 
@@ -106,13 +110,14 @@ def load(server: Server, script: Path, options: argparse.Namespace) -> dict[str,
     said = subprocess.run(
         [*command, "-s", str(script), server.address], capture_output=True, text=True, check=True
     ).stdout
-    taken, _, median, p99 = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+)", said).groups()  # type: ignore[union-attr]
+    taken, sent, median, p99 = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+)", said).groups()  # type: ignore[union-attr]
     return {
         "acknowledged": int(taken),
+        "sent": int(sent),
         "requests_per_second": round(int(taken) / options.seconds, 1),
         "median_milliseconds": float(median),
         "p99_milliseconds": float(p99),
-        "processor_microseconds": round((server.seconds() - before) / int(taken) * 1e6, 1),
+        "processor_microseconds": round((server.seconds() - before) / max(int(taken), 1) * 1e6, 1),
     }
 
 
@@ -152,15 +157,18 @@ class Reader(threading.Thread):
                 self.answered += 1
 
 
-def accepted(address: str) -> int:
-    with urllib.request.urlopen(f"{address}/metrics") as answer:
-        text = answer.read().decode()
-    return int(float(re.search(r"fpmonitor_accepted_records_total{.*} (\S+)", text)[1]))  # type: ignore[index]
-
-
-def stored(db: Path) -> int:
+def records(db: Path, service: dict[str, Any], each: int) -> dict[str, int]:
+    """Say what became of the records of the requests, of which each names another user."""
     with Monitor(db) as monitor:
-        return sum(batch.stored for batch in monitor.batches())
+        repeated = sum(batch.duplicates for batch in monitor.batches())
+        rows = read_content(monitor.database).rows
+    return {
+        "acknowledged": service["acknowledged"] * each,
+        "stored": rows["observation"],
+        "sent": service["sent"] * each,
+        "stored_twice": repeated,
+        "missing": rows["user"] * each - rows["observation"],
+    }
 
 
 def main() -> None:
@@ -193,7 +201,6 @@ def main() -> None:
         asking.over.set()
         for thread in (early, asking, *readers):
             thread.join()
-        acknowledged = accepted(server.address)
         server.stop()
         result = {
             "echo": echo,
@@ -210,8 +217,7 @@ def main() -> None:
                 "asked": len(asking.codes),
                 "longest_seconds": round(asking.longest, 1),
             },
-            "records_acknowledged": acknowledged,
-            "records_stored": stored(folder / "load.duckdb"),
+            "records": records(folder / "load.duckdb", service, options.records),
         }
     print(json.dumps(result, indent=1))
 

@@ -25,7 +25,7 @@ import numpy as np
 from known_truth_laws import pypi, user_agents
 from known_truth_page import percent, table
 
-from fpmonitor.estimate.declared import share_limits
+from fpmonitor.estimate.declared import declared_share_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,7 +174,7 @@ def certify(values: Sequence[Any], rng: np.random.Generator) -> dict[str, Any]:
 
 def limits_of_tiers(counts: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
     """Lower limits of the shares of all tiers, together with probability 1 - delta."""
-    lower, _ = share_limits(counts, rows, math.log(len(counts) / DELTA))
+    lower, _ = declared_share_limits(counts, rows, math.log(len(counts) / DELTA))
     return lower
 
 

@@ -18,7 +18,7 @@ from fpmonitor.collectors.text_logs import (
     forms_of,
     head_sample,
     locate_lines,
-    read_text,
+    read_text_log,
 )
 from fpmonitor.collectors.visitors import visitor_name, visitor_parts
 from fpmonitor.collectors.wrapped_logs import unwrapped
@@ -159,6 +159,7 @@ class AccesslogCollector:
             tuple(headers),
             values_are_json=False,
             fields=_fields(requests.members),
+            paths={api: held[0].name for api, held in requests.members.apis.items()},
             spare={column.name: why for column, why in spare.items()},
         )
 
@@ -290,7 +291,7 @@ def _is_header(value: object) -> bool:
 def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
     """Columns of headers that are elements of a list, below the column of the list."""
     known = {column.name for column in columns}
-    lists = [column for column in columns if "[]" in sample[column.name]]
+    lists = [column for column in columns if "[]" in sample.get(column.name, ())]
     return [
         column.within(name.removeprefix(f"{column.name}."))
         for column in lists
@@ -317,7 +318,7 @@ def _read(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 
 def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
-    table = read_text(log, column_map.log_format)
+    table = read_text_log(log, column_map.log_format)
     columns = [Column(name) for name in table.names]
     cells = {column: quote_name(column.name) for column in columns}
     return _Requests(

@@ -43,7 +43,8 @@ class ClientjsCollector(ResultCollector):
         version = content.get(_VERSION)
         source = f"{_SOURCE} {version}" if version else _SOURCE
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
-        return Result(leaves(_SOURCE, read, depth=1), source, own, not_taken)
+        values, paths = leaves(_SOURCE, read, depth=1)
+        return Result(values, source, own, not_taken, paths)
 
 
 def _is_own(name: str) -> bool:

@@ -56,7 +56,8 @@ class CreepjsCollector(ResultCollector):
                 not_taken |= {f"{name}.$hash": _HASH} if "$hash" in section else {}
             else:
                 read[name] = section
-        return Result(leaves(_SOURCE, read, depth=2), _SOURCE, sections, not_taken)
+        values, paths = leaves(_SOURCE, read, depth=2)
+        return Result(values, _SOURCE, sections, not_taken, paths)
 
 
 def _is_own(name: str, section: Any) -> bool:

@@ -38,4 +38,5 @@ class FingerprintGeneratorCollector(ResultCollector):
         own = [name for name in content if name in _OWN]
         read = {name: content[name] for name in own if name not in _NOT_READ}
         not_taken = {name: why for name, why in _NOT_READ.items() if name in content}
-        return Result(leaves(_SOURCE, read, depth=4), _SOURCE, own, not_taken)
+        values, paths = leaves(_SOURCE, read, depth=4)
+        return Result(values, _SOURCE, own, not_taken, paths)

@@ -15,7 +15,7 @@ from fpmonitor.collectors.records import (
     RecordError,
     Visit,
     error_text,
-    strict_json,
+    record_json,
     text_of,
     value_text,
 )
@@ -74,7 +74,7 @@ def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Deco
 
 def _scalar(raw: msgspec.Raw) -> Any:
     text = bytes(raw)
-    return msgspec.json.decode(text) if text[:1] == b'"' else strict_json(text)
+    return msgspec.json.decode(text) if text[:1] == b'"' else record_json(text)
 
 
 def _via(key: Any) -> str:
@@ -101,6 +101,7 @@ class FingerprintjsCollector(ResultCollector):
         self._members = _members_of_components()
         self._names = frozenset({name.partition(".")[0] for name in self._aliases})
         self._beside: tuple[str, ...] = ()
+        self._told: set[str] = set()
         self._known: dict[tuple[str, bytes, bytes], dict[str, str]] = {}
         self._known_bytes = 0
 
@@ -150,6 +151,7 @@ class FingerprintjsCollector(ResultCollector):
             self._saw_pro_event = True
             raise RecordError("an event of Fingerprint Pro holds no components")
         visit = super().visit(record)
+        self._told.update(visit.values)
         key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
         return replace(visit, source=f"{visit.source}{_via(key)}")
 
@@ -158,21 +160,32 @@ class FingerprintjsCollector(ResultCollector):
         whole = "components" in content
         components = content["components"] if whole else content
         read = {name: entry for name, entry in components.items() if self._is_read(name, entry)}
+        place = "components." if whole else ""
         values: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for name, entry in read.items():
-            values |= self._values(name, entry)
+            values |= (said := self._values(name, entry))
+            paths |= {api: f"{place}{name}{self._within(name, api)}" for api in said}
         for name in components.keys() - read.keys() if whole else ():
-            values[api_of(_SOURCE, name)] = value_text(components[name])
+            api = api_of(_SOURCE, name)
+            values[api], paths[api] = value_text(components[name]), f"{place}{name}"
         told = [name for name in _HASHES if whole and content.get(name) is not None]
         not_taken = {name: _HASHES[name] for name in told}
-        place = "components.*" if whole else "*"
         if any("duration" in entry for entry in read.values()):
-            not_taken[f"{place}.duration"] = _DURATION
+            not_taken[f"{place}*.duration"] = _DURATION
         if any(_message(error) != error for error in map(_error, read.values())):
-            not_taken[f"{place}.error.stack"] = _STACK
+            not_taken[f"{place}*.error.stack"] = _STACK
         version = _version(content.get("version") if whole else None, components)
         own = _OWN_MEMBERS if whole else read
-        return Result(values, f"{_SOURCE} {version}", own, not_taken)
+        return Result(values, f"{_SOURCE} {version}", own, not_taken, paths)
+
+    def _within(self, name: str, api: str) -> str:
+        """Return where an API lies in its component."""
+        for key, known in self._members.get(name, {}).items():
+            if known == api:
+                return f".value.{key}"
+        part = api.removeprefix(api_of(_SOURCE, name))
+        return f".value{part}" if part else ""
 
     def _is_read(self, name: str, entry: Any) -> bool:
         return _is_component(entry) and ("duration" in entry or name in self._names)
@@ -190,7 +203,7 @@ class FingerprintjsCollector(ResultCollector):
                 return None
             members = {name: getattr(record, f"beside_{i}") for i, name in enumerate(self._beside)}
             members |= {name: getattr(record, name) for name in _HASHES}
-            rest = {name: strict_json(bytes(value)) for name, value in members.items()}
+            rest = {name: record_json(bytes(value)) for name, value in members.items()}
             values: dict[str, str] = {}
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
@@ -202,7 +215,7 @@ class FingerprintjsCollector(ResultCollector):
             told = read(rest, self.reading, result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
-        if not values:
+        if not self._told.issuperset(values):  # a whole reading says where they lie
             return None
         source = f"{source}{_via(getattr(record, KEY_MEMBER))}"
         user_text, time_text = text_of(user_text), text_of(time_text)
@@ -215,7 +228,7 @@ class FingerprintjsCollector(ResultCollector):
         if values is None:
             parts = {"value": value, "error": error}
             values = self._values(
-                name, {key: strict_json(raw) for key, raw in parts.items() if raw}
+                name, {key: record_json(raw) for key, raw in parts.items() if raw}
             )
             self._remember((name, value, error), values)
         return values

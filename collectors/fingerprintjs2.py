@@ -44,15 +44,17 @@ class Fingerprintjs2Collector(ResultCollector):
         """Components of one result; of a key that comes twice, the last."""
         pairs = {place: pair for place, entry in enumerate(content) if (pair := _pair(entry))}
         values: dict[str, str] = {}
+        paths: dict[str, str] = {}
         not_taken: dict[str, str] = {}
         for key, value in pairs.values():
             if value == "excluded":
                 not_taken[f"*.{key}"] = _NOT_ASKED
             else:
                 said = error_text(None) if value == "error" else value_text(value)
-                values[api_of(_SOURCE, _name(key))] = said
+                api = api_of(_SOURCE, _name(key))
+                values[api], paths[api] = said, f"*.{key}"
         version = "1" if any("_" in key for key, _ in pairs.values()) else "2"
-        return Result(values, f"{_SOURCE} {version}", frozenset(pairs), not_taken)
+        return Result(values, f"{_SOURCE} {version}", frozenset(pairs), not_taken, paths)
 
 
 def _pair(entry: Any) -> tuple[str, Any] | None:

@@ -81,11 +81,12 @@ class GleanJsonCollector(RecordCollector):
     def visit(self, record: Any) -> Visit:
         """Metrics of one ping."""
         metrics = _metrics(record)
-        values = {
-            api: value_text(value)
+        paths = {
+            api: f"metrics.{name}"
             for name, value in metrics.items()
             if (api := _api_of_metric(name)) is not None and value is not None
         }
+        values = {api: value_text(metrics[path[len("metrics.") :]]) for api, path in paths.items()}
         if not values:
             raise RecordError("no characteristics of Glean")
         identifier = first_ending(metrics, _IDENTIFIER)
@@ -96,6 +97,7 @@ class GleanJsonCollector(RecordCollector):
             text_of(metrics[identifier]) if identifier else None,
             next((text_of(time) for time in times if time is not None), None),
             not_taken=dict.fromkeys(_of_ping(record, {*metrics} - {identifier}), _OF_PING),
+            paths=paths,
         )
 
 

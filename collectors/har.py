@@ -66,7 +66,8 @@ class HarCollector(RecordCollector):
         others = {f"request.{name}" for name in request} | {*entry}
         beside = dict.fromkeys(others - {"request", "request.headers", _TIME}, OF_RESOURCE)
         beside |= {f"request.headers.{name}": why for name, why in left_out.items()}
-        return Visit(values, "har", time=time, not_taken=beside)
+        paths = {api: f"request.headers.{api.removeprefix('http:')}" for api in values}
+        return Visit(values, "har", time=time, not_taken=beside, paths=paths)
 
     def visitor_of(self, record: Any) -> Sequence[str]:
         """Tell the browser by the file."""

@@ -86,6 +86,50 @@ def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
     return _unfolded(columns or _columns_in(tree), tree, whole)
 
 
+def plain_columns(log: LogFile) -> list[Column] | None:
+    """Members of the first records, where those tell all that a strict reading needs to know.
+
+    Null where a member is an object, or a name is none of DuckDB's. See `read_strictly`.
+    """
+    if _has_objects(log.head):
+        return None
+    try:
+        with in_memory() as connection:
+            found = connection.execute(
+                f"DESCRIBE SELECT * FROM {_strict([log])}"  # noqa: S608 -- quoted
+            ).fetchall()
+    except duckdb.Error:
+        return None
+    names = sorted(name for name, *_ in found)
+    is_plain = all(kind == "JSON" for _, kind, *_ in found) and ATTRIBUTES not in names
+    is_plain = is_plain and len({name.casefold() for name in names}) == len(names)
+    known = {column.name for column in head_columns(log)}
+    return [Column(name) for name in names] if is_plain and known.issubset(names) else None
+
+
+def read_strictly(logs: Sequence[LogFile], columns: Sequence[Column]) -> Table:
+    """Read members of records that have no others than `plain_columns`, in one pass.
+
+    DuckDB raises an error at the first record that is broken, or has another member.
+    """
+    cells = {column: quote_name(column.name) for column in columns}
+    return Table(
+        _strict(logs),
+        text={column: _as_text(cell) for column, cell in cells.items()},
+        value={column: f"{cell}::VARCHAR" for column, cell in cells.items()},
+    )
+
+
+def _strict(logs: Sequence[LogFile]) -> str:
+    options = "records = true", "maximum_depth = 1", "map_inference_threshold = -1"
+    return _read("read_json", logs, *options, "sample_size = 20480", ignore_errors=False)
+
+
+def _as_text(cell: str) -> str:
+    """Text of a value as DuckDB reads a column of text: `->>` writes exponents in another way."""
+    return f"json_transform({cell}, '\"VARCHAR\"')"
+
+
 def _has_objects(head: bytes) -> bool:
     """Whether a member of the first records is nested: then names alone need not be read first."""
     return any(isinstance(value, dict) for record in records_of(head) for value in record.values())
@@ -251,8 +295,7 @@ def _extracted(
     text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
     return Table(
         relation,
-        # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
-        text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
+        text={column: _as_text(cells[column]) for column in texts},
         value={column: text.format(cells[column]) for column in values},
         whole="json::VARCHAR",
     )
@@ -316,11 +359,11 @@ def _typed(
     )
 
 
-def _read(function: str, logs: Sequence[LogFile], *options: str) -> str:
+def _read(function: str, logs: Sequence[LogFile], *options: str, ignore_errors: bool = True) -> str:
     settings = [
         f"[{', '.join(quote_path(log.path) for log in logs)}]",
         "format = 'newline_delimited'",
-        "ignore_errors = true",
+        f"ignore_errors = {str(ignore_errors).lower()}",
         f"maximum_object_size = {MAX_RECORD_BYTES}",
         f"compression = '{logs[0].compression}'",
         *options,
@@ -349,14 +392,16 @@ def locate(
     with in_memory() as connection:
         return [
             Reject(
-                number, _flaw(connection, line) or reason, excerpt(line.decode("utf-8", "replace"))
+                number,
+                _flaw(connection, line, log.form) or reason,
+                excerpt(line.decode("utf-8", "replace")),
             )
             for number, line, reason in found
         ]
 
 
-def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes) -> str | None:
-    """Why a line is no JSON object, or null if it is one."""
+def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes, form: str) -> str | None:
+    """Why a line, which is to be of a form, is no JSON object; null if it is one."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
@@ -367,7 +412,7 @@ def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes) -> str | None:
         "SELECT CASE WHEN json_valid($text) THEN json_type($text) END", {"text": text}
     ).fetchall()[0][0]
     if kind is None:
-        return "not JSON"
+        return f"not {form}"
     return None if kind == "OBJECT" else "not a JSON object"
 
 

@@ -31,12 +31,15 @@ class Result:
         Members of the result (places in a list) that are the library's, taken or not.
     not_taken
         Of those, what is left out, by name within the result, and why.
+    paths
+        APIs -> the members that hold them, by name within the result.
     """
 
     values: Mapping[str, str]
     source: str
     own: Collection[str | int]
     not_taken: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 class Library(Protocol):
@@ -96,11 +99,12 @@ class Reading:
 
 @dataclass(slots=True)
 class Told:
-    """What a record tells: values by their names, what is left out and why, who made it."""
+    """What a record tells: values and where they lie, what is left out and why, who made it."""
 
     values: dict[str, str] = field(default_factory=dict)
     not_taken: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
 
 
 def holds(content: object, is_wanted: Callable[[Any], bool]) -> bool:
@@ -194,6 +198,7 @@ def read(record: object, reading: Reading, known: Result | None = None) -> Told:
             told.sources[library.name] = result.source
         if result is not None:
             told.values |= result.values
+            told.paths |= {api: _shown((*path, one)) for api, one in result.paths.items()}
             told.not_taken |= {_shown((*path, one)): why for one, why in result.not_taken.items()}
         inside = isinstance(value, dict | list) and search.holds(value)
         is_leaf = not (inside or reading.flattens(value, len(path)))

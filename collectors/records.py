@@ -111,7 +111,8 @@ class Visit:
     """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`.
 
     `not_taken` has the members that the collector leaves out on purpose, and why: the store counts
-    and lists them.
+    and lists them. `paths` has the members of the log that APIs are in, where they are called
+    otherwise: at least in the first record with each of them.
     """
 
     values: Mapping[str, str]
@@ -121,6 +122,7 @@ class Visit:
     not_taken: Mapping[str, str] = field(default_factory=dict)
     visit_id: str | None = None
     session_id: str | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 def value_text(value: object) -> str:
@@ -215,7 +217,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
     if len(raw) > MAX_RECORD_BYTES:
         return None, LONG_LINE
     try:
-        return strict_json(raw), None
+        return record_json(raw), None
     except UnicodeDecodeError:
         return None, NOT_UTF_8
     except RecursionError:
@@ -224,7 +226,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
         return None, "not JSON"
 
 
-def strict_json(raw: bytes) -> Any:
+def record_json(raw: bytes) -> Any:
     """Parse JSON as `safe_files.strict_json` does.
 
     Raises
@@ -303,7 +305,7 @@ def opened(value: object) -> object:
     """Return what a text says that is a JSON object or array; any other value as it is."""
     if isinstance(value, str) and value[:1] in {"{", "["} and value[-1:] in {"}", "]"}:
         try:
-            return strict_json(value.encode())
+            return record_json(value.encode())
         except (ValueError, RecursionError):
             return value
     return value
@@ -316,8 +318,10 @@ def text_of(value: object) -> str | None:
     return str(value)
 
 
-def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, str]:
-    """Values of nested members, named with dots, by their APIs.
+def leaves(
+    source: str, content: Mapping[str, Any], *, depth: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Values of nested members by their APIs, and the members' names, joined by dots, by the same.
 
     Parameters
     ----------
@@ -329,6 +333,7 @@ def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, 
         How deep to go for names that the vocabulary does not have; below, objects are values.
     """
     values: dict[str, str] = {}
+    names: dict[str, str] = {}
 
     def walk(prefix: str, content: Mapping[str, Any], depth: int) -> None:
         for key, value in content.items():
@@ -336,11 +341,12 @@ def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, 
             if name not in aliases and isinstance(value, dict) and value and depth > 1:
                 walk(f"{name}.", value, depth - 1)
             else:
-                values[api_of(source, name)] = value_text(value)
+                api = api_of(source, name)
+                values[api], names[api] = value_text(value), name
 
     aliases = aliases_of(source)
     walk("", content, depth)
-    return values
+    return values, names
 
 
 class RecordCollector(ABC):
@@ -564,6 +570,7 @@ class RowTable:
     lines: array[int] = field(default_factory=lambda: array("q"))
     fields: set[str] = field(default_factory=set)
     _not_taken: dict[str, NotTaken] = field(default_factory=dict)
+    _paths: dict[str, str] = field(default_factory=dict)
     _columns: dict[str, int] = field(default_factory=dict)
     _own: int = 0  # columns that the vocabulary does not have
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
@@ -589,6 +596,7 @@ class RowTable:
         self._own += own
         for api in fresh:
             self._columns[api] = len(self._columns)
+            self._paths |= {api: visit.paths[api]} if api in visit.paths else {}
         for path, why in visit.not_taken.items():
             records = self._not_taken[path].records if path in self._not_taken else 0
             if records or len(self._not_taken) < MAX_APIS:  # names may be data
@@ -646,5 +654,6 @@ class RowTable:
             tuple(self._columns),
             values_are_json=True,
             not_taken=self._not_taken,
+            paths=self._paths,
             names_visits=True,
         )

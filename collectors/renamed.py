@@ -60,6 +60,7 @@ class RenamedCollector(WideCollector, ABC):
     def _renamed(self, scan: Scan, left_out: Collection[str]) -> Scan:
         source = f"COALESCE(source, {quote_text(self.source)}) AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
+        otherwise = scan.otherwise
         spare = {
             name: self.why_left_out(name) if name in left_out else why
             for name, why in scan.spare.items()
@@ -67,7 +68,14 @@ class RenamedCollector(WideCollector, ABC):
         columns = scan.apis or ()
         apis = self._apis(columns)
         paths = dict(zip(apis, columns, strict=True))
-        return replace(scan, select=select, apis=apis, spare=spare, paths=paths)
+        return replace(
+            scan,
+            select=select,
+            apis=apis,
+            spare=spare,
+            paths=paths,
+            otherwise=otherwise and (lambda: self._renamed(otherwise(), left_out)),
+        )
 
     def _apis(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of columns; of two columns that are one API, the second keeps its own."""

@@ -48,7 +48,7 @@ _ADDRESSES = (
     "host", "cip", "clientip", "realip", "remoteip", "remoteaddr", "remoteaddress", "remotehost",
     "sourceip", "socketip", "clientaddr", "clientaddress", "clienthost", "client", "ip", "addr",
     "xforwardedfor", "httpxforwardedfor", "downstreamremoteaddress", "srcip", "ipaddress",
-    "clientipaddress", "remoteipaddress", "address",
+    "clientipaddress", "remoteipaddress", "address", "cliip",
 )  # fmt: skip
 _ADDRESS = re.compile(
     r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}(:\d+)?|\[?[0-9a-f:]*:[0-9a-f:.]+\]?(:\d+)?"
@@ -232,4 +232,4 @@ def _times(
     named = [name for name in fitting if _last(name) in _TIMES]
     if named:
         return (by_name[min(named, key=lambda name: _TIMES.index(_last(name)))],)
-    return tuple(by_name[name] for name in fitting[:1] if name in sample)
+    return tuple(by_name[name] for name in [name for name in fitting if name in sample][:1])

@@ -78,7 +78,7 @@ class ResultCollector(RecordCollector):
             raise RecordError(f"no result of {self.name}")
         order = [library.name for library in self.reading.libraries]
         source = told.sources[min(told.sources, key=order.index)]
-        return Visit(told.values, source, not_taken=told.not_taken)
+        return Visit(told.values, source, not_taken=told.not_taken, paths=told.paths)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of every collector that reads record by record."""

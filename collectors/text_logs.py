@@ -8,11 +8,13 @@ import weakref
 from array import array
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
+from operator import not_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import CAPTURED, REST, fields_form, form_of, known_forms
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import excerpt
 from fpmonitor.logs.contract import NOT_UTF_8, Reject
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES
@@ -95,20 +97,31 @@ def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
 
 @lru_cache(maxsize=2)
 def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
-    import polars as pl  # noqa: PLC0415 -- slow to load
-
     lines = list(islice(filter(None, head.decode("utf-8-sig", "replace").splitlines()), _SAMPLE))
     headers = [] if given else [i for i, line in enumerate(lines[:20]) if line.startswith(_FIELDS)]
     if headers:
         return (_form_below(lines[headers[0] :]),)
-    sample = pl.Series([line[:_MAX_LINE] for line in lines], dtype=pl.String).str.strip_chars()
+    forms = [form_of(given)] if given else known_forms()
     found = []
-    for form in [form_of(given)] if given else known_forms():
-        fits = sample.str.contains(form.pattern)
-        if fits.any():
-            found.append((-int(fits.sum()), _with_captured(form, sample.filter(fits))))
-            sample = sample.filter(~fits)
+    for form, fitting in _fitting([line[:_MAX_LINE].strip() for line in lines], forms):
+        found.append((-len(fitting), _with_captured(form, fitting)))
     return tuple(form for _, form in sorted(found, key=lambda pair: pair[0]))
+
+
+def _fitting(
+    lines: Sequence[str], forms: Sequence[LineForm]
+) -> Iterator[tuple[LineForm, list[str]]]:
+    """Lines of each form, of those that are of none before it."""
+    with in_memory() as connection:  # Polars takes longer to load than most logs to be recognised
+        rest = list(lines)
+        for form in forms:
+            [(fits,)] = connection.execute(
+                "SELECT list_transform($lines::VARCHAR[], lambda one: regexp_matches(one, $form))",
+                {"lines": rest, "form": form.pattern},
+            ).fetchall()
+            if any(fits):
+                yield form, list(compress(rest, fits))
+                rest = list(compress(rest, map(not_, fits)))
 
 
 def head_sample(log: LogFile, given: str = "") -> dict[str, list[str]]:
@@ -127,11 +140,13 @@ def _form_below(lines: Sequence[str]) -> LineForm:
     return fields_form(lines[0].removeprefix(_FIELDS).split(), "\t" if "\t" in first else " ")
 
 
-def _with_captured(form: LineForm, sample: pl.Series) -> LineForm:
+def _with_captured(form: LineForm, lines: Sequence[str]) -> LineForm:
     """Name the headers that HAProxy captured; of the user agent the values tell the place."""
     if CAPTURED not in form.names:
         return form
-    cells = _cells(sample, form)[CAPTURED].drop_nulls().str.split("|")
+    import polars as pl  # noqa: PLC0415 -- slow to load
+
+    cells = _cells(pl.Series(lines, dtype=pl.String), form)[CAPTURED].drop_nulls().str.split("|")
     names = [f"{CAPTURED}.{place}" for place in range(max(cells.list.len().to_list(), default=0))]
     agents = [
         int(cells.list.get(place, null_on_oob=True).str.contains(_AGENT).sum())
@@ -142,7 +157,7 @@ def _with_captured(form: LineForm, sample: pl.Series) -> LineForm:
     return replace(form, captured=tuple(names))
 
 
-def read_text(log: LogFile, given: str = "") -> TextTable:
+def read_text_log(log: LogFile, given: str = "") -> TextTable:
     """Read a text log into a table; errors as of `forms_of`."""
     table = TextTable()
     for first, lines, forms, day in _pieces(log, forms_of(log, given)):

@@ -60,14 +60,17 @@ class ThumbmarkjsCollector(ResultCollector):
 
     def result(self, content: Any) -> Result:
         """Components of one result, and what kept others from answering."""
-        values = _errors(content.get("error")) | leaves(_SOURCE, _components(content), depth=3)
+        place = _PLACE[_hash_of(content)]
+        answers, names = leaves(_SOURCE, _components(content), depth=3)
+        values = _errors(content.get("error")) | answers
         for text, component in _NO_WEBGL.items():
             if values.pop(api_of(_SOURCE, text), None) is not None:
                 values |= dict.fromkeys(_apis_of(component), UNDEFINED)
         version = content.get("version", "1" if "components" in content else "0")
-        own = [_PLACE[_hash_of(content)], *(name for name in content if name in _OWN)]
+        own = [place, *(name for name in content if name in _OWN)]
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
-        return Result(values, f"{_SOURCE} {version}", own, not_taken)
+        paths = {api: f"{place}.{name}" for api, name in names.items()}
+        return Result(values, f"{_SOURCE} {version}", own, not_taken, paths)
 
 
 def _has_own(name: str, section: Any) -> bool:

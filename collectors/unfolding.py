@@ -17,6 +17,7 @@ from fpmonitor.collectors.documents import unfolded
 from fpmonitor.collectors.elements import with_elements
 from fpmonitor.collectors.har import is_har
 from fpmonitor.collectors.json_lines import records_of
+from fpmonitor.collectors.logfmt import as_json, is_logfmt
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
@@ -48,6 +49,8 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     InputError
         It is one JSON object that is too large, or of which several members hold records.
     """
+    if is_logfmt(log, column_map):
+        log = _copy(log, as_json(log), form="logfmt")
     start = log.head.lstrip()[:1]
     if start == b"[" or not (start == b"{" or log.format in {"csv", "parquet"}):
         return log
@@ -100,8 +103,9 @@ def _copy(
     log: LogFile,
     lines: Iterable[bytes],
     left_out: Callable[[], Mapping[str, NotTaken]] = dict,
+    form: str = "",
 ) -> LogFile:
-    """Write lines to a copy of a log, and then ask what they lack."""
+    """Write lines, which were of some `form`, to a copy of a log, and then ask what they lack."""
     folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
     try:
         with (folder / "log").open("wb") as file:
@@ -109,7 +113,8 @@ def _copy(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    copy = replace(log, path=folder / "log", left_out={**log.left_out, **left_out()})
+    left = {**log.left_out, **left_out()}
+    copy = replace(log, path=folder / "log", left_out=left, form=form or log.form)
     weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
     return copy
 

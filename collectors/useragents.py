@@ -70,4 +70,5 @@ def _parts(content: Any, parts: dict[str, set[str]]) -> set[str]:
 
 def _result(source: str, content: dict[str, Any], own: list[str]) -> Result:
     read = {name: content[name] for name in own if content[name]}
-    return Result(leaves(source, read, depth=2), source, own)
+    values, paths = leaves(source, read, depth=2)
+    return Result(values, source, own, paths=paths)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TIME = "time of the line"
 _SAMPLE = 100
 _JSON_BEHIND = re.compile(r"(?P<before>[^{]*[^{\s])\s+(?P<content>\{.*\})\s*", re.DOTALL)
-_TIME_BEFORE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(Z|[+-]\d\d:?\d\d)?")
+TIME_BEFORE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(Z|[+-]\d\d:?\d\d)?")
 _MEMBERS = {"log", "message", "msg", "textPayload", "MESSAGE", "line", "event", "_raw", "@message"}
 
 
@@ -83,7 +83,7 @@ def _behind_prefix(log: LogFile) -> Callable[[str], str] | None:
         found = _JSON_BEHIND.fullmatch(line)
         if found is None:
             return line
-        told = _TIME_BEFORE.search(found["before"])
+        told = TIME_BEFORE.search(found["before"])
         if told is None:
             return found["content"]
         rest = found["content"][1:].lstrip()

@@ -13,7 +13,7 @@ from fpmonitor.collectors.documents import ENVELOPES
 from fpmonitor.collectors.records import opened
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.value_forms import TIMES, words_of
+from fpmonitor.value_forms import TIMES, form_words
 from fpmonitor.vocabulary import meanings
 
 _Path: TypeAlias = "tuple[str, ...]"
@@ -129,7 +129,7 @@ def _tell(name: str, elements: Sequence[Mapping[str, Any]]) -> bool:
     apis = {found[0] for one in sample for path in _leaves(one) if (found := meanings(path))}
     if name.casefold() in _VISITS:
         return bool(apis) or any(map(holds_result, sample))
-    timed = all(any(TIMES.intersection(words_of(key)) for key in one) for one in sample)
+    timed = all(any(TIMES.intersection(form_words(key)) for key in one) for one in sample)
     return len(apis) >= _TELLING or (timed and (bool(apis) or any(map(holds_result, sample))))
 
 

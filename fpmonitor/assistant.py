@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError
@@ -55,7 +55,7 @@ class Tools:
             raise InputError(f"sets: at most {_MOST_SETS} at a time")
         with self._open() as monitor:
             question = Question(self.k, n)
-            found = report_exposures(monitor.population(), question, check_sets(sets))
+            found = report_exposures(monitor.population(), question, check_named_sets(sets))
             return [one.to_json() for one in found]
 
     def rank(self, size: int = 1) -> list[dict[str, Any]]:

@@ -14,10 +14,10 @@ from fpmonitor.value_forms import (
     TIMES,
     Form,
     counts_rows,
+    form_words,
     is_share,
     numbers_of,
     spans_years,
-    words_of,
 )
 from fpmonitor.vocabulary import is_known, meanings
 
@@ -122,7 +122,7 @@ def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> 
     verdict = _by_form(profile, texts, found, setting)
     if verdict is None and not (found or stays):
         verdict = _by_number(profile, texts) or _by_difference(profile, texts, setting)
-        if verdict is None and _EXPERIMENTS.intersection(words_of(_bare(profile.path))):
+        if verdict is None and _EXPERIMENTS.intersection(form_words(_bare(profile.path))):
             verdict = Verdict("metadata", "by its name, an arm of an experiment")
     return verdict or _as_api(profile, found)
 
@@ -169,7 +169,7 @@ def _is_clock(form: Form, profile: Profile, texts: Sequence[str]) -> bool:
     """Whether values of this form are times: numbers may also be sizes."""
     if not form.seconds:
         return profile.values > 1 or not texts[0].isdigit()
-    named = TIMES.intersection(words_of(profile.path)) or _is_named_time(profile.path)
+    named = TIMES.intersection(form_words(profile.path)) or _is_named_time(profile.path)
     return profile.values > 1 and (
         bool(named) or (profile.values >= FEWEST and spans_years(texts, form.seconds))
     )
@@ -191,7 +191,7 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     if numbers is None:
         return None
     path = _bare(profile.path)
-    words = words_of(path)
+    words = form_words(path)
     if words and _COUNTS.intersection(words) and _COUNTS.union(_BESIDE_COUNTS).issuperset(words):
         is_part = not all(map(_WHOLE.fullmatch, texts))
         look: Look = "share" if is_part or _are_shares(path, numbers) else "weight"
@@ -211,7 +211,7 @@ def _are_shares(path: str, numbers: Sequence[float]) -> bool:
 
 def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> Verdict | None:
     """Judge a member by how many different values it has: ids differ between nearly all."""
-    words = words_of(_bare(profile.path))
+    words = form_words(_bare(profile.path))
     named = bool(_IDS.intersection(words[-1:]))
     most = min(profile.records, setting.users)
     told = f"{profile.values:,} different values in {profile.records:,} records"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.apis import ApiOverview
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
-from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
@@ -142,7 +142,7 @@ class Log:
             if sets is None:
                 wanted: list[Sequence[str]] = [[api] for api in users.askable_apis(question)]
             else:
-                wanted = check_sets(sets)
+                wanted = check_named_sets(sets)
             found = report_exposures(users, question, wanted, **details)
             return Answers(found if sets is not None else sorted(found, key=_most_exposing))
 

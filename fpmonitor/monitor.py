@@ -31,7 +31,7 @@ from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
-from fpmonitor.answers.sets import check_sets
+from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
@@ -325,7 +325,7 @@ class Monitor(Closing):
         **details: Any,
     ) -> Answers[ExposureReport]:
         """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
-        question, wanted = Question(k, population, delta, missing, sample), check_sets(sets)
+        question, wanted = Question(k, population, delta, missing, sample), check_named_sets(sets)
         return Answers(report_exposures(self.population(), question, wanted, **details))
 
     def index(
@@ -562,7 +562,7 @@ def windows_that_decide(
 ) -> str | None:
     """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
     policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or policy.sample.looked_at_once:
+    if policy.delta is None or policy.realised or decision.rests_on_file:
         return None
     for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.

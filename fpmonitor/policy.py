@@ -330,6 +330,37 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CohortBudget:
+    """What no cohort may be above: users who share values that sites see in any case.
+
+    Attributes:
+        given: What tells cohorts, sorted, as the log calls it: APIs, `browser family`, `operating
+            system`.
+        budget: Largest tolerated share of a cohort's users, in (0, 1).
+        least_share: Share of all users from which on a cohort must keep it, in (0, 1).
+
+    Raises:
+        PolicyError: A share is out of its range, or nothing tells cohorts.
+    """
+
+    given: tuple[str, ...]
+    budget: float
+    least_share: float
+
+    def __post_init__(self) -> None:
+        check_share("budget_each", self.budget)
+        check_share("least_share", self.least_share)
+        if not self.given:
+            raise PolicyError("given", "name what tells cohorts")
+        object.__setattr__(self, "given", tuple(sorted(set(self.given))))
+
+
+# What counts as a user's value where a log has several visits: the last value of each API, the
+# whole tuple of one visit, all visits in their order, or each of the latter two.
+Visits = Literal["last", "visit", "path", "both"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What must hold, for whom, and how sure one must be.
 
@@ -343,10 +374,12 @@ class Policy:
         realised: Whether the budget is for the users of one population, and not for the average
             over populations.
         sample: How the observed users may differ from the population.
+        cohorts: What no cohort may be above; then sites see what tells cohorts with every set. Null
+            where nothing is asked of cohorts.
 
     Raises:
-        PolicyError: A number is out of its range, there is no candidate, or nothing is estimated
-            that could differ.
+        PolicyError: A number is out of its range, there is no candidate or none beside what tells
+            cohorts, or nothing is estimated that could differ.
     """
 
     k: int
@@ -356,6 +389,8 @@ class Policy:
     candidates: tuple[str, ...]
     realised: bool = False
     sample: SampleModel = PLAIN_DRAWS
+    cohorts: CohortBudget | None = None
+    visits: Visits = "last"
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)
@@ -372,6 +407,8 @@ class Policy:
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
+        if self.cohorts is not None and (both := {*self.cohorts.given} & {*self.candidates}):
+            raise PolicyError("given", f"{min(both)} is a candidate, too")
 
     def check_candidates(self, apis: Iterable[str]) -> None:
         """Check that APIs are candidates of this policy.

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from flint import arb, arb_poly, ctx, fmpq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
@@ -47,6 +47,7 @@ UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
 FREE_FROM = 1.7  # times the mean: of fewer, blocking weights always fall with the group
+DRAWS = 16  # of one visit of each user
 KEPT = 0.9  # of the number expected, that its design keeps
 LOOKS = 2
 BASES = 42
@@ -794,7 +795,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         reason = (
             check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
         )
-        if not reason and 0 < (content.get("first_names") or 0) < len(policy["candidates"]):
+        noted = content.get("first_names")
+        # conditions on cohorts have the levels of all names, and both share delta
+        if not reason and noted and (noted < len(policy["candidates"]) or policy.get("cohorts")):
             reason = "another question: names of the first log"
         if not reason and not _is_share(share, content):
             reason = "another question: level"
@@ -887,6 +890,8 @@ def check_sets(
     content: dict[str, Any],
     groups: Mapping[tuple[str, ...], Iterable[Group]],
     others: Mapping[tuple[str, ...], Iterable[Group]] | None = None,
+    *,
+    keeps: Callable[[tuple[str, ...], int], _Range] | None = None,
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
@@ -899,10 +904,14 @@ def check_sets(
     others
         Where some users were searched, whose spectra these are: those of the sets of each chain
         among all others.
+    keeps
+        Whether a set of a size keeps what else is asked of it: see `proof_cohorts`.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = _users_of(content), len(content["block"]) + len(content["undecided"])
-    tests = _Test(allow), _Test(block)
+    # The mean over draws of one visit of each user: see docs/certificate/visits.md.
+    draws = DRAWS if content["policy"].get("visits") in {"visit", "both"} else 1
+    tests = _Test(allow, draws), _Test(block, draws)
     confirmed = _Chains(content, others)
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
         for apis, holds in sets.items():
@@ -911,13 +920,16 @@ def check_sets(
         for apis, size in listed(content, verdict):
             spectrum = [*groups[apis]]
             known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
-            if not known or sum(inside for _, _, inside in spectrum) != users:
+            if not known or sum(inside for _, _, inside in spectrum) != users * draws:
                 yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
                 continue
             if size >= min(len(test.limits) for test in tests):
                 yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
                 continue
             outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
+            if keeps is not None:
+                kept = keeps(apis, size)
+                outside = outside.beside(_Range(not kept.perhaps, not kept.surely))
             blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
@@ -1043,8 +1055,8 @@ class _Range(NamedTuple):
 class _Test:
     """What a side of a file finds out of a set, by its spectrum."""
 
-    def __init__(self, proof: dict[str, Any]) -> None:
-        self.sign = proof["sign"]
+    def __init__(self, proof: dict[str, Any], draws: int = 1) -> None:
+        self.sign, self.draws = proof["sign"], draws
         self.limits: list[float] = proof.get("nats") or proof["limits"]
         self.plain = None if "designs" in proof else proof["weights"]
         self.designs: list[tuple[arb, arb, arb, list[float]]] = []
@@ -1063,13 +1075,14 @@ class _Test:
         if not self.is_whole:
             return _Range(self.sign < 0, self.sign < 0)
         if self.plain is not None:
-            points, limit = _sums(self.plain, groups), Fraction(self.limits[size])
+            points, limit = self._means(self.plain, groups), Fraction(self.limits[size])
             return _Range(points[0] > limit, points[1] > limit)
         with ctx.workprec(PRECISION):
             least, most = arb(0), arb(0)
             for share, scale, price, weights in self.designs:
                 nats = sorted(
-                    (scale * _ratio(each) - price for each in _sums(weights, groups)), key=float
+                    (scale * _ratio(each) - price for each in self._means(weights, groups)),
+                    key=float,
                 )
                 least += share * nats[0].exp()
                 most += share * nats[1].exp()
@@ -1079,6 +1092,12 @@ class _Test:
             if self.sign > 0:
                 return _Range(bool(low >= asked), not high < asked)
             return _Range(bool(high < asked + rounding), not low >= asked)
+
+    def _means(
+        self, weights: Sequence[float], groups: Sequence[Group]
+    ) -> tuple[Fraction, Fraction]:
+        least, most = _sums(weights, groups)
+        return least / self.draws, most / self.draws
 
 
 def _sums(weights: Sequence[float], groups: Sequence[Group]) -> tuple[Fraction, Fraction]:

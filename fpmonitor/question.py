@@ -12,7 +12,7 @@ from typing import Literal, Self, get_args
 import msgspec
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, check_share, check_threshold
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, Visits, check_share, check_threshold
 from fpmonitor.safe_files import read_toml, toml_string, typed
 
 Missing = Literal["value", "drop", "exposed"]
@@ -32,6 +32,7 @@ class Question:
         sample: How the observed users may differ from the population.
         counted: Whether the observed ones are counted themselves, and stand for no others: then
             they may be rows of a log of which nobody says that they are users.
+        given: What sites see with every set, as `Population.with_kinds` takes it.
 
     Raises:
         PolicyError: A number is out of its range, or `missing` is none of its words.
@@ -43,6 +44,8 @@ class Question:
     missing: Missing = "value"
     sample: SampleModel = PLAIN_DRAWS
     counted: bool = False
+    given: tuple[str, ...] = ()
+    visits: Visits = "last"
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

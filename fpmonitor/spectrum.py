@@ -89,6 +89,43 @@ class CountSpectrum:
         return int(self.counts[small] @ self.values[small])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CohortSpectrum(CountSpectrum):
+    """The spectrum of all users, and how the groups of each cohort are: no group is in two.
+
+    Attributes:
+        cohort_users: int64, users of each cohort, by its number.
+        cohorts, sizes, members_of: Of each cohort and size of group that there is: its number, the
+            size, and the users of the cohort in groups of that size.
+    """
+
+    cohort_users: NDArray[np.int64]
+    cohorts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    members_of: NDArray[np.int64]
+
+    @classmethod
+    def of_groups(
+        cls, sizes: NDArray[np.int64], cohort: NDArray[np.int64], number: int
+    ) -> CohortSpectrum:
+        """Spectrum of groups of these sizes, each of one of a number of cohorts."""
+        whole = CountSpectrum.from_counts(sizes)
+        kinds, groups = np.unique(cohort * (int(sizes.max()) + 1) + sizes, return_counts=True)
+        cohorts, of_size = np.divmod(kinds, int(sizes.max()) + 1)
+        members = of_size * groups
+        users = np.bincount(cohorts, members, minlength=number).astype(np.int64)
+        return cls(whole.counts, whole.values, users, cohorts, of_size, members)
+
+    def groups_by_cohort(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+        """Users (last) in groups of so few to so many, of each cohort."""
+        starts = np.flatnonzero(np.diff(self.cohorts, prepend=-1))[1:]
+        parts = zip(np.split(self.sizes, starts), np.split(self.members_of, starts), strict=True)
+        return tuple(
+            tuple(zip(sizes.tolist(), sizes.tolist(), users.tolist(), strict=True))
+            for sizes, users in parts
+        )
+
+
 class SpectrumSource(Protocol):
     """Anything that yields the count spectrum of any set of its APIs.
 

@@ -122,14 +122,14 @@ FORMS = (
 )
 
 
-def words_of(name: str) -> list[str]:
+def form_words(name: str) -> list[str]:
     """Words of a name, in lower case: `deviceID`, `device_id` and `Device id` have the same."""
     return [word.casefold() for part in _CAMEL.split(name) for word in _WORD.findall(part)]
 
 
 def is_share(name: str) -> bool:
     """Whether a column of numbers is called a share, of 1 or of 100."""
-    return bool(_SHARES.intersection(words_of(name)))
+    return bool(_SHARES.intersection(form_words(name)))
 
 
 def numbers_of(texts: Sequence[str]) -> list[float] | None:

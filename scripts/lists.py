@@ -21,7 +21,7 @@ from fpmonitor.answers.shared_values import shared_values
 from fpmonitor.decide.files import read_decision
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions
-from fpmonitor.export.headline import between
+from fpmonitor.export.headline import between_shares
 from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -50,7 +50,7 @@ def table(folder: Path) -> str:
         first = (
             f"What each list leaves of the quickstart's decision, which withholds {len(withheld)} "
             f"APIs within a budget of {100 * decision.policy.budget:g} %. Without a list, a site "
-            f"reads sets that expose {between(measure(every, every))} % of the users."
+            f"reads sets that expose {between_shares(measure(every, every))} % of the users."
         )
         lines = [first, "", f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
         for name in plugin_names(EXPORTERS):
@@ -83,14 +83,14 @@ def _rows(
         readable,
         counts["untried"],
         over,
-        f"{between(headline.limits)} %",
+        f"{between_shares(headline.limits)} %",
         ", ".join(pages) or "–",
     ]
     rows = [cells]
     if headline.near is not None and headline.near.limits is not None:
         near = headline.near
         shown = ["– in the page's own world", f"{near.hidden} of {near.withheld}"]
-        rows.append([*shown, "", "", "", "", f"{between(near.limits)} %", ""])
+        rows.append([*shown, "", "", "", "", f"{between_shares(near.limits)} %", ""])
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from fpmonitor.serve.asked import Asked, Flights, Told, respond
+from fpmonitor.serve.asked import Flights, ForwardedAnswer, ForwardedRequest, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
 from fpmonitor.serve.pages import service_files
@@ -29,7 +29,7 @@ def routes(service: DashboardService) -> list[Route]:
     app = Starlette(routes=[Route(path, handler) for path, handler in handlers.items()])
 
     class Answering:
-        async def respond(self, asked: Asked) -> Told:
+        async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
             return await respond(app, asked)
 
     door = Door(service, Flights(Answering(), lambda: None, by_reader=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.exposure import report_exposure
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.export.headline import between
+from fpmonitor.export.headline import between_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ class Beside:
             said = {"allow": "is within", "block": "is above"}.get(self.verdict)
             end = f"reading both {said} {budget}" if said else "reading both was not tested"
         else:
-            exposes = f"both together expose {between(self.limits)} % of the users"
+            exposes = f"both together expose {between_shares(self.limits)} % of the users"
             said = {"allow": "within", "block": "above"}.get(self.verdict, "not certified within")
             end = f"{exposes}, {said} {budget}"
         wrong = "" if self.verdict == "allow" else "; decide on all of them at once"

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.population.memory import MemorySource
-    from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.spectrum import SpectrumSource
     from fpmonitor.store.database import Database
 
@@ -454,6 +452,11 @@ def check_window(
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="leave --by and --last away, or decide without that option",
         )
+    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+        raise InputError(
+            "check: windows have no tests of cohorts and visits",
+            hint="leave --by and --last away: each check then tests the users of now, all together",
+        )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
@@ -597,7 +600,7 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < told_from(policy.k):
+    if not sets or asked.users < told_from(policy.k) or policy.visits != "last":
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(
@@ -626,7 +629,7 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
 
 
 def _told(
-    source: MemorySource | SpectrumQueries, population: Population, k: int
+    source: SpectrumSource, population: Population, k: int
 ) -> tuple[SpectrumSource, SpectrumSource | None]:
     """Return what sets are passed by, and what they are violated by where it differs."""
     if population.audience is Audience.OWNER:

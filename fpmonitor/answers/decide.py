@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.decision import ApiSet, Setting, Verdict
+    from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.levels import Component
@@ -76,10 +77,13 @@ def decide_sets(
     else:
         named = population.askable_apis(question) if asked.candidates is None else asked.candidates
         chosen = population.named(named)
+    given = population.with_kinds(asked.given)[1]
+    if given:
+        chosen = _beside(chosen, given)
     if asked.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     users = population.asked(question, chosen)
-    begun = _begun(population, users, asked, chosen)
+    begun = _begun(population, users, asked, chosen, cohorts=asked.cohorts(given))
     if components:
         begun = _of_levels(begun, components, asked)
     else:
@@ -101,6 +105,17 @@ def decide_sets(
     return replace(decide(counted, begun, asked), made=made)
 
 
+def _beside(chosen: Iterable[str], given: Sequence[str]) -> list[str]:
+    """Return the candidates that sites do not see in any case."""
+    beside = [api for api in chosen if api not in given]
+    if not beside:
+        raise InputError(
+            f"given: there is no candidate beside {', '.join(given)}",
+            hint="name others with --candidates",
+        )
+    return beside
+
+
 def _confirmed(
     decision: Decision, source: SpectrumSource, rest: ChosenValues, asked: DecideQuestion
 ) -> Decision:
@@ -114,7 +129,12 @@ def _confirmed(
 
 
 def _begun(
-    population: Population, users: Population, asked: DecideQuestion, candidates: Iterable[str]
+    population: Population,
+    users: Population,
+    asked: DecideQuestion,
+    candidates: Iterable[str],
+    *,
+    cohorts: CohortBudget | None,
 ) -> Decision:
     """Return a decision that has no answer yet, with all that it notes of its users."""
     question = asked.question
@@ -126,6 +146,8 @@ def _begun(
         candidates=tuple(candidates),
         realised=asked.realised,
         sample=asked.sample,
+        cohorts=cohorts,
+        visits=asked.visits,
     )
     drawn = None if asked.search_users is not None else users.drawn
     needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
@@ -164,8 +186,9 @@ def _with_level(
     return replace(
         begun,
         universe=None if level.registered else universe,
+        # Conditions on cohorts have the levels of all names, and both share delta.
         first_names=None
-        if is_fixed or level.registered
+        if is_fixed or level.registered or begun.policy.cohorts is not None
         else population.first_of(begun.policy.candidates),
         level=level.level,
         registered=level.registered,
@@ -390,6 +413,8 @@ def question_of(decision: Decision) -> Question:
         decision.missing,
         policy.sample,
         counted=decision.setting == "sample",
+        given=() if policy.cohorts is None else policy.cohorts.given,
+        visits=policy.visits,
     )
 
 
@@ -508,7 +533,10 @@ def source_of(
         A version of before drew those from whom levels were designed by the order of their rows.
     """
     if not isinstance(decision, LevelDecision):
-        return asked.source(decision.policy.candidates if sets is None else sets)
+        if sets is None or decision.policy.visits != "last":
+            # Who counts by visits has one with a value of some candidate.
+            sets = decision.policy.candidates
+        return asked.source(sets)
     part = decision.design
     if part is None:
         return level_source(asked, decision.components)

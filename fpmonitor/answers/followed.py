@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fpmonitor.answers.visits import with_values
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.marked import marked_limits
 from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.population.memory import kinds_of_rows
+from fpmonitor.population.visits import with_values
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import NO_TIME, VisitRows

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.answers.check import usable
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.log_faults import changed_sources, find_faults
-from fpmonitor.answers.panel import Finding, WindowUsers, certain, compare
+from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
@@ -67,7 +67,7 @@ def read_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> 
 
 def compare_windows(
     before: WindowUsers, after: WindowUsers, *, k: int, false_alarms: float, audience: Audience
-) -> tuple[Finding, ...]:
+) -> tuple[PanelFinding, ...]:
     """Return which APIs have other values in a window of k users than in another, the surest first.
 
     `false_alarms` is as of `TrendReport`.
@@ -211,7 +211,7 @@ class SinceDecided:
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]
-    ) -> tuple[date, tuple[Finding, ...]] | None:
+    ) -> tuple[date, tuple[PanelFinding, ...]] | None:
         """Find APIs whose values are others than on a day; None without k users each.
 
         Fewer users are as good as none, so that they show in no answer.

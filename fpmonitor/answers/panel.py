@@ -61,7 +61,7 @@ class MovedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class PanelFinding:
     """A test of one table between two windows, and the values that count most."""
 
     apis: tuple[str, ...]
@@ -116,7 +116,7 @@ def compare(
     rarity_of: Collection[tuple[str, ...]],
     k: int,
     audience: Audience,
-) -> Iterator[Finding]:
+) -> Iterator[PanelFinding]:
     """Test some sets of APIs, the rarity of some of them, and the changes of every single API.
 
     `moved` is a share of all users, and of those in both windows for changes.
@@ -130,9 +130,9 @@ def compare(
                 (before, after), alone, names, k=k, audience=audience, rarity=names in rarity_of
             )
         else:
-            yield Finding(apis=names, compared="values")
+            yield PanelFinding(apis=names, compared="values")
             if names in rarity_of:
-                yield Finding(apis=names, compared="rarity")
+                yield PanelFinding(apis=names, compared="rarity")
         if len(names) == 1:
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
@@ -171,7 +171,7 @@ def _compare_others(
     k: int,
     audience: Audience,
     rarity: bool,
-) -> Iterator[Finding]:
+) -> Iterator[PanelFinding]:
     """Test whether those who came in the later window alone are others than in the earlier.
 
     A season may also halve how often everybody comes, so that those who come often are missing on
@@ -191,7 +191,7 @@ def _compare_others(
         values = tuple(_moved_values(codes, found.counts, found.law, k=k, text=text))
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
         if tests:
-            yield Finding(
+            yield PanelFinding(
                 apis=names,
                 compared=compared,
                 p_value=max(test.p_value for test in tests),
@@ -241,18 +241,18 @@ def _compare_both(
     *,
     k: int,
     audience: Audience,
-) -> Finding:
+) -> PanelFinding:
     """Test whether those who came in both windows changed their values of an API."""
     [api] = names
     pair = [window.columns[api][rows] for window, rows in zip(windows, both, strict=True)]
     least = k if audience is Audience.OTHERS else 1
     if len(pair[0]) < least:
-        return Finding(apis=names, compared="changed")
+        return PanelFinding(apis=names, compared="changed")
     test = compare_changes(*pair, least=least)
     codes, ranks = np.unique(np.concatenate(pair), return_inverse=True)
     counts = np.stack([np.bincount(half, minlength=codes.size) for half in np.split(ranks, 2)])
     text = functools.partial(_text, texts=windows[1].texts, name=api)
-    return Finding(
+    return PanelFinding(
         apis=names,
         compared="changed",
         p_value=test.p_value,

@@ -72,28 +72,37 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
         Its recommended set.
     """
     counted = decision.setting == "sample" or decision.policy.delta is None
-    if counted or not decision.recommended or not population.snapshot.in_memory(1):
+    by_visits = decision.policy.visits != "last"
+    if counted or by_visits or not decision.recommended or not population.snapshot.in_memory(1):
         return None
     apis, question = called_as(decision, population).recommended, question_of(decision)
     users = population
     cohort: tuple[str, ...] = ()
-    if question.sample.is_plain and question.missing != "exposed":
+    asked = decision.policy.cohorts
+    if asked is not None:
+        users, cohort = population.with_kinds(asked.given)
+    elif question.sample.is_plain and question.missing != "exposed":
         users, cohort = _with_known_kinds(population)
     sample = users.sample(question, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
     _, linked = sample.linked(apis)
-    found = None
+    found, most = None, 1.0
+    least = LEAST_SHARE if asked is None else asked.least_share
     if cohort:
         texts = {kind: users.value_texts(kind) for kind in cohort}
         found = report_cohorts(sample, apis, cohort, texts)
+        most = _most_of_all(found, sample, least)
+        if asked is not None:  # as the decision promises it
+            most = min(most, asked.budget)
     return PeopleReport(
         population=sample.question.users,
         delta=sample.question.delta,
         linked=linked,
         cohorts=found,
-        most=None if found is None else _most_of_all(found, sample),
+        most=None if found is None else most,
         kinds=cohort,
+        least_share=least,
     )
 
 
@@ -109,7 +118,7 @@ def _with_known_kinds(population: Population) -> tuple[Population, tuple[str, ..
     return population, tuple(known)
 
 
-def _most_of_all(found: CohortReport, sample: CertifiedSample) -> float:
+def _most_of_all(found: CohortReport, sample: CertifiedSample, least: float) -> float:
     """Return what no cohort of the least share is above; all limits of all of them hold together.
 
     One that may be as large as that counts, and so do those that are not listed or were not seen.
@@ -117,7 +126,7 @@ def _most_of_all(found: CohortReport, sample: CertifiedSample) -> float:
     delta = sample.question.delta * SHARE_LIMITS_SHARE
 
     def may_count(seen: int) -> bool:
-        return share_limits(seen, sample.users, delta)[1] >= LEAST_SHARE
+        return share_limits(seen, sample.users, delta)[1] >= least
 
     if may_count(0 if found.others is None else found.others.users):
         return 1.0

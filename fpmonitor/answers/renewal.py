@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from fpmonitor.answers.panel import Finding
+    from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.unit import Unit
@@ -146,7 +146,7 @@ def find_renewal(
     *,
     others: Mapping[ApiSet, Verdict],
     vanished: tuple[str, ...],
-    compared: tuple[date, Sequence[Finding]] | None,
+    compared: tuple[date, Sequence[PanelFinding]] | None,
     now: datetime,
 ) -> Renewal:
     """Find out what a decision does not know of the users of a check.
@@ -188,7 +188,7 @@ def share_of_false_moves(place: int) -> float:
     return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 
-def _moved(alarms: Sequence[Finding]) -> tuple[MovedApi, ...]:
+def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
     """Name each API once: where its values were changed, that tells why others seem to come."""
     found: dict[str, MovedApi] = {}
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):

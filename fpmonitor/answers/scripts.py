@@ -27,7 +27,7 @@ _FINGERPRINTING = "Fingerprinting"  # how the categories of Disconnect begin tha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposed:
+class ScriptExposure:
     """An API set as the log calls it, and its exposure.
 
     Attributes:
@@ -67,10 +67,10 @@ class ScriptLine(Result):
     apis: Mapping[str, int]
     unobserved: ApiSet
     verdict: Verdict
-    reads: Exposed
-    beyond: Exposed
-    left: Exposed
-    taken: Exposed
+    reads: ScriptExposure
+    beyond: ScriptExposure
+    left: ScriptExposure
+    taken: ScriptExposure
     exposure: float
     place: int
     place_before: int | None = None
@@ -278,13 +278,13 @@ def _limits(sample: CertifiedSample, apis: ApiSet) -> tuple[float, float]:
     return sample.limits(apis) if apis else (0.0, 0.0)
 
 
-def _exposed(sample: CertifiedSample, apis: ApiSet, *, whole: bool) -> Exposed:
+def _exposed(sample: CertifiedSample, apis: ApiSet, *, whole: bool) -> ScriptExposure:
     question, (lower, upper) = sample.question, _limits(sample, apis)
     plug_in = plug_in_exposure(sample.told(apis).most, k=question.k, population=question.users)
-    return Exposed(apis=apis, plug_in=plug_in, lower=lower, upper=upper if whole else None)
+    return ScriptExposure(apis=apis, plug_in=plug_in, lower=lower, upper=upper if whole else None)
 
 
-def _taken(reads: Exposed, left: Exposed) -> Exposed:
+def _taken(reads: ScriptExposure, left: ScriptExposure) -> ScriptExposure:
     """Return by how much exposure falls; what the log lacks could make all of it stay."""
     whole = reads.upper is not None and left.upper is not None
     apis = tuple(api for api in reads.apis if api not in left.apis)
@@ -292,10 +292,10 @@ def _taken(reads: Exposed, left: Exposed) -> Exposed:
     if whole:
         lower = max(0.0, reads.lower - (left.upper or 0.0))
         upper = max(0.0, (reads.upper or 0.0) - left.lower) if apis else 0.0
-    return Exposed(apis=apis, plug_in=reads.plug_in - left.plug_in, lower=lower, upper=upper)
+    return ScriptExposure(apis=apis, plug_in=reads.plug_in - left.plug_in, lower=lower, upper=upper)
 
 
-def _verdict(reads: Exposed, budget: float) -> Verdict:
+def _verdict(reads: ScriptExposure, budget: float) -> Verdict:
     if reads.lower > budget:
         return "block"
     return "undecided" if reads.upper is None or reads.upper > budget else "allow"

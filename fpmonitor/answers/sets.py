@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fpmonitor.errors import InputError
 
 
-def check_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+def check_named_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     """Return API sets; a name is no set, though Python reads it as one of letters.
 
     Raises:

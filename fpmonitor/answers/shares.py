@@ -15,6 +15,7 @@ import numpy as np
 
 from fpmonitor.collectors.accesslog import AccesslogCollector
 from fpmonitor.collectors.records import value_text
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.ldp.frequency import clopper_pearson
@@ -146,7 +147,7 @@ def shares_of_logs(
     addresses: Counter[bytes] = Counter()
     automated = rejected = 0
     days: set[str] = set()
-    for log in logs:
+    for log in (one_record_a_line(log, column_map) for log in logs):
         if not collector.recognises(log, column_map):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
         requests = collector.visitors(log, column_map)

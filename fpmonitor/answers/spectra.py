@@ -24,9 +24,10 @@ from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_grou
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import CohortSpectrum, spectra_of
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ _OTHERWISE = "not as in the data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroups:
-    """The groups of one set: so many users (last) are in groups of so few to so many."""
+    """The groups of one set, and of each cohort: so many users (last) are in groups of a range."""
 
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
+    cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    path: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,7 @@ def _as_asked(policy: Policy) -> Policy:
     return replace(policy, sample=replace(policy.sample, strata=asked))
 
 
-class Departure(NamedTuple):
+class Discrepancy(NamedTuple):
     """A claim on the users of a decision, and why it is wrong, or may be; empty if it is not."""
 
     claim: str
@@ -186,7 +189,7 @@ class Departure(NamedTuple):
     is_certain: bool = True
 
 
-def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
+def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
     for name in ("names", "coverage", "masked", "unit"):
         told, found = getattr(decision, name), getattr(facts, name)
@@ -199,73 +202,74 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Departure]:
                 _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users)
                 for api in told
             )
-        yield Departure(name, _OTHERWISE * differing)
+        yield Discrepancy(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
-        yield Departure("evidence", "" if said == facts.lacks else _OTHERWISE)
+        yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)
     if decision.level is None:
         return
     listed_so = decision.registered == facts.registered
-    yield Departure("registered", "" if listed_so else "the database does not list it so")
+    yield Discrepancy("registered", "" if listed_so else "the database does not list it so")
     reason = ""
     for name in ("level", "view_weight"):
         told, most = getattr(decision, name), getattr(facts, name)
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
-    yield Departure("level", reason)
+    yield Discrepancy("level", reason)
     if decision.policy.sample.look == "first":
         yield from _first_look(facts)
-    if decision.first_names:
-        noted = facts.first_names
+    noted = facts.first_names
+    is_priced = decision.universe is not None and decision.policy.cohorts is None
+    if decision.first_names or (is_priced and noted is not None):
         reason = "nothing here noted the names of the first log"
         if noted is not None:
             reason = _OTHERWISE * (noted != decision.first_names)
-        yield Departure("names of the first log", reason, is_certain=noted is not None)
+        yield Discrepancy("names of the first log", reason, is_certain=noted is not None)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
-        yield Departure("asked before", reason)
+        yield Discrepancy("asked before", reason)
 
 
-def _first_look(facts: Facts) -> Iterator[Departure]:
+def _first_look(facts: Facts) -> Iterator[Discrepancy]:
     """Tell whether the database noted no look before that of a decision on the same users."""
     if facts.look is None:
-        yield Departure("first look", "nothing here noted the looks", is_certain=False)
+        yield Discrepancy("first look", "nothing here noted the looks", is_certain=False)
     else:
         later = "the database was looked at before" * (facts.look == "later")
-        yield Departure("first look", later)
+        yield Discrepancy("first look", later)
 
 
-def _told_beside(decision: Decision, facts: Facts) -> Iterator[Departure]:
+def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
         (first, last), known = decision.days, facts.days
         if known is not None and known[0] <= first <= last <= known[1]:
             reason = "by now they are more" if decision.days != known else ""
-            yield Departure("days", reason, is_certain=False)
+            yield Discrepancy("days", reason, is_certain=False)
         else:
-            yield Departure("days", _OTHERWISE)
+            yield Discrepancy("days", _OTHERWISE)
     if decision.account and facts.account:
         known_kinds = facts.account
         more = any(number > known_kinds.get(of, 0) for of, number in decision.account.items())
         reason = _OTHERWISE if more else "by now it is more" * (decision.account != known_kinds)
-        yield Departure("account", reason, is_certain=more)
+        yield Discrepancy("account", reason, is_certain=more)
     if decision.made is not None and facts.asked_on is not None:
         first, last = facts.asked_on
         between = first - _DAY <= decision.made <= last + _DAY
-        yield Departure("made", "" if between else "the question was asked on another day")
+        yield Discrepancy("made", "" if between else "the question was asked on another day")
     if decision.engine is not None and facts.counters is not None:
         known_engine = decision.engine in facts.counters
         reason = "" if known_engine else f"counted is by {' or '.join(facts.counters)}"
-        yield Departure("engine", reason)
+        yield Discrepancy("engine", reason)
     for name in ("users_possible", "users_needed", "users_range"):
         if getattr(decision, name) is not None and getattr(facts, name) is not None:
             alike = getattr(decision, name) == getattr(facts, name)
-            yield Departure(name, "" if alike else "the users foretell another number")
+            yield Discrepancy(name, "" if alike else "the users foretell another number")
 
 
 def _alike(share: float | None, other: float | None) -> bool:
@@ -280,7 +284,7 @@ def _masked_by(k: int, told: float | None, found: float | None, users: int) -> b
     return (told is None and having < k) or (told == 1 and users - having < k)
 
 
-def check_users(
+def check_same_users(
     population: Population,
     decision: Decision,
     listed: Collection[ListedQuestion],
@@ -331,8 +335,16 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        return SetGroups(apis=tuple(words), groups=tuple(found))
+        within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
+        path = spectrum.path.groups() if isinstance(spectrum, VisitSpectrum) else ()
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, path=tuple(path))
 
+    by_visits = decision.policy.visits != "last"
+    if (by_visits or decision.policy.cohorts is not None) and not exact:
+        raise InputError(
+            "spectra: no test of cohorts or visits can read pooled groups of fewer than k users",
+            hint="--unsafe-counts, if they stay with you",
+        )
     facts = replace(facts_of(population, decision, listed), counters=counters)
     candidates, tested = decision.policy.candidates, decision.confirmation
     others: list[SetGroups] = []

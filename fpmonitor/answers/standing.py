@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.population.browsers import browser_of
+from fpmonitor.population.browsers import KINDS, browser_of
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.answers.panel import Finding
+    from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
 
@@ -341,7 +341,7 @@ def changes(
     ]
 
 
-def probable_causes(alarms: Iterable[Finding]) -> list[dict[str, Any]]:
+def probable_causes(alarms: Iterable[PanelFinding]) -> list[dict[str, Any]]:
     """Return the APIs whose values are others than in the window before, the surest first.
 
     `moved` is a share of the users, `new_values` a number of values that at least k users have now
@@ -418,6 +418,12 @@ def decide_again(decision: Decision, database: Path) -> str:
     ):
         if value != usual:
             words += [f"--{option}", str(value)]
+    if (cohorts := policy.cohorts) is not None:
+        kinds = {kind: name for name, kind in KINDS.items() if name != kind}
+        words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
+        words += ["--budget-each", f"{cohorts.budget:.10g}"]
+        words += ["--least-share", f"{cohorts.least_share:.10g}"]
+    words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
     words += ["--candidates", ",".join(policy.candidates)]

@@ -14,8 +14,8 @@ import numpy as np
 from fpmonitor.answers.ledger import read_users
 from fpmonitor.answers.panel import (
     Compared,
-    Finding,
     MovedValue,
+    PanelFinding,
     WindowUsers,
     certain,
     compare,
@@ -199,7 +199,7 @@ class _Found:
     spectra: tuple[tuple[bytes, bytes], ...] = ()
     masked: tuple[str, ...] = ()
     contradicted: tuple[tuple[str, Versions], ...] | None = None
-    tested: tuple[Finding, ...] = ()
+    tested: tuple[PanelFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

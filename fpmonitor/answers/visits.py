@@ -15,8 +15,13 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
-from fpmonitor.population.memory import kinds_of_rows
+from fpmonitor.population.visits import (
+    DRAWS,
+    drawn_visits,
+    path_spectrum,
+    tuple_ids,
+    with_values,
+)
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import NO_TIME, VisitRows
@@ -24,14 +29,11 @@ from fpmonitor.store.visits import NO_TIME, VisitRows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from fpmonitor.estimate.limits import Limits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
 
-DRAWS = 16  # of a visit of each user, whose scores are averaged
 _NOTED_FROM = 1.5  # times what one visit exposes
 _MICROSECONDS = 86_400_000_000  # of a day
 
@@ -111,7 +113,7 @@ def report_visits(
     drawn = [
         CountSpectrum.from_counts(np.bincount(ids[place])) for place in drawn_visits(visits, DRAWS)
     ]
-    path = CountSpectrum.from_counts(_sizes(path_words(visits, ids, population.snapshot.key)))
+    path = path_spectrum(visits, ids, population.snapshot.key)
     lower, upper = limits.of_mean(drawn, len(apis))
     return VisitReport(
         users=len(starts),
@@ -130,52 +132,6 @@ def report_visits(
 def _exposed(spectrum: CountSpectrum, limits: Limits, k: int, size: int) -> Exposed:
     lower, upper = limits.of(spectrum, size)
     return Exposed(empirical=empirical_exposure(spectrum, k), lower=lower, upper=upper)
-
-
-def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> VisitRows:
-    """Return the visits that brought a value of some API of a set; where `whole`, of all."""
-    brought = np.array([visits.codes[api] != 0 for api in apis])
-    kept = np.all(brought, axis=0) if whole else np.any(brought, axis=0)
-    return visits.only(np.asarray(kept))
-
-
-def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.intp]:
-    """Give the whole tuple of each visit a number, equal ones the same."""
-    return kinds_of_rows([visits.codes[api] for api in apis])
-
-
-def drawn_visits(visits: VisitRows, draws: int) -> list[NDArray[np.intp]]:
-    """Place of one visit of each user, for several draws.
-
-    The draw of a user follows from its number alone: not from values, nor from the set.
-    """
-    starts = visits.starts
-    number = np.diff(np.append(starts, len(visits.rows)))
-    words = visits.users[starts].astype(np.uint64) * GOLDEN
-    places = []
-    for draw in range(draws):
-        mixed = splitmix64(words + np.uint64(seed_of("visit", str(draw))))
-        share = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
-        places.append(starts + (share * number).astype(np.intp))
-    return places
-
-
-def path_words(visits: VisitRows, ids: NDArray[np.intp], key: str) -> NDArray[np.uint64]:
-    """Return a word of each user's path: tuples in their order, repeats in a row left out.
-
-    The key is a secret, so nobody can make two paths that have one word.
-    """
-    new_user = np.diff(visits.rows, prepend=-1) > 0
-    kept = new_user | (np.diff(ids, prepend=-1) != 0)
-    rows, starts = visits.rows[kept], np.flatnonzero(new_user[kept])
-    place = np.arange(len(rows)) - starts[rows]
-    word = splitmix64(ids[kept].astype(np.uint64) * GOLDEN + np.uint64(seed_of("path", key)))
-    word = splitmix64(word + place.astype(np.uint64) * GOLDEN)
-    return np.add.reduceat(word, starts)
-
-
-def _sizes(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return np.unique(words, return_counts=True)[1]
 
 
 def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:

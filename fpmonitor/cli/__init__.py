@@ -21,7 +21,7 @@ from fpmonitor.cli.settings import Settings
 from fpmonitor.cli.spellings import understood
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.table import FIRST, GROUPS, MOVED
-from fpmonitor.errors import FpmonitorError, InputError, UnitError
+from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable
 from fpmonitor.unit import spoken
 
@@ -46,28 +46,13 @@ def _options(
     INVOCATION.set(Invocation(for_others=for_others, key_file=key_file, wait=wait))
 
 
-class Root(PlainGroup):
-    """The command `fpmonitor`; says where commands are that stood elsewhere."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name.
-
-        Raises:
-            InputError: It has another name now.
-        """
-        found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name in MOVED and not ctx.resilient_parsing:
-            raise InputError(f"{cmd_name} is now: fpmonitor {MOVED[cmd_name]}")
-        return found
-
-
 @cache
 def command_tree() -> TyperGroup:
     """Return the command `fpmonitor`, with all commands below it."""
     app = typer.Typer(
         name="fpmonitor",
         help="Which browser APIs may a site read together, and how many users does that expose?",
-        cls=Root,
+        cls=PlainGroup,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -139,6 +124,9 @@ def _tell(text: str) -> None:
 def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
+    moved = next((name for name in arguments if not name.startswith("-")), "")
+    if moved in MOVED:
+        _tell(f"{moved} is now: fpmonitor {MOVED[moved]}")
     arguments = understood(arguments, tree.commands)
     # In a context of its own: the patience of this command is not that of the next one.
     return context.run(

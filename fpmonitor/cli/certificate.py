@@ -82,7 +82,7 @@ def certificate(
     --spectra, which the verdicts need.
     """
     try:
-        from fpmonitor import proof_check  # noqa: PLC0415 -- an extra
+        from fpmonitor import proof_check, proof_cohorts  # noqa: PLC0415 -- an extra
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
@@ -112,7 +112,8 @@ def certificate(
                 counters=("memory", monitor.counter),
             )
     content = read_json(decision, "decision")
-    findings = [*proof_check.check_proofs(content), *_of_file(decided, content)]
+    findings = [*proof_check.check_proofs(content), *proof_cohorts.check_cohorts(content)]
+    findings += _of_file(decided, content)
     groups = None
     if counted is None:
         if write_spectra is not None:
@@ -122,7 +123,14 @@ def certificate(
         groups = {one.apis: one.groups for one in counted.spectra}
         others = {one.apis: one.groups for one in counted.others}
         findings += _of_users(decided, counted.facts)
-        findings += proof_check.check_sets(content, groups, others)
+        spectra_of = {one.apis: one for one in counted.spectra}
+        tests = proof_cohorts.Conditions(content)
+
+        def keeps(apis: tuple[str, ...], size: int) -> Any:
+            one = spectra_of[apis]
+            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, path=one.path)
+
+        findings += proof_check.check_sets(content, groups, others, keeps=keeps)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
     if not isinstance(decided, LevelDecision):

@@ -58,12 +58,12 @@ def gate(
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
-    from fpmonitor.answers.spectra import check_users  # noqa: PLC0415
+    from fpmonitor.answers.spectra import check_same_users  # noqa: PLC0415
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
-        check_users(users, decided, list_questions(monitor.database))
+        check_same_users(users, decided, list_questions(monitor.database))
         answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -11,7 +11,7 @@ from fpmonitor.cli.output import emit
 from fpmonitor.collectors.accesslog import log_line as make_log_line
 
 
-def log_line(
+def print_log_line(
     server: Annotated[Literal["nginx", "apache"], typer.Argument(help="The web server.")],
     output: OUTPUT = None,
 ) -> None:

@@ -53,6 +53,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
+from fpmonitor.policy import Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.levels import level_decision
@@ -75,7 +76,7 @@ _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
 
-def exposure(
+def exposure_command(
     *,
     names: NAMES = None,
     apis: Annotated[
@@ -257,6 +258,42 @@ class Deciding:
             metavar="NAME",
         ),
     ] = None
+    given: Annotated[
+        str,
+        typer.Option(
+            "--given",
+            help="APIs that sites see with every set: each cohort of their values must keep a "
+            "budget. `family` and `system` are those that the user agent tells.",
+        ),
+    ] = ""
+    budget_each: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-each",
+            help="With --given: largest tolerated exposure of each cohort.",
+            show_default="four times the budget",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+    least_share: Annotated[
+        float | None,
+        typer.Option(
+            "--least-share",
+            help="With --given: share of the users from which on a cohort must keep its budget.",
+            show_default="5 %",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+    visits: Annotated[
+        Visits,
+        typer.Option(
+            "--unit",
+            help="What counts where users have several visits: their last values, one whole visit, "
+            "all visits in their order, or that each of the latter two keeps the budget.",
+        ),
+    ] = "last"
     weights: Annotated[
         str | None,
         typer.Option(
@@ -343,14 +380,14 @@ class Deciding:
         ),
     ] = None
 
-    def given(self, context: typer.Context, **others: Any) -> dict[str, Any]:
+    def members(self, context: typer.Context, **others: Any) -> dict[str, Any]:
         """Return the options that were given, without those of the settings that do not apply.
 
         Files are read, and lists of names divided.
         """
         said = {each.name: getattr(self, each.name) for each in fields(self)} | others
         said = check_options(said, [name for name in said if is_only_set(context, name)])
-        for name in ("candidates", "must", "never"):
+        for name in ("candidates", "must", "never", "given"):
             if said.get(name) is not None:
                 said[name] = split_names(said[name])
         levels, resume = said.get("components"), said.get("known")
@@ -361,7 +398,7 @@ class Deciding:
         return said
 
 
-def decide(
+def decide_command(
     *,
     context: typer.Context,
     budget: BUDGET_OR_NONE = None,
@@ -372,7 +409,7 @@ def decide(
     quiet: QUIET = False,
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
-    given = deciding.given(context, engine="auto" if "://" in users.engine else users.engine)
+    given = deciding.members(context, engine="auto" if "://" in users.engine else users.engine)
     if paths := given.pop("register", None):
         _register(users, paths)
     if budget is None:

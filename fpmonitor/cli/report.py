@@ -187,7 +187,7 @@ def _holds(population: Population, apis: Sequence[str]) -> bool:
         return False
 
 
-def compare(
+def compare_command(
     *,
     before: Annotated[
         Path, typer.Argument(help="Database, or decision file (.json).", metavar="BEFORE")

@@ -18,8 +18,8 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     """Return the arguments as the commands take them.
 
     `fpmonitor LOG` opens the page, or prints one screen where no browser can be opened,
-    `help COMMAND` is its `--help`, `--json` is `--format json`, and
-    `--for-others`, which is an option of all commands, may stand behind one.
+    `help COMMAND` is its `--help`, `--json` is `--format json`, a command of before is where it is
+    now, and `--for-others`, which is an option of all commands, may stand behind one.
     """
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
@@ -33,7 +33,9 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
         options = [*options[:first], *options[first + 1 :], "--help"]
     elif name in _ALONE:
         options = [_ALONE[name]]
-    elif name not in commands and name not in MOVED and Path(name).is_file():
+    elif name not in commands and name in MOVED:
+        options[first : first + 1] = MOVED[name].split()
+    elif name not in commands and Path(name).is_file():
         # Whoever says what becomes of the page means the page; how to read the log is asked there.
         of_page = not _OF_THE_PAGE.isdisjoint(word.partition("=")[0] for word in options)
         reads = any(word.startswith("-") for word in options[first:])

@@ -59,7 +59,7 @@ FIRST: tuple[Entry, ...] = (
     Entry("ingest", "fpmonitor.cli.data:ingest", "Store logs. The same file twice is stored once."),
     Entry(
         "exposure",
-        "fpmonitor.cli.questions:exposure",
+        "fpmonitor.cli.questions:exposure_command",
         "Show what each API, or a set of APIs, exposes.",
         modes=(
             Entry("--plot", "fpmonitor.cli.report:plot", takes="exposure|curve|entropy|trust"),
@@ -69,7 +69,9 @@ FIRST: tuple[Entry, ...] = (
         ),
     ),
     Entry(
-        "decide", "fpmonitor.cli.questions:decide", "Decide which APIs a site may read together."
+        "decide",
+        "fpmonitor.cli.questions:decide_command",
+        "Decide which APIs a site may read together.",
     ),
     Entry("gate", "fpmonitor.cli.gate:gate", "Ask a decision whether a site may read more."),
     Entry(
@@ -85,7 +87,7 @@ FIRST: tuple[Entry, ...] = (
         "check",
         "fpmonitor.cli.monitoring:check",
         "Test a decision or list on current data. `watch` repeats it.",
-        modes=(Entry("--compare", "fpmonitor.cli.report:compare"),),
+        modes=(Entry("--compare", "fpmonitor.cli.report:compare_command"),),
     ),
     Entry("watch", "fpmonitor.cli.monitoring:watch", hidden=True),
     Entry("look", "fpmonitor.cli.look:look", hidden=True),
@@ -115,7 +117,7 @@ GROUPS: tuple[Entry, ...] = (
                 "Manage the write keys and read tokens of the service.",
             ),
             Entry("snippet", "fpmonitor.private.commands.page:snippet"),
-            Entry("log-line", "fpmonitor.cli.log_line:log_line"),
+            Entry("log-line", "fpmonitor.cli.log_line:print_log_line"),
             Entry("shares", "fpmonitor.cli.shares:shares"),
         ),
     ),
@@ -169,9 +171,9 @@ GROUPS: tuple[Entry, ...] = (
         "Collect so that no party holds a whole record.",
     ),
 )
-# Where the commands of version 0.1 are; named in the error for one release.
+# Where the commands of version 0.1 are: for one release, a note names that, and the command runs.
 MOVED: Mapping[str, str] = {
-    "apis": "exposure, or db apis",
+    "apis": "db apis",
     "automation": "db automation",
     "compare": "check --compare",
     "convert": "scale convert",

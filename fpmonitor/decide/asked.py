@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from fpmonitor.decide.decision import Setting
 from fpmonitor.errors import InputError
-from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, Visits
 from fpmonitor.population.contents import Engine
 from fpmonitor.question import Question
 
@@ -43,17 +43,33 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
         *("max-sets", "forecast", "tolerance", "resume"),
     ),
     "forecast": ("levels", "realised", "bias", "strata", "fake-share", "cluster"),
+    "given": (
+        *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "search-users"),
+        *("forecast", "tolerance", "missing exposed"),
+    ),
+    "unit": (
+        *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "cluster"),
+        *("search-users", "given", "forecast", "tolerance", "missing exposed", "missing drop"),
+    ),
 }
 # An option that says nothing without another, and what to do then.
 _ONLY_WITH = {
     "confirm": ("search-users", "on which users?", "say how many to search: --search-users"),
     "design-share": ("levels", "is of levels", "name them by --levels"),
+    "budget-each": ("given", "of which cohorts?", "name what tells them: --given family,system"),
+    "least-share": ("given", "of which cohorts?", "name what tells them: --given family,system"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
 _HOW_SETS_ARE_SEARCHED = frozenset(
     ("candidates", "confirm", "design-share", "engine", "forecast", "max-sets", "max-size")
 ) | {"search-users", "time-limit", "tolerance", "weights"}
-_OPTIONS = {"components": "levels", "known": "resume", "confirm_chains": "confirm"}
+_EACH, _LEAST_SHARE = 4, 0.05  # times the budget, of each cohort; and of all users
+_OPTIONS = {
+    "components": "levels",
+    "known": "resume",
+    "confirm_chains": "confirm",
+    "visits": "unit",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +130,11 @@ class DecideQuestion(Search):
     assume
         Candidates to take in though the users are no evidence of how they divide them: others of
         which they are none are in no set.
+    given
+        What tells cohorts, which sites see with every set: APIs, `family`, `system`.
+    budget_each, least_share
+        Largest tolerated exposure of every cohort that has at least a share of the users: by
+        default four times the budget, and 5 %.
     search_users
         Search among so many of the users, and confirm on all others: see `decide.confirming`. The
         question is taken to have been fixed before the users were seen.
@@ -146,6 +167,10 @@ class DecideQuestion(Search):
     must: Iterable[str] = ()
     never: Iterable[str] = ()
     assume: Iterable[str] = ()
+    given: Sequence[str] = ()
+    budget_each: float | None = None
+    least_share: float | None = None
+    visits: Visits = "last"
     weights: Mapping[str, float] | None = None
     search_users: int | None = None
     confirm_chains: int | None = None
@@ -154,7 +179,7 @@ class DecideQuestion(Search):
     engine: Engine = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in (("engine", Engine), ("setting", Setting)):
+        for name, kind in (("engine", Engine), ("setting", Setting), ("visits", Visits)):
             if (word := getattr(self, name)) not in (words := get_args(kind)):
                 raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
         given = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -170,7 +195,25 @@ class DecideQuestion(Search):
     def question(self) -> Question:
         """What is asked of the users, whatever the API set."""
         exact = self.setting == "sample"
-        return Question(self.k, self.population, self.delta, self.missing, self.sample, exact)
+        given = tuple(self.given)
+        return Question(
+            self.k,
+            self.population,
+            self.delta,
+            self.missing,
+            self.sample,
+            exact,
+            given,
+            self.visits,
+        )
+
+    def cohorts(self, given: Sequence[str]) -> CohortBudget | None:
+        """Return what cohorts must keep, told by what the log calls what tells them."""
+        if not given:
+            return None
+        budget = _EACH * self.budget if self.budget_each is None else self.budget_each
+        least = _LEAST_SHARE if self.least_share is None else self.least_share
+        return CohortBudget(given=tuple(given), budget=budget, least_share=least)
 
 
 def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> dict[str, Any]:
@@ -196,7 +239,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
     """
     option = {name: _OPTIONS.get(name, name.replace("_", "-")) for name in given}
     said = {option[name] for name, value in given.items() if _is_said(value)}
-    said |= {"setting sample"} if given.get("setting") == "sample" else set()
+    said |= {f"{name} {given[name]}" for name in ("setting", "missing") if given.get(name)}
     free = {option[name] for name in only_set} & _HOW_SETS_ARE_SEARCHED
     for one, others in _NOT_WITH.items():
         for other in others:
@@ -214,7 +257,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
 
 
 def _is_said(value: Any) -> bool:
-    return type(value) in {int, float} or (bool(value) and value != "auto")
+    return type(value) in {int, float} or (bool(value) and value not in {"auto", "last"})
 
 
 def asking(

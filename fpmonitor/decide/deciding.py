@@ -24,11 +24,13 @@ from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
+from fpmonitor.estimate.cohort_budget import cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE
+from fpmonitor.population.visits import DRAWS, VisitSpectrum
 from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.decide.decision import Proof, Verdict
+    from fpmonitor.estimate.cohort_budget import CohortTest
     from fpmonitor.policy import Policy
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
@@ -94,6 +97,8 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
+    for condition in () if tests is None else tests.conditions:
+        condition.check_decides(source.users)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -163,11 +168,11 @@ def check_same(known: Decision, asked: Decision) -> None:
         It answers another question, or was made of other data.
     """
     before, now = known.policy, asked.policy
-    differing = [
-        name
-        for name in ("k", "population", "budget", "delta", "realised", "sample", "candidates")
-        if getattr(before, name) != getattr(now, name)
-    ]
+    names = (
+        *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
+        *("cohorts", "visits"),
+    )
+    differing = [name for name in names if getattr(before, name) != getattr(now, name)]
     members = {"data": "digest", "level": "tested_at"} | {
         name: name for name in ("setting", "missing", "universe", "first_names", "design")
     }
@@ -196,10 +201,10 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
 
     least = least_of(source)
-    allow = those(source, known.allow, tests.allow.holds)
+    allow = those(source, known.allow, tests.allows)
     above = partial(tests.above, least=least is not None)
     block = those(least or source, known.block, above)
-    refused = those(source, known.undecided, lambda *of: not tests.allow.holds(*of))
+    refused = those(source, known.undecided, lambda *of: not tests.allows(*of))
     lists = (known.allow, known.block, known.undecided)
     is_whole = [*map(len, lists)] == [*map(len, (allow, block, refused))]
     return Borders(
@@ -305,7 +310,13 @@ def _search(
         if borders.complete:
             return _Found(borders, evaluated=borders.evaluated)
         found = _hoped(source, tests, sought, borders, effort)
-    borders = borders_of(known=found.borders, effort=effort)
+    if tests.conditions:
+        first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
+        borders = _keeping(
+            source, tests, sought, borders_of(known=found.borders, effort=first), effort
+        )
+    else:
+        borders = borders_of(known=found.borders, effort=effort)
     bound, possible = found.bound, found.possible
     if not borders.complete:
         if bound is None:
@@ -314,6 +325,26 @@ def _search(
             possible = sought.bound(source.apis, borders.block)
     evaluated = found.evaluated + borders.evaluated
     return _Found(borders, bound, possible, evaluated, found.diverse, found.best)
+
+
+def _keeping(
+    source: SpectrumSource, tests: Tests, sought: _Sought, borders: Borders, effort: Effort
+) -> Borders:
+    """Return what is allowed also by conditions, each searched among what the others leave."""
+    for condition in tests.conditions:
+        failing = [*borders.block, *borders.undecided]
+        found = search(
+            source,
+            allow=condition,
+            block=condition,
+            must=sought.must,
+            never=sought.never,
+            max_size=sought.max_size,
+            known=replace(Borders.nothing(), undecided=failing),
+            effort=effort,
+        )
+        borders = borders.keeping(found)
+    return borders
 
 
 def _best_first(
@@ -460,6 +491,8 @@ def possible_of(
     policy = decision.policy
     if policy.realised or policy.delta is None or policy.sample.departure != NO_DEPARTURE:
         return None
+    if policy.cohorts is not None or policy.visits != "last":
+        return None
     possible = users_possible(
         map(source.spectrum, islice(undecided, _CEILINGS)),
         users=source.users,
@@ -481,7 +514,7 @@ def _bias_tolerated(source: SpectrumSource, decision: Decision) -> tuple[float, 
     passing = list(found)
     for bias, tests in _biased_tests(decision, source.users):
         spectra = ((apis, source.spectrum(apis)) for apis in passing)
-        passing = [apis for apis, spectrum in spectra if tests.allow.holds(spectrum, len(apis))]
+        passing = [apis for apis, spectrum in spectra if tests.allows(spectrum, len(apis))]
         if not passing:
             break
         found |= dict.fromkeys(passing, bias)
@@ -551,10 +584,44 @@ class Judge(NamedTuple):
         self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
     ) -> Verdict:
         """Judge a set of `size` APIs; by `least` it is blocked, where others are told less."""
-        if self.tests.allow.holds(spectrum, size):
+        if self.tests.allows(spectrum, size):
             return "allow"
         above = self.tests.above(least or spectrum, size, least=least is not None)
         return "block" if above else "undecided"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathTest:
+    """A condition of sets: all visits of each user in their order keep the budget, too.
+
+    Attributes:
+        plain: The test of a value of each user.
+    """
+
+    plain: Criterion
+    largest: None = None
+
+    @property
+    def limits(self) -> NDArray[np.float64]:
+        """Limit of the score by size of the set."""
+        return self.plain.limits
+
+    def score(self, spectrum: CountSpectrum) -> float:
+        """Return the score of the paths.
+
+        Raises:
+            InputError: A spectrum that does not tell paths.
+        """
+        if not isinstance(spectrum, VisitSpectrum):
+            raise InputError("unit: these counts do not tell visits", hint="ask of a database")
+        return self.plain.score(spectrum.path)
+
+    def holds(self, spectrum: CountSpectrum, size: int) -> bool:
+        """Whether the paths of a set of `size` APIs keep the budget."""
+        return bool(self.score(spectrum) <= self.limits[size])
+
+    def check_decides(self, users: int) -> None:
+        """Decide as the test of one visit does."""
 
 
 class Tests(NamedTuple):
@@ -564,6 +631,13 @@ class Tests(NamedTuple):
     block: Criterion
     refute: Refutation | None = None
     proof: Proof | None = None
+    conditions: tuple[CohortTest | PathTest, ...] = ()
+
+    def allows(self, spectrum: CountSpectrum, size: int) -> bool:
+        """Whether a set is within the budget, and keeps all conditions, each at the whole level."""
+        return self.allow.holds(spectrum, size) and all(
+            condition.holds(spectrum, size) for condition in self.conditions
+        )
 
     def above(self, spectrum: CountSpectrum, size: int, *, least: bool) -> bool:
         """Whether a set is above the budget; `least`: by the least that its spectrum may be."""
@@ -613,11 +687,32 @@ def tests_of(decision: Decision, users: int) -> Tests:
     block, refute = criteria.block, criteria.refute
     if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
         block = replace(block, largest=None)
+    cohorts = None
+    if policy.cohorts is not None and proof:
+        cohorts = cohort_test(
+            policy.cohorts,
+            users=users,
+            k=policy.k,
+            population=policy.population,
+            delta=level,
+            universe=decision.universe or largest,
+            expected=policy.sample.expected(users),
+        )
+        proof["allow"] |= {"cohorts": cohorts.to_json()}
+    allow = criteria.allow
+    conditions: list[CohortTest | PathTest] = [] if cohorts is None else [cohorts]
+    if policy.visits == "both":
+        conditions.append(PathTest(allow))
+    if policy.visits in {"visit", "both"}:
+        allow = replace(allow, score=allow.score.mean_of(DRAWS))
+        block = replace(block, score=block.score.mean_of(DRAWS))
+        refute = replace(refute, score=refute.score.mean_of(DRAWS))
     return Tests(
-        _from(base, criteria.allow),
+        _from(base, allow),
         _from(base, block),
         replace(refute, limits=_limits_from(base, refute.limits)),
         proof,
+        tuple(conditions),
     )
 
 

@@ -397,6 +397,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = self.confirmation is not None or self.design is not None
+        told_once |= self.policy.visits != "last"  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
 
     def at_later_look(self) -> Self:
@@ -405,6 +406,11 @@ class Decision(Result):
         if sample.look is None:
             return self
         return replace(self, policy=replace(self.policy, sample=replace(sample, look="later")))
+
+    @property
+    def rests_on_file(self) -> bool:
+        """Whether its lists alone answer, and no count of users of now: see `--given`."""
+        return self.looked_at_once or self.policy.cohorts is not None
 
     @property
     def unlisted(self) -> str:
@@ -597,6 +603,8 @@ class Decision(Result):
             return settled if self.complete else others
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
+        if (cohorts := self.policy.cohorts) is not None:
+            budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -659,6 +667,10 @@ class Decision(Result):
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
+        if self.policy.cohorts is None:
+            del content["policy"]["cohorts"]
+        if self.policy.visits == "last":
+            del content["policy"]["visits"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

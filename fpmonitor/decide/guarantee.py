@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.policy import Drawn, SampleModel
+    from fpmonitor.policy import CohortBudget, Drawn, SampleModel
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
@@ -123,6 +123,8 @@ def _promise(decision: Decision) -> str:
         f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
         f"of fewer than {policy.k:,}"
     )
+    if policy.cohorts is not None:
+        exposed += f", and at most {in_cohorts(policy.cohorts)}, seen or not"
     if decision.setting == "sample" or policy.delta is None:
         return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
     whom = "in a population" if policy.realised else "on average over populations"
@@ -160,6 +162,7 @@ def _choice(decision: Decision) -> str:
         *["shares"] * (sample.strata is not None),
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
+        *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
         *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
         *["the largest number of APIs"] * (decision.universe > UNIVERSE),
@@ -168,6 +171,47 @@ def _choice(decision: Decision) -> str:
         f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "
         f"{last} were fixed before the data were seen and that"
     )
+
+
+def in_cohorts(cohorts: CohortBudget) -> str:
+    """Say what no cohort may be above, and which cohorts count."""
+    return (
+        f"{100 * cohorts.budget:.6g} % of the users of each cohort that has "
+        f"{100 * cohorts.least_share:.6g} % of the users or more"
+    )
+
+
+def _cohorts(decision: Decision) -> str:
+    """Say what tells cohorts, and to whom nothing is promised."""
+    cohorts = decision.policy.cohorts
+    if cohorts is None:
+        return ""
+    return (
+        f"Cohorts are told by {' and '.join(cohorts.given)}, which sites see with every set. "
+        "Nothing is promised to smaller cohorts."
+    )
+
+
+_READS = {
+    "visit": "A site reads one visit of each user, and knows no other of them.",
+    "path": "A site knows its users again, and reads all their visits of these days in order.",
+    "both": (
+        "It holds for a site that reads one visit of each user. It holds for a site, too, that "
+        "knows its users again, and reads all their visits of these days in order."
+    ),
+}
+_BEYOND = (
+    "Nothing is promised of more days, nor of what the times and numbers of visits and changes "
+    "tell."
+)
+
+
+def _visits(decision: Decision) -> str:
+    """Say which visits of a user sites read."""
+    visits = decision.policy.visits
+    if visits == "last":
+        return ""
+    return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
 
 
 def _absent(decision: Decision) -> str:
@@ -278,7 +322,7 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
+    *(_promise, _cohorts, _visits, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
     *(_absent, _assumed, _no_evidence, _coverage, _masked),
 )
 
@@ -298,6 +342,8 @@ def in_short(decision: Decision) -> tuple[str, ...]:
             f"{100 * (1 - policy.delta):.6g} % sure: no allowed combination exposes more than "
             f"{budget} of {policy.population:,} users like these{average}."
         )
+        if policy.cohorts is not None:
+            first = f"{first[:-1]}, nor more than {in_cohorts(policy.cohorts)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
     said = (first, f"{second} What else: {_WHAT_ELSE}", others)

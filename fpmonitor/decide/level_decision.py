@@ -231,6 +231,7 @@ class LevelDecision(Decision):
         content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
+        del content["policy"]["cohorts"], content["policy"]["visits"]
         for component, told in zip(self.components, content["components"], strict=True):
             told["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
         drawn = {} if self.drawn is None else {"drawn": untyped(self.drawn)}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def can_refresh(decision: Decision) -> bool:
     """Whether lists can be made again: they are certified at every look."""
-    return decision.setting == "population" and not decision.looked_at_once
+    return decision.setting == "population" and not decision.rests_on_file
 
 
 def border_sets(decision: Decision) -> tuple[ApiSet, ...]:

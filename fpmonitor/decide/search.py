@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
-from itertools import combinations
+from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.disclosure import least_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
-    from fpmonitor.estimate.criterion import Criterion, Refutation
+    from fpmonitor.estimate.criterion import Condition, Refutation
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 _MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
@@ -75,19 +76,48 @@ class Borders:
         """Return what is proven before any search."""
         return cls(allow=[], block=[], undecided=[], complete=False, evaluated=0)
 
+    def keeping(self, condition: Borders) -> Borders:
+        """Return what is allowed also by a condition, of which sets that fail here were known.
+
+        What fails the condition, and is not blocked here, is undecided.
+        """
+        here, parts = [{*one} for one in self.allow], set[tuple[str, ...]]()
+        for other in condition.allow:
+            held = {*other}
+            is_within = any(held <= one for one in here)
+            parts |= {other} if is_within else {tuple(sorted(held & one)) for one in here}
+        failing = condition.block
+        if failing == [()]:  # nothing is allowed, whatever is read besides
+            failing = [
+                (api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})
+            ]
+        blocked = [{*members} for members in self.block]
+        return replace(
+            self,
+            allow=_largest(parts),
+            undecided=[one for one in failing if not any(each <= {*one} for each in blocked)],
+            complete=self.complete and condition.complete,
+            evaluated=self.evaluated + condition.evaluated,
+        )
+
     def without(self, apis: Collection[str]) -> Borders:
         """Return what is proven about sets that hold none of some APIs."""
         if not apis:
             return self
         parts = {tuple(api for api in members if api not in apis) for members in self.allow}
-        left = [members for members in sorted(parts) if members]
         return replace(
             self,
-            allow=[a for a in left if not any({*a} < {*b} for b in left)],
+            allow=_largest(members for members in parts if members),
             block=[members for members in self.block if not {*apis} & {*members}],
             undecided=[members for members in self.undecided if not {*apis} & {*members}],
             complete=False,
         )
+
+
+def _largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
+    """Those of some sets that are within no other one, sorted."""
+    held = [(members, {*members}) for members in sorted(sets)]
+    return [members for members, one in held if not any(one < other for _, other in held)]
 
 
 class Family:
@@ -246,7 +276,7 @@ class _BorderSearch:
     """
 
     def __init__(
-        self, criterion: Criterion, order: Closures, max_size: int, effort: Effort
+        self, criterion: Condition, order: Closures, max_size: int, effort: Effort
     ) -> None:
         limits, columns = criterion.limits, len(order.closed)
         self.order, self._closed = order, order.closed
@@ -453,8 +483,8 @@ class Closures:
 def search(
     source: SpectrumSource,
     *,
-    allow: Criterion,
-    block: Criterion,
+    allow: Condition,
+    block: Condition,
     refute: Refutation | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
@@ -527,7 +557,8 @@ def search(
         try:
             _run(lower, source, allow, apis, must)
             # What was known to fail by another test says nothing of sets with the same score.
-            if upper is not lower and not _always_holds(block, source.users):
+            rows = source.table.weights.sum() if isinstance(source, MemorySource) else source.users
+            if upper is not lower and not _always_holds(block, int(rows)):
                 _run(upper, least or source, block, apis, must)
             if refute is not None and (least is None or refute.monotone):
                 within = lower.passed
@@ -561,8 +592,10 @@ def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str
         raise InputError(f"search: {', '.join(both)} both must and must not be in the sets")
 
 
-def _always_holds(criterion: Criterion, users: int) -> bool:
+def _always_holds(criterion: Condition, users: int) -> bool:
     """Whether no set of any users exceeds the limits."""
+    if not isinstance(criterion, Criterion):
+        return False
     alone = users * criterion.score.weights[:, 1]
     return bool(criterion.limits.min() >= criterion.score.of_sums(alone))
 
@@ -586,7 +619,7 @@ def _recall(
 def _run(
     border: _BorderSearch,
     source: SpectrumSource,
-    criterion: Criterion,
+    criterion: Condition,
     apis: Sequence[str],
     must: Sequence[str],
 ) -> None:

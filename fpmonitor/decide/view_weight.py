@@ -37,7 +37,7 @@ _VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
 _THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
 
 
-class Asked(Protocol):
+class AskedView(Protocol):
     """What is asked of users, and how they are seen: a question, or its decision."""
 
     @property
@@ -54,7 +54,7 @@ class Asked(Protocol):
 
 
 def view_cost(
-    asked: Asked,
+    asked: AskedView,
     source: str | None,
     bounds: Sequence[datetime] = (),
     *,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.mixture import Mixture, log_evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from fpmonitor.spectrum import CountSpectrum
@@ -57,6 +59,10 @@ class Score:
         """Whether no weight increases with the count, nor is negative."""
         return not (np.diff(self.weights, axis=1) > 0).any() and bool(self.weights.min() >= 0)
 
+    def mean_of(self, draws: int) -> Self:
+        """Return the mean of the score over draws of one value of each user, told together."""
+        return replace(self, weights=self.weights / draws)
+
     def limits_of(self, log_terms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return where the evidence is so much, nats: a score at most, or at least, so large."""
         return self.least - log_terms if self.falls else log_terms - self.least
@@ -77,6 +83,22 @@ class Score:
         """Return the number of a set with this spectrum."""
         taken = self.weights.take(spectrum.counts, axis=1, mode="clip")
         return float(self.of_sums(taken.dot(spectrum.members.astype(float))))
+
+
+class Condition(Protocol):
+    """What sets must keep, and are searched by: a score that grows with the set, and its limits."""
+
+    @property
+    def limits(self) -> NDArray[np.float64]:
+        """Limit of the score for sets of so many APIs, not increasing."""
+
+    @property
+    def largest(self) -> int | None:
+        """Larger sets are not tested by themselves, and always hold; None: there are none."""
+
+    @property
+    def score(self) -> Callable[[CountSpectrum], float]:
+        """Number of a set with a spectrum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

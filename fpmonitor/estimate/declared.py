@@ -28,7 +28,7 @@ _HALVINGS = 100
 _ROUNDING = 1e-9  # nats, of logarithms of up to 1e10
 
 
-def share_limits(
+def declared_share_limits(
     counts: NDArray[np.int64], users: int, nats: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper limits of the shares of values, together at every look.
@@ -82,7 +82,7 @@ def declared_limits(
     unseen = support - spectrum.support
     counts = np.append(spectrum.counts, 0)
     values = np.append(spectrum.values, unseen)
-    lower, upper = share_limits(counts, spectrum.users, math.log(support / delta))
+    lower, upper = declared_share_limits(counts, spectrum.users, math.log(support / delta))
     worst = np.clip(share_of_most_exposed(k, population), lower, upper)
     at = np.stack([lower, upper, worst])
     exposed = exposure_probability(np.clip(at, 1e-300, 1), k=k, population=population)

@@ -23,7 +23,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write exceptions for the allowed APIs that no blocked one shares a name with.
 
     An exception lowers Brave's own protection, so there is none unless that was asked for.
@@ -40,7 +40,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(entries, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read a list of exceptions: every control that no exception lifts is in force."""
     try:
         entries = json.loads(text)
@@ -74,8 +74,8 @@ BRAVE = ControlExporter(
     name=FAMILY,
     summary="exceptions for Brave's Shields: the allow list",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     own_protection="Brave's own protection by exceptions for what a site may read",
     notes=("Holds where Shields randomise; users may turn them down. Not run in Brave.",),
 )

@@ -16,7 +16,7 @@ from fpmonitor.export.exporter import ParsedList, may_match, site_matches
 FAMILY = "chromium"
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write a file of managed policies."""
     site = order.options.site
     policies = {
@@ -28,7 +28,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(policies, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read a file of managed policies; those that are not about APIs are passed over."""
     try:
         policies = dict(json.loads(text))
@@ -66,6 +66,6 @@ CHROMIUM = ControlExporter(
     name="chromium-policies",
     summary="managed policies for Chromium and Chrome",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
 )

@@ -62,13 +62,13 @@ def without_commands(text: str) -> str:
     return _LINES_OF_COMMANDS.sub(rf"\1{_MARK}\2", text)
 
 
-def write(decision: Decision) -> str:
+def _write(decision: Decision) -> str:
     """Write the list as CSV, one row per API: `api,outcome,reason`."""
     entries = api_actions(decision)
     return csv_rows([_HEADER, *([entry.api, entry.outcome, entry.reason] for entry in entries)])
 
 
-def check(text: str) -> list[str]:
+def _check(text: str) -> list[str]:
     """Problems of a list."""
     try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -83,7 +83,7 @@ def check(text: str) -> list[str]:
     return problems
 
 
-def read(text: str) -> PlainList:
+def _read(text: str) -> PlainList:
     """Read a list, also one of before, which had `action` for `outcome`.
 
     Raises
@@ -118,7 +118,7 @@ def read(text: str) -> PlainList:
 CSV = PlainExporter(
     name="csv",
     summary="one action per API, for spreadsheets and scripts",
-    write=write,
-    check=check,
-    read=read,
+    write=_write,
+    check=_check,
+    read=_read,
 )

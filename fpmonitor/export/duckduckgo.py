@@ -18,7 +18,7 @@ FAMILY = "duckduckgo"
 _MANIPULATION = "apiManipulation"
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the features that are on."""
     features: dict[str, Any] = {
         control.name: _feature({}) for control in order.controls if control.value is None
@@ -31,7 +31,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(features, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read features; those that are not about fingerprinting are passed over."""
     try:
         features = json.loads(text)
@@ -110,7 +110,7 @@ DUCKDUCKGO = ControlExporter(
     name=FAMILY,
     summary="features of DuckDuckGo's privacy configuration",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     notes=("Released apps take it from DuckDuckGo only.",),
 )

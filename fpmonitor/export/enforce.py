@@ -20,7 +20,7 @@ from fpmonitor.export.evidence import evidence_on
 from fpmonitor.export.exporter import (
     ApiVerdict,
     ExportResult,
-    check_options,
+    check_export_options,
     names,
     other_name,
     printable,
@@ -139,7 +139,7 @@ class ControlExporter:
         InputError
             The options ask for what the format cannot do.
         """
-        check_options(self.name, options, variants=self.variants, sites=self.sites)
+        check_export_options(self.name, options, variants=self.variants, sites=self.sites)
         if options.replace_protection and not self.own_protection:
             raise InputError(
                 f"{self.name}: the product has no protection of its own to replace",

@@ -217,7 +217,7 @@ class PlainExporter:
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
-        check_options(self.name, options, variants=(), sites=False)
+        check_export_options(self.name, options, variants=(), sites=False)
         if options.replace_protection:
             raise InputError(
                 f"{self.name} replaces no protection", hint="omit --replace-protection"
@@ -246,7 +246,7 @@ class PlainExporter:
         return self.check(text)
 
 
-def check_options(
+def check_export_options(
     exporter: str, options: ExportOptions, *, variants: Sequence[str], sites: bool
 ) -> None:
     """Check that an exporter can do what the options ask for.

@@ -19,7 +19,7 @@ _PLACE = "/* lists of the decision */ null"
 _LISTS = ("allow", "block", "undecided")
 
 
-def write(decision: Decision) -> str:
+def _write(decision: Decision) -> str:
     """Write the module with the lists of the decision in it."""
     content = {
         "policy": {"candidates": list(decision.policy.candidates)},
@@ -32,7 +32,7 @@ def write(decision: Decision) -> str:
     return _code().replace(_PLACE, script_safe(json.dumps(content, separators=(",", ":"))))
 
 
-def check(text: str) -> list[str]:
+def _check(text: str) -> list[str]:
     """Problems of a module: code that is not ours, or lists that are not lists."""
     before, after = _code().split(_PLACE)
     if not (text.startswith(before) and text.endswith(after)):
@@ -53,13 +53,13 @@ class _Lists(msgspec.Struct):
     allow: list[list[str]]
 
 
-def read(text: str) -> PlainList:
+def _read(text: str) -> PlainList:
     """Read a module: a site may read any allowed set, and a gate refuses all else.
 
     Raises:
         InputError: The code is not ours, so that nobody can tell what it answers.
     """
-    if problems := check(text):
+    if problems := _check(text):
         raise InputError(f"not a gate in JavaScript: {problems[0]}")
     before, after = _code().split(_PLACE)
     content = json.loads(text[len(before) : -len(after)])
@@ -82,7 +82,7 @@ def script_safe(text: str) -> str:
 GATE_JS = PlainExporter(
     name="gate-js",
     summary="JavaScript module that answers what a site may read next",
-    write=write,
-    check=check,
-    read=read,
+    write=_write,
+    check=_check,
+    read=_read,
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Product
 
 
-def between(limits: tuple[float, float]) -> str:
+def between_shares(limits: tuple[float, float]) -> str:
     """Write limits of a share in per cent, to two digits."""
     low, high = (f"{float(f'{100 * limit:.2g}'):g}" for limit in limits)
     return high if low == high else f"{low} to {high}"
@@ -85,7 +85,7 @@ class Headline:
     def _exposure(self) -> str:
         budget = f"{100 * self.budget:.6g} % of the users"
         if self.limits is not None:
-            return f"expose {between(self.limits)} % of the users"
+            return f"expose {between_shares(self.limits)} % of the users"
         if self.verdict == "allow":
             return f"expose at most {budget}"
         if self.verdict == "block":

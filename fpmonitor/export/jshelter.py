@@ -25,7 +25,7 @@ _HIGHEST = {
 }  # fmt: skip
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the configuration; for one site, that site alone has the level."""
     level = {
         "level_id": _LEVEL,
@@ -42,7 +42,7 @@ def write(order: ListSpec) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read a configuration; built-in levels are not known and count as nothing."""
     try:
         content = json.loads(text)
@@ -88,8 +88,8 @@ JSHELTER = ControlExporter(
     name=FAMILY,
     summary="configuration for JShelter, with a level of its own",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     notes=(
         "Import a list for all sites twice: JShelter takes no default that it does not have yet.",
     ),

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 _MEMBERS = ("guarantee", "policy", "allow", "block", "allowed_sets", "blocked_sets")
 
 
-def write(decision: Decision) -> str:
+def _write(decision: Decision) -> str:
     """Write the list as JSON: what one site may read together, and every certified combination."""
     actions = api_actions(decision)
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": untyped(decision.policy),
+        "policy": {
+            name: value
+            for name, value in untyped(decision.policy).items()
+            if (name, value) not in {("cohorts", None), ("visits", "last")}
+        },
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
         "no_evidence": dict(decision.no_evidence),
@@ -35,7 +39,7 @@ def write(decision: Decision) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def check(text: str) -> list[str]:
+def _check(text: str) -> list[str]:
     """Problems of a list."""
     try:
         content = json.loads(text)
@@ -55,7 +59,7 @@ class _Members(msgspec.Struct):
     allowed_sets: list[list[str]] = []
 
 
-def read(text: str) -> PlainList:
+def _read(text: str) -> PlainList:
     """Read a list: programs may carry out `allow`, or any of the sets that it says are allowed.
 
     Raises
@@ -80,7 +84,7 @@ def read(text: str) -> PlainList:
 JSON = PlainExporter(
     name="json",
     summary="one action per API and all combinations, for programs",
-    write=write,
-    check=check,
-    read=read,
+    write=_write,
+    check=_check,
+    read=_read,
 )

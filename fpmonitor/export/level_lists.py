@@ -55,7 +55,7 @@ def _tier(decision: LevelDecision, apis: ApiSet) -> dict[str, Any]:
     }
 
 
-def limits(decision: LevelDecision) -> str:
+def level_limits(decision: LevelDecision) -> str:
     """Write the values that numbers may show at the recommended vector as a table in Markdown.
 
     A device is given the largest tier that it reaches in all limits of its component.
@@ -166,7 +166,7 @@ def level_list(decision: LevelDecision, to: str) -> str:
 _FORMATS: Mapping[str, Callable[[LevelDecision], str]] = {
     "levels-js": levels_js.write,
     "tiers": tiers,
-    "limits": limits,
+    "limits": level_limits,
     "firefox-letterboxing": letterboxing,
     "what-if": what_if,
 }

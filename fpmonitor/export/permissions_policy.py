@@ -36,7 +36,7 @@ _HEADERS = re.compile(
 _KEYWORDS = {"*", "self", "src"}
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the headers as such, for a web server, or as a policy that only reports."""
     policy = ", ".join(f"{control.name}=()" for control in order.controls)
     variant = order.options.variant or "headers"
@@ -65,7 +65,7 @@ def write(order: ListSpec) -> str:
             return "".join(f"{n}: {v}\n" for n, v in lines)
 
 
-def read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
+def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
@@ -149,8 +149,8 @@ PERMISSIONS_POLICY = ControlExporter(
     name=FAMILY,
     summary="response headers of a site, for Chromium and its kin",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     variants=("headers", "nginx", "apache", "caddy", "report-only"),
     sites=False,
     notes=(

@@ -88,7 +88,7 @@ def write_page(decision: Decision, crowds: Crowds) -> str:
     return head + table_of.format(content) + foot
 
 
-def check(text: str) -> list[str]:
+def _check(text: str) -> list[str]:
     """Problems of a page: code that is not ours, a table that is none, or one that is open."""
     found = _TABLE.search(text)
     if found is None or f"<script>{_script()}</script>" not in text or _policy() not in text:
@@ -131,5 +131,5 @@ VISITOR_PAGE = VisitorPage(
     name="visitor-page",
     summary="page that tells visitors whether they are in a crowd, and sends nothing",
     write=lambda _decision: "",
-    check=check,
+    check=_check,
 )

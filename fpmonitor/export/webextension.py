@@ -39,7 +39,7 @@ _RESOURCES = (
 )
 
 
-def write(order: ListSpec) -> str:
+def _write(order: ListSpec) -> str:
     """Write the files of the extension as one JSON document: name -> text."""
     apis = [api for control in order.controls for api in control.effects]
     site = order.options.site
@@ -62,7 +62,7 @@ def unpack(text: str) -> dict[str, str]:
     return files
 
 
-def read(text: str, site: str | None) -> ParsedList:
+def _read(text: str, site: str | None) -> ParsedList:
     """Read the files of an extension: the controls whose APIs it withholds on a site."""
     try:
         files = unpack(text)
@@ -171,8 +171,8 @@ WEBEXTENSION = ControlExporter(
     name=FAMILY,
     summary="extension for Chromium and Firefox",
     families=(FAMILY,),
-    write=write,
-    read=read,
+    write=_write,
+    read=_read,
     supports=_fits,
     unpack=unpack,
     beyond=_BEYOND,

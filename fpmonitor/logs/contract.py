@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -69,6 +69,9 @@ class Scan:
     names_visits
         Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
         has none.
+    otherwise
+        Where `select` takes the log for simpler than it may be, and then raises an error of
+        DuckDB: makes the scan that reads it whatever it holds.
     """
 
     select: str
@@ -80,6 +83,7 @@ class Scan:
     not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     names_visits: bool = False
+    otherwise: Callable[[], Scan] | None = None
 
 
 class Collector(Protocol):

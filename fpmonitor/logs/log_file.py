@@ -57,13 +57,15 @@ class LogFile:
     """A file on disk, what its first bytes show, and the name to report it by.
 
     `stored_as` is the name of a stored log of which this one is the continuation; rows keep it.
-    `left_out` has the members of the file that its records, of which this is a copy, lack.
+    `left_out` has the members of the file that its records, of which this is a copy, lack; `form`
+    is what the lines were, of which this is a copy as JSON.
     """
 
     path: Path
     label: str
     stored_as: str = ""
     left_out: Mapping[str, NotTaken] = field(default_factory=dict, compare=False)
+    form: str = "JSON"
 
     @property
     def origin(self) -> str:

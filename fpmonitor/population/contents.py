@@ -18,8 +18,9 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
-from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.memory import CohortSource, MemorySource, kinds_of_rows
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.visits import PathSource, VisitSource, with_values
 from fpmonitor.refusals import kind_of
 from fpmonitor.vocabulary import FAMILIES
 
@@ -191,14 +192,40 @@ class Contents(Draws):
 
     def source(
         self, apis: Sequence[str], engine: Engine = "auto"
-    ) -> MemorySource | SpectrumQueries:
+    ) -> MemorySource | PathSource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        held = {*apis}.difference(self._unobserved, self._told)  # the others take no room
+        if self._visits != "last":
+            return self._visit_source(apis)
+        # The others take no room.
+        held = {*apis, *self._given}.difference(self._unobserved, self._told)
         in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
+        if self._given:
+            if not in_memory or engine == "duckdb":
+                raise UndecidableError(
+                    "given: cohorts are counted in memory, where the users do not fit",
+                    hint="ask of a window of fewer users, or without --given",
+                )
+            cohorts = kinds_of_rows([self.column(each) for each in self._given])
+            return CohortSource(apis, [self.column(api) for api in apis], cohorts)
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
+
+    def _visit_source(self, apis: Sequence[str]) -> VisitSource | PathSource:
+        """Return what counts visits; who has none that brought a value of these APIs is left out.
+
+        Raises:
+            InputError, UndecidableError: See `visit_rows`; or nobody has such a visit.
+        """
+        apis = sorted({*apis})
+        visits = with_values(self.visit_rows(apis), apis, whole=False)
+        if not len(visits.rows):
+            raise InputError("unit: no visit brought a value of these APIs", hint="name others")
+        paths = PathSource(visits, self.snapshot.key)
+        if self._visits == "path":
+            return paths
+        return VisitSource(visits, paths if self._visits == "both" else None)
 
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.

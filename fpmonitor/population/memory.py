@@ -6,18 +6,19 @@ cannot meet. Where the number would pass 63 bits, it is replaced by its rank fir
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CohortSpectrum, CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -350,9 +351,8 @@ class MemorySource:
             users,
         )
 
-    @classmethod
-    def _of(cls, apis: Sequence[str], table: CodeTable) -> MemorySource:
-        source = cls.__new__(cls)
+    def _of(self, apis: Sequence[str], table: CodeTable) -> Self:
+        source = copy.copy(self)
         source.apis, source.table = tuple(apis), table
         return source
 
@@ -370,12 +370,12 @@ class MemorySource:
         sizes = self.table.sizes_of([self._positions(apis) for apis in sets])
         return [*map(CountSpectrum.from_counts, sizes)]
 
-    def restricted(self, apis: Sequence[str]) -> MemorySource:
+    def restricted(self, apis: Sequence[str]) -> Self:
         """Source of fewer APIs; users that agree on all of them share one row."""
         apis = sorted(set(apis))
         return self._of(apis, self.table.merged(self._positions(apis)))
 
-    def selected(self, apis: Sequence[str]) -> MemorySource:
+    def selected(self, apis: Sequence[str]) -> Self:
         """Source of fewer APIs; equal rows are merged only where that is cheap."""
         apis = sorted(set(apis))
         places = self._positions(apis)
@@ -385,11 +385,56 @@ class MemorySource:
         cardinalities = tuple(self.table.cardinalities[place] for place in places)
         return self._of(apis, CodeTable(columns, cardinalities, self.table.weights))
 
+    @property
+    def always(self) -> tuple[int, ...]:
+        """Columns of the table by which every set is grouped."""
+        return ()
+
     def _positions(self, apis: Sequence[str]) -> list[int]:
         for api in apis:
             if api not in self.apis:
                 raise UnknownNameError("API", api, self.apis)
-        return [self.apis.index(api) for api in sorted(set(apis))]
+        return [*(self.apis.index(api) for api in sorted(set(apis))), *self.always]
+
+
+class GroupedSource(MemorySource):
+    """Rows of which all sets are grouped by one column more, whose name nobody asks for.
+
+    Args:
+        apis, codes: As of `MemorySource`.
+        always: Number of each row, by which it is grouped.
+    """
+
+    def __init__(
+        self, apis: Sequence[str], codes: Sequence[ArrayLike], always: NDArray[np.intp]
+    ) -> None:
+        super().__init__(apis, codes)
+        plain, (ranks, number) = self.table, _dense("groups", always)
+        if len(ranks) != len(plain.weights):
+            raise InputError("memory source: codes and groups must have one length")
+        self.table = CodeTable(
+            (*plain.columns, ranks), (*plain.cardinalities, number), plain.weights
+        )
+
+    @property
+    def always(self) -> tuple[int, ...]:
+        """The last column."""
+        return (len(self.apis),)
+
+
+class CohortSource(GroupedSource):
+    """Users whose cohort sites see in any case: all sets are grouped by it as well."""
+
+    def spectrum(self, apis: Sequence[str]) -> CohortSpectrum:
+        """Count spectrum of the tuples of the cohort and the values of `apis`, exact."""
+        table = self.table
+        keys, totals = count_keys(*table.keys(self._positions(apis)), table.weights)
+        number = table.cardinalities[-1]
+        return CohortSpectrum.of_groups(totals.astype(np.int64), keys % number, number)
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order."""
+        return [*map(self.spectrum, sets)]
 
 
 def _whole_numbers(name: str, numbers: ArrayLike, *, least: int) -> NDArray[np.integer[Any]]:

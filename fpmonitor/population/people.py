@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.policy import Drawn, Look, SampleModel
+    from fpmonitor.policy import Drawn, Look, SampleModel, Visits
     from fpmonitor.population.snapshot import (
         Days,
         Snapshot,
@@ -80,6 +80,8 @@ class People:
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
+        self._given: tuple[str, ...] = ()  # what sites see with every set
+        self._visits: Visits = "last"
         # What the values tell besides: name -> code of each row, and what codes stand for.
         self._told: Mapping[str, tuple[NDArray[np.int64], Mapping[int, str | None]]] = {}
         self.selected: Selected | None = None
@@ -169,6 +171,10 @@ class People:
             parts.append(f"present:{','.join(sorted(self._present))}")
         if self._absent_alone:
             parts.append("absent:alone")
+        if self._given:
+            parts.append(f"given:{','.join(sorted(self._given))}")
+        if self._visits != "last":
+            parts.append(f"visits:{self._visits}")
         if self.selected is not None:
             parts.append(f"drawn by values:{self.selected.sample!r}")
         return "/".join(parts)

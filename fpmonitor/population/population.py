@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -98,8 +98,13 @@ class Population(Contents):
         """
         if not question.counted:
             check_limits(self.snapshot.units, rows_are_users=question.sample.rows_are_users)
-        wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
+        if question.given:
+            users = users._beside(question.given)  # noqa: SLF001 -- its own class
+        if question.visits != users._visits:  # noqa: SLF001 -- its own class
+            users = users._copied()  # noqa: SLF001 -- its own class
+            users._visits = question.visits  # noqa: SLF001 -- its own class
+        wanted = sorted(users.named([*apis, *users._given]))  # noqa: SLF001 -- its own class
         sample = question.sample
         if not self._clusters(sample).isdisjoint(wanted):
             raise InputError(
@@ -114,6 +119,13 @@ class Population(Contents):
             if sample.strata is not None:
                 users = users.drawn_by(sample.strata, question.k)
         return users.with_absent_alone() if question.missing == "exposed" else users
+
+    def _beside(self, given: Sequence[str]) -> Population:
+        """Return the same users, whose cohort sites see with every set."""
+        users, names = self.with_kinds(given)
+        other = users._copied()  # noqa: SLF001 -- its own class
+        other._given = names  # noqa: SLF001 -- its own class
+        return other
 
     def _having(self, apis: Sequence[str], k: int) -> Population:
         if self.audience is Audience.OWNER:
@@ -171,6 +183,7 @@ class Population(Contents):
             chosen: Whether the limits of all sets hold together, whichever are named after looking;
                 else each holds for a set that was named before.
         """
+        question = replace(question, visits="last")  # limits by visits: `Limits.of_mean`
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
         check_users(users.users, question.k, self.audience)
@@ -208,7 +221,7 @@ class Population(Contents):
         named = self.named(candidates)
         sample = self.sample(question, [named])
         if isinstance(sample.source, HeldUsers):
-            if kept is not None:
+            if kept is not None and not question.given:
                 users = self.asked(question, named)
                 columns = {api: users.column(api) for api in sample.source.apis}
                 wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
@@ -220,5 +233,5 @@ class Population(Contents):
     def _held(self, apis: Sequence[str], given: Sequence[str]) -> HeldUsers | SpectrumQueries:
         source = self.source(apis)
         if not isinstance(source, MemorySource):
-            return source
+            return cast("SpectrumQueries", source)  # paths never: `sample` asks of last values
         return HeldUsers(source=source, codes={api: np.unique(self.column(api)) for api in given})

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.serve.asked import Asked, Flights
+from fpmonitor.serve.asked import Flights, ForwardedRequest
 from fpmonitor.serve.asking import Apart, Here
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
 from fpmonitor.serve.below import asked_app
@@ -226,7 +226,7 @@ async def _metrics(service: Service, store: Here | Apart, request: Request) -> R
     # What waits is told also while another has the database, or users are read for the first time.
     with suppress(FpmonitorError, TimeoutError):
         async with asyncio.timeout(_GAUGES_SECONDS):
-            told = await store.respond(Asked(GAUGES, b"", "http", b"", ""))
+            told = await store.respond(ForwardedRequest(GAUGES, b"", "http", b"", ""))
             text += told.body if told.status == HTTPStatus.OK else b""
     return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
 

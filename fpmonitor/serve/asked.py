@@ -23,7 +23,7 @@ _MOST_OF_ONE = 16
 _AGAIN_SECONDS = 5
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ForwardedRequest(msgspec.Struct, frozen=True):
     """A question: its address, under which name of the service, who asks, and if in a session."""
 
     path: str
@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True):
     in_session: bool = False
 
 
-class Told(msgspec.Struct, frozen=True):
+class ForwardedAnswer(msgspec.Struct, frozen=True):
     """The answer to a question."""
 
     status: int
@@ -45,11 +45,11 @@ class Told(msgspec.Struct, frozen=True):
 class Answering(Protocol):
     """What answers questions."""
 
-    async def respond(self, asked: Asked) -> Told:
+    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader."""
 
 
-async def respond(app: ASGIApp, asked: Asked) -> Told:
+async def respond(app: ASGIApp, asked: ForwardedRequest) -> ForwardedAnswer:
     """Return the answer of an application to a question."""
     status, headers, body = 500, list[tuple[bytes, bytes]](), list[bytes]()
     scope = {
@@ -79,7 +79,7 @@ async def respond(app: ASGIApp, asked: Asked) -> Told:
             body.append(message.get("body", b""))
 
     await app(scope, receive, send)
-    return Told(status, headers, b"".join(body))
+    return ForwardedAnswer(status, headers, b"".join(body))
 
 
 class Flights:
@@ -95,7 +95,7 @@ class Flights:
         self, answering: Answering, state: Callable[[], object], *, by_reader: bool
     ) -> None:
         self._answering, self._state, self._by_reader = answering, state, by_reader
-        self._flights: dict[tuple[Asked, object], asyncio.Task[Told]] = {}
+        self._flights: dict[tuple[ForwardedRequest, object], asyncio.Task[ForwardedAnswer]] = {}
         self._of: Counter[str] = Counter()
 
     async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
@@ -105,7 +105,7 @@ class Flights:
             RefusedRequestError: Too many questions are under way, of this reader or of all.
             StoreError: The database cannot be asked now.
         """
-        asked = Asked(
+        asked = ForwardedRequest(
             request.url.path,
             request.scope["query_string"],
             request.url.scheme,
@@ -128,7 +128,12 @@ class Flights:
         response.raw_headers = [*told.headers]
         return response
 
-    def _land(self, name: tuple[Asked, object], reader: str, flight: asyncio.Task[Told]) -> None:
+    def _land(
+        self,
+        name: tuple[ForwardedRequest, object],
+        reader: str,
+        flight: asyncio.Task[ForwardedAnswer],
+    ) -> None:
         if not flight.cancelled():
             flight.exception()  # whoever waits is told
         del self._flights[name]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fpmonitor.errors import StoreError
-from fpmonitor.serve.asked import Asked, Told, respond
+from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest, respond
 from fpmonitor.serve.moving import Moved
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SIZE = struct.Struct("<I")
 MOST_BYTES = 1 << 26  # that wait in a pipe
 _GRACE = 10.0  # seconds to end, once nobody asks
 _TYPES: dict[str, Any] = {
-    "respond": Told,
+    "respond": ForwardedAnswer,
     "move": list[Moved],
     "look": int,
     "names": dict[str, set[str]],
@@ -46,7 +46,7 @@ class Here:
         self._questions, self._app = questions, app
         self.move, self.look, self.names = questions.move, questions.look, questions.names
 
-    async def respond(self, asked: Asked) -> Told:
+    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader."""
         return await respond(self._app, asked)
 
@@ -74,9 +74,9 @@ class Apart:
         self._numbers = itertools.count()
         self._starting = asyncio.Lock()
 
-    async def respond(self, asked: Asked) -> Told:
+    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader; errors as of `move`."""
-        told: Told = await self._call("respond", asked)
+        told: ForwardedAnswer = await self._call("respond", asked)
         return told
 
     async def move(self, segment: Path) -> list[Moved]:

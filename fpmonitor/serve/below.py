@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.serve.asked import Asked, respond
+from fpmonitor.serve.asked import ForwardedRequest, respond
 from fpmonitor.serve.asking import MOST_BYTES, framed, next_frame
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import Dashboard
@@ -43,7 +43,7 @@ async def _serve_above(source: int, target: int) -> None:
     questions = Questions(config, key_file=key_file and Path(key_file))
     app = asked_app(questions)
     methods: dict[str, Callable[[Any], Awaitable[Any]]] = {
-        "respond": lambda asked: respond(app, msgspec.convert(asked, Asked)),
+        "respond": lambda asked: respond(app, msgspec.convert(asked, ForwardedRequest)),
         "move": lambda segment: questions.move(Path(segment)),
         "look": lambda _: questions.look(),
         "names": lambda _: questions.names(),

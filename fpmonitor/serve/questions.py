@@ -206,7 +206,7 @@ class Questions:
         try:
             explorer = await self.explorer()
         except (UndecidableError, NoCandidateError) as error:
-            if isinstance(error, UndecidableError) or decision.looked_at_once:
+            if isinstance(error, UndecidableError) or decision.rests_on_file:
                 return decision.answer(wanted) | {"users": decision.users}
             told = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
             if told["verdict"] == "unknown":
@@ -220,13 +220,13 @@ class Questions:
 
         Sets are judged by what others are told of their spectra. Where exact counts are limited,
         these are sets of the list alone; and where the users of the decision were looked at once,
-        for good, its file answers.
+        for good, or cohorts have budgets, its file answers.
         """
         decision = self.decision
         if decision is None:
             return {}
         is_same = explorer.seal == decision.digest
-        if decision.looked_at_once and not is_same:
+        if decision.rests_on_file and not is_same:
             return decision.answer(apis) | {"users": decision.users}
         wanted = decision.named(apis)
         if not (is_same or self.limits_counts):
@@ -239,7 +239,7 @@ class Questions:
 
         def answer() -> dict[str, Any]:
             if is_same:
-                settled = self.limits_counts or decision.confirmation is not None
+                settled = self.limits_counts or decision.rests_on_file
                 return decision.answer(wanted, None if settled else judge)
             return decision.answer_of_now(
                 wanted, judge, users=explorer.users, only_listed=self.limits_counts
@@ -334,7 +334,7 @@ class Questions:
             )
         except UnknownNameError as error:  # of candidates, single ones count as absent
             raise NoCandidateError(error, users.users) from error
-        is_judged = not (self.limits_counts or decision.looked_at_once)
+        is_judged = not (self.limits_counts or decision.rests_on_file)
         if is_judged and explorer.seal != decision.digest:
             self._judge_of(decision, explorer)
         return explorer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -67,10 +67,10 @@ def list_batches(database: Database) -> list[BatchReport]:
 
 
 def repeated_batch(
-    database: Database, log: LogFile, digest: str, started: float
+    database: Database, log: LogFile, digests: Sequence[str], started: float
 ) -> BatchReport | None:
     """Report on a log whose bytes were stored before; null for others."""
-    known = database.rows("ingest/batch_by_digest", digest=digest)
+    known = database.rows("ingest/batch_by_digest", digests=digests)
     if not known:
         return None
     collector, read, users, apis, unit, account = known[0]

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -41,6 +41,7 @@ from fpmonitor.store.readings import (
     StoredLog,
     beginning_of,
     check_names_of_rows,
+    digested_before,
     logs_that_begin,
     marks_of,
     reading_of,
@@ -166,22 +167,22 @@ def ingest_log(
         stored_before = logs_that_begin(database, [beginning_of(log)])
         reading = reading_of(log, collector, column_map)
         most = before.st_size if log.compression == "uncompressed" else None
+        marking = partial(marks_of, as_earlier=digested_before(database))
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(marks_of, log, reading, most, stored_before)
+            hashing = beside.submit(marking, log, reading, most, stored_before)
             if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 marks = hashing.result()
-                if repeated := repeated_batch(database, log, marks[-1].digest, started):
+                if repeated := repeated_batch(database, log, marks[-1].digests, started):
                     return repeated
                 log, earlier = _continued(log, collector, column_map, marks, stored_before)
                 if earlier is not None:
                     column_map, reading = earlier
-                    hashing = beside.submit(marks_of, log, reading, most)
-            scan = _scan(log, collector, column_map)
-            stage_all(database, scan)
+                    hashing = beside.submit(marking, log, reading, most)
+            scan = _staged(database, log, collector, column_map)
             _check_unit(database, log, collector, column_map)
             mark = hashing.result()[-1]
         _check_same_file(log, before)
-        if repeated := repeated_batch(database, log, mark.digest, started):
+        if repeated := repeated_batch(database, log, mark.digests, started):
             return repeated
         with database.transaction():
             report = _store(
@@ -214,16 +215,16 @@ def _continued(
     found = stored_beginning(log, marks, stored_before, read_so)
     if found is None:
         return log, None
-    is_other = earlier and read_so and found.digest not in {mark.digest for mark in marks}
+    is_other = earlier and read_so and all(found.digest not in mark.digests for mark in marks)
     return (
         replace(log, stored_as=found.origin),
         (earlier, read_so) if is_other and earlier and read_so else None,
     )
 
 
-def _scan(log: LogFile, collector: Collector, column_map: ColumnMap) -> Scan:
-    """How to read the log; what its copy lacks is accounted for with what the collector leaves."""
-    scan = collector.scan(log, column_map)
+def _staged(database: Database, log: LogFile, collector: Collector, column_map: ColumnMap) -> Scan:
+    """Stage the log; what its copy lacks is accounted for with what the collector leaves."""
+    scan = stage_all(database, collector.scan(log, column_map))
     return replace(scan, not_taken={**log.left_out, **scan.not_taken})
 
 
@@ -283,8 +284,7 @@ def plan_ingest(
     """Tell what the members of a log are, and store nothing; errors as of `ingest_log`."""
     try:
         log.check_expansion()
-        scan = _scan(log, collector, column_map)
-        stage_all(database, scan)
+        scan = _staged(database, log, collector, column_map)
         with database.transaction():
             judged = _judged(database, log, collector, scan, column_map)[1]
             rejects, refused = rejects_of(database, log, collector)
@@ -360,7 +360,10 @@ def _store(
         batch=batch,
         origin=log.origin,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
-        **asdict(mark),
+        digest=mark.digest,
+        content=mark.content,
+        bytes=mark.bytes,
+        beginning=mark.beginning,
         **report.to_json() | {"account": judged.account.to_text()},
     )
     database.run("looks/note_first_names")

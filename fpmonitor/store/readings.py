@@ -24,11 +24,23 @@ if TYPE_CHECKING:
 class Marks:
     """What a log, or its first bytes, is known by."""
 
-    digest: str  # Digest of the bytes, unpacked, and of how they are read.
-    content: str  # Digest of the bytes alone.
+    content: str  # Digest of the bytes, unpacked.
+    reading: str  # Digest of how they are read.
     bytes: int  # Their number.
     # Digest of the first line, with the one below a header: what a log keeps while it grows.
     beginning: str
+    # One digest of reading and bytes, as earlier versions stored it, where a stored log has one.
+    earlier: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What the log is stored by."""
+        return f"{self.content}+{self.reading}"
+
+    @property
+    def digests(self) -> list[str]:
+        """All that the log may be stored by."""
+        return [self.digest, *filter(None, [self.earlier])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +83,18 @@ def logs_that_begin(database: Database, beginnings: Sequence[str]) -> list[Store
     return [StoredLog(*row) for row in found]
 
 
+def digested_before(database: Database) -> bool:
+    """Whether a log was stored by a version that took other digests."""
+    return bool(database.rows("ingest/digested_before")[0][0])
+
+
 def marks_of(
-    log: LogFile, reading: bytes, most: int | None, stored: Iterable[StoredLog] = ()
+    log: LogFile,
+    reading: bytes,
+    most: int | None,
+    stored: Iterable[StoredLog] = (),
+    *,
+    as_earlier: bool,
 ) -> list[Marks]:
     """Read a log once: marks of its beginnings as long as stored logs, and last of the whole.
 
@@ -81,9 +103,10 @@ def marks_of(
         most: Bytes that count: those that were there at first, as a digest of lines that came too
             late to be stored would keep them from ever being stored. None for a packed log.
         stored: Those that it may continue.
+        as_earlier: Whether the digest of earlier versions is wanted, too: it costs as much again.
     """
-    alone, read_so, place = hashlib.sha256(), hashlib.sha256(reading), 0
-    beginning = beginning_of(log)
+    alone, earlier, place = hashlib.sha256(), hashlib.sha256(reading), 0
+    read_so, beginning = hashlib.sha256(reading).hexdigest()[:32], beginning_of(log)
     found = []
     sizes = {one.bytes for one in stored}
     stops = sorted(size for size in sizes if most is None or size < most)
@@ -94,9 +117,11 @@ def marks_of(
                 if not part:
                     break
                 alone.update(part)
-                read_so.update(part)
+                if as_earlier:
+                    earlier.update(part)
                 place += len(part)
-            found.append(Marks(read_so.hexdigest(), alone.hexdigest(), place, beginning))
+            one = earlier.hexdigest() if as_earlier else ""
+            found.append(Marks(alone.hexdigest(), read_so, place, beginning, one))
     return found
 
 
@@ -127,15 +152,20 @@ def stored_beginning(
         InputError: That one was read under other options: read so, its records would be stored
             twice.
     """
-    digests = {mark.content: mark.digest for mark in marks}
+    digests = {mark.content: mark.digests for mark in marks}
     for stored in before:
         if stored.content in digests:
-            if digests[stored.content] == stored.digest:
+            if stored.digest in digests[stored.content]:
                 return stored
-            if earlier and marks_of(log, earlier, stored.bytes)[-1].digest == stored.digest:
+            if earlier and stored.digest in _digests_so(log, earlier, stored):
                 return stored
             raise _read_otherwise(log, stored.source)
     return None
+
+
+def _digests_so(log: LogFile, reading: bytes, stored: StoredLog) -> list[str]:
+    """All that the beginning of a log may be stored by, if it was read so."""
+    return marks_of(log, reading, stored.bytes, as_earlier=True)[-1].digests
 
 
 def check_names_of_rows(database: Database, log: LogFile) -> None:

@@ -71,11 +71,11 @@ def ingest_group(
         if mark is None:
             return None
         marks.append(mark)
-    digests = [one.digest for one in marks]
+    digests = [digest for one in marks for digest in one.digests]
     known = {digest for (digest,) in database.rows("ingest/known_digests", digests=digests)}
     fresh: dict[Marks, LogFile] = {}
     for log, mark in zip(logs, marks, strict=True):
-        if mark.digest not in known:
+        if known.isdisjoint(mark.digests):
             fresh.setdefault(mark, log)
     stored = _ingest_together(database, fresh, collector, column_map, started=started)
     if stored is None:
@@ -83,7 +83,7 @@ def ingest_group(
     found = (
         stored[mark]
         if log is fresh.get(mark)
-        else repeated_batch(database, log, mark.digest, started)
+        else repeated_batch(database, log, mark.digests, started)
         for log, mark in zip(logs, marks, strict=True)
     )
     return [report for report in found if report is not None]
@@ -135,7 +135,7 @@ def _marks_of_head(log: LogFile, reading: bytes, before: Sequence[StoredLog]) ->
     try:
         if log.path.read_bytes() != log.head:
             return None
-        marks = marks_of(log, reading, len(log.head), before)
+        marks = marks_of(log, reading, len(log.head), before, as_earlier=True)
         stored_beginning(log, marks, before)
     except (OSError, InputError):
         return None

@@ -6,6 +6,8 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import (
     MAX_APIS,
@@ -28,13 +30,22 @@ if TYPE_CHECKING:
 LARGE_VALUE_BYTES = 256
 
 
-def stage_all(database: Database, scan: Scan) -> None:
-    """Stage the records of a log in a transaction of their own; those of forgotten users go."""
+def stage_all(database: Database, scan: Scan) -> Scan:
+    """Stage the records of a log in a transaction of their own; those of forgotten users go.
+
+    Returns how they were read, in the end.
+    """
     _forget_refused(database)
-    with database.transaction():
-        _stage(database, scan)
-        if database.rows("ingest/any_forgotten")[0][0]:
-            database.run("ingest/mark_forgotten")
+    try:
+        with database.transaction():
+            _stage(database, scan)
+            if database.rows("ingest/any_forgotten")[0][0]:
+                database.run("ingest/mark_forgotten")
+    except duckdb.InvalidInputException:
+        if scan.otherwise is None:
+            raise
+        return stage_all(database, scan.otherwise())
+    return scan
 
 
 def _forget_refused(database: Database) -> None:

@@ -24,7 +24,7 @@ from fpmonitor.account import summary
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
-from fpmonitor.ui.asked import DEFAULT_K, Asked, column_map_of
+from fpmonitor.ui.asked import DEFAULT_K, PageQuestion, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
 from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
@@ -167,9 +167,9 @@ class _Addresses:
         """Show everything; the slow parts ask for themselves."""
         problem = ""
         try:
-            asked = Asked.of(request.query_params)
+            asked = PageQuestion.of(request.query_params)
         except FpmonitorError as error:
-            asked, problem = Asked(), str(error)
+            asked, problem = PageQuestion(), str(error)
         stored = await run_in_threadpool(self._desk.stored, asked.k)
         decision = await run_in_threadpool(self._desk.decision)
         return page(
@@ -262,7 +262,7 @@ class _Addresses:
 
     async def exposure(self, request: Request) -> Response:
         """Show what the ticked APIs expose; what was counted first, where limits take longer."""
-        asked = Asked.of(request.query_params)
+        asked = PageQuestion.of(request.query_params)
         at_once = "whole" not in request.query_params
         explored = await run_in_threadpool(self._desk.explore, asked, at_once=at_once)
         return fragment(
@@ -279,14 +279,14 @@ class _Addresses:
 
     async def alone_json(self, request: Request) -> Response:
         """Return what is said beside each API."""
-        asked = Asked.of(request.query_params)
+        asked = PageQuestion.of(request.query_params)
         found = await run_in_threadpool(self._desk.alone, asked)
         told = {api: alone_in_words(share) for api, share in found.items()}
         return JSONResponse(told, headers=PAGE_HEADERS)
 
     async def exposure_json(self, request: Request) -> Response:
         """Return what the ticked APIs expose."""
-        asked = Asked.of(request.query_params)
+        asked = PageQuestion.of(request.query_params)
         explored = await run_in_threadpool(self._desk.explore, asked)
         found = asdict(asked) | asdict(explored)
         return JSONResponse(found, headers=PAGE_HEADERS)
@@ -295,7 +295,7 @@ class _Addresses:
 
     async def decide(self, request: Request) -> Response:
         """Decide the ticked APIs."""
-        asked = Asked.of(QueryParams((await _form(request)).get("asked", "")))
+        asked = PageQuestion.of(QueryParams((await _form(request)).get("asked", "")))
         await run_in_threadpool(self._desk.decide, asked)
         return RedirectResponse(asked.address() + "#lists", 303, headers=PAGE_HEADERS)
 
@@ -388,7 +388,7 @@ class _Addresses:
             words += ["--as", f"{name}={api}"]
         return shlex.join(words)
 
-    def _exposure_command(self, asked: Asked, explored: Explored) -> str:
+    def _exposure_command(self, asked: PageQuestion, explored: Explored) -> str:
         words = ["fpmonitor", "exposure", "--apis", ",".join(explored.apis)]
         words += ["--k", str(asked.k), "--db", str(self._desk.db)]
         words += ["--population", str(asked.population)] * (asked.population is not None)
@@ -396,7 +396,7 @@ class _Addresses:
         words += ["--given", asked.given] * bool(asked.given)
         return shlex.join(words)
 
-    def _exposure_python(self, asked: Asked, explored: Explored) -> str:
+    def _exposure_python(self, asked: PageQuestion, explored: Explored) -> str:
         population = "" if asked.population is None else f", n={asked.population}"
         given = f", given=[{asked.given!r}]" if asked.given else ""
         return (

@@ -22,7 +22,7 @@ _FIELDS = ("user", "time", "source", "weight")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuestion:
     """The question of the page."""
 
     k: int = DEFAULT_K  # Anonymity threshold, users.
@@ -34,7 +34,7 @@ class Asked:
     given: str = ""  # API whose groups are shown one by one; empty for all users together.
 
     @classmethod
-    def of(cls, fields: QueryParams | FormData) -> Asked:
+    def of(cls, fields: QueryParams | FormData) -> PageQuestion:
         """Read an address or a form; what is left out has its usual value.
 
         Raises:

@@ -27,7 +27,7 @@ from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
-from fpmonitor.ui.asked import DEFAULT_K, Asked
+from fpmonitor.ui.asked import DEFAULT_K, PageQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,7 +160,7 @@ class Desk:
         with suppress(FpmonitorError, OSError):
             stored = self.stored(DEFAULT_K)
             if stored is not None and stored.apis:
-                self.explore(Asked(apis=(stored.apis[0].api,)))
+                self.explore(PageQuestion(apis=(stored.apis[0].api,)))
 
     # ---- Is this column the API, and is a row a user?
 
@@ -190,7 +190,7 @@ class Desk:
 
     # ---- What does a set expose?
 
-    def explore(self, asked: Asked, *, at_once: bool = False) -> Explored:
+    def explore(self, asked: PageQuestion, *, at_once: bool = False) -> Explored:
         """Measure the ticked APIs; errors as of `ExposureIndex.explore`.
 
         With `at_once` limits are left out where the tests of this question are still to be
@@ -223,7 +223,7 @@ class Desk:
             by_entropy=naive_group_size(bits, index.population),
         )
 
-    def alone(self, asked: Asked) -> dict[str, float | None]:
+    def alone(self, asked: PageQuestion) -> dict[str, float | None]:
         """Share of the observed users whom each API exposes alone; null without evidence."""
         question = asked.question()
         held = self._held(question)
@@ -233,7 +233,7 @@ class Desk:
         exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
         return {api: None if api in lacks else share for api, share in exposed.items()}
 
-    def _cohorts(self, asked: Asked, apis: Sequence[str]) -> CohortReport | None:
+    def _cohorts(self, asked: PageQuestion, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
             [report] = report_exposures(
                 monitor.population(), asked.question(), [apis], given=[asked.given]
@@ -264,7 +264,7 @@ class Desk:
 
     # ---- Which question, and what follows?
 
-    def decide(self, asked: Asked) -> Decision:
+    def decide(self, asked: PageQuestion) -> Decision:
         """Decide the ticked APIs, list the question, and write the decision beside the database.
 
         Errors are those of `Monitor.decide`.

@@ -8,7 +8,7 @@ from fpmonitor.render.numbers import between, decimal, percent, significant
 
 if TYPE_CHECKING:
     from fpmonitor.answers.withheld import Withheld
-    from fpmonitor.ui.asked import Asked
+    from fpmonitor.ui.asked import PageQuestion
     from fpmonitor.ui.desk import Explored
 
 
@@ -17,7 +17,7 @@ def alone_in_words(exposure: float | None) -> str:
     return "no evidence" if exposure is None else percent(exposure)
 
 
-def sentences(explored: Explored, asked: Asked) -> dict[str, str]:
+def sentences(explored: Explored, asked: PageQuestion) -> dict[str, str]:
     """Say what the ticked APIs expose; `outcome` is the word by which it is coloured."""
     number = len(explored.apis)
     one = "This API exposes" if number == 1 else f"These {number} APIs together expose"
@@ -60,7 +60,7 @@ WORDS = {
 }
 
 
-def words_of(asked: Asked, users: int) -> dict[str, tuple[str, str]]:
+def words_of(asked: PageQuestion, users: int) -> dict[str, tuple[str, str]]:
     """Say what the sliders mean, and with which words the page says it while one moves."""
     site = asked.population or users
     numbers = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fpmonitor.answers.panel import Finding, WindowUsers, compare
+from fpmonitor.answers.panel import PanelFinding, WindowUsers, compare
 from fpmonitor.disclosure import Audience
 
 TABLES = [("platform",), ("size",)]
@@ -46,7 +46,7 @@ class Panel:
 
 def compared(
     before: WindowUsers, after: WindowUsers, audience: Audience = Audience.OWNER
-) -> dict[tuple[str, str], Finding]:
+) -> dict[tuple[str, str], PanelFinding]:
     found = compare(before, after, TABLES, rarity_of=TABLES, k=10, audience=audience)
     return {(one.compared, one.apis[0]): one for one in found}
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fpmonitor.answers.visits import drawn_visits, path_words, tuple_ids
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.population.visits import drawn_visits, path_words, tuple_ids
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import VisitRows
 

@@ -673,8 +673,10 @@ def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it
 
 
 def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:
-    raw = json.dumps({"user": "u", **FP5}).encode()
-    assert FingerprintjsCollector().quick_visit(raw, "user", "time") is not None
+    collector, raw = FingerprintjsCollector(), json.dumps({"user": "u", **FP5}).encode()
+    assert collector.quick_visit(raw, "user", "time") is None, "the first says where answers lie"
+    collector.visit(json.loads(raw))
+    assert collector.quick_visit(raw, "user", "time") is not None
 
 
 PING = {

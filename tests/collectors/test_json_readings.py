@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +53,29 @@ def test_both_ways_of_reading_find_the_same(tmp_path: Path, lines: list[str]) ->
     picked = json_lines.read_table([log], texts, values, with_whole=True)
     assert typed.relation != picked.relation
     assert cells(typed, texts, values) == cells(picked, texts, values)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(lines=st.lists(line, min_size=1, max_size=6), late=st.lists(line, max_size=2))
+def test_a_strict_reading_finds_the_same_or_none(
+    tmp_path: Path, lines: list[str], late: list[str]
+) -> None:
+    """It sees some first records alone, of which `late` are none."""
+    path, first = tmp_path / "a.jsonl", tmp_path / "first.jsonl"
+    first.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join([*lines, *late]) + "\n", encoding="utf-8")
+    columns = json_lines.plain_columns(LogFile(first, "a"))
+    if columns is None or Column("user") not in columns:
+        return
+    log, texts = LogFile(path, "a"), [Column("user")]
+    strict = json_lines.read_strictly([log], columns)
+    relation = strict.relation.replace("sample_size = 20480", f"sample_size = {len(lines)}")
+    try:
+        found = cells(replace(strict, relation=relation), texts, columns)
+    except duckdb.InvalidInputException:
+        return
+    assert set(json_lines.survey(log)) == set(columns)
+    assert found == cells(json_lines.read_table([log], texts, columns), texts, columns)
 
 
 def test_names_that_differ_in_case_alone_are_read_apart(tmp_path: Path) -> None:

@@ -121,6 +121,41 @@ def test_a_result_is_found_at_any_depth_and_in_texts_and_says_the_same(
     assert plain[0] == library
 
 
+def follow(content: Any, steps: list[str]) -> bool:
+    """Whether names lead somewhere: keys that hold dots count, and texts that are JSON."""
+    if isinstance(content, str) and content[:1] in {"{", "["}:
+        content = json.loads(content)
+    if not steps:
+        return True
+    if isinstance(content, list):
+        if steps[0] == "*":  # a list of keys and values names its members itself
+            return any(steps[1] in json.dumps(one) or follow(one, steps[1:]) for one in content)
+        return steps[0].isdigit() and follow(content[int(steps[0])], steps[1:])
+    return isinstance(content, dict) and any(
+        follow(content[name], steps[place:])
+        for place in range(1, len(steps) + 1)
+        if (name := ".".join(steps[:place])) in content
+    )
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("library", RESULTS)
+def test_the_account_says_where_in_the_file_each_answer_lies(
+    tmp_path: Path, library: str, wrapping: str
+) -> None:
+    record = {"user": "u", **WRAPPINGS[wrapping](RESULTS[library])}
+    ingested(tmp_path, [record])
+    with Monitor(str(tmp_path / "x.duckdb")) as monitor:
+        account = monitor.batches()[-1].account
+    assert account is not None
+    paths = [member.path for member in account.members if member.api]
+    assert len(paths) > 3
+    assert len(set(paths)) == len(paths)
+    visit = record["events"][0] if wrapping == "list" else record  # a list of visits is unfolded
+    lost = [path for path in paths if not follow(visit, path.split("."))]
+    assert not lost
+
+
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 def test_what_differs_by_user_but_tells_no_browser_is_in_no_value(
     tmp_path: Path, wrapping: str

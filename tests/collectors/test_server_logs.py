@@ -99,6 +99,43 @@ TEXT: dict[str, Callable[[int, str], str]] = {
         f'200 5 9 "GET https://www.example.com:443/ HTTP/1.1" "{agent}" - -'
     ),
 }
+
+
+def logfmt(prefix: str = "", **members: str) -> Callable[[int, str], str]:
+    """Lines of `key=value`, which every program in Go quotes where it must."""
+
+    def line(i: int, agent: str) -> str:
+        told = {name: text.format(i=i, agent=agent) for name, text in members.items()}
+        pairs = (
+            f"{name.replace('__', '.')}={json.dumps(text) if set(text) & set(' =,') else text}"
+            for name, text in told.items()
+        )
+        return prefix.format(i=i) + " ".join(pairs)
+
+    return line
+
+
+TEXT |= {
+    "logfmt of Traefik": logfmt(
+        time="2026-03-01T10:00:{i:02}Z", level="info", msg="", ClientAddr="192.0.2.{i}:4000",
+        ClientHost="192.0.2.{i}", DownstreamStatus="200", RequestMethod="GET", RequestPath="/a?b=1",
+        **{"request_User-Agent": "{agent}", "downstream_Content-Type": "text/html; charset=utf-8"},
+    ),
+    "logfmt of a program at Heroku": logfmt(
+        "2026-03-01T10:00:{i:02}.123456+00:00 app[web.1]: ", method="GET", path="/", status="200",
+        duration="5.1", remote_ip="192.0.2.{i}", user_agent="{agent}",
+    ),
+    "logfmt of Grafana": logfmt(
+        logger="context", userId="1", t="2026-03-01T10:00:{i:02}.5Z", msg="Request Completed",
+        method="GET", path="/api", status="200", remote_addr="192.0.2.{i}", referer="",
+        user_agent="{agent}",
+    ),
+    "logfmt of Caddy": logfmt(
+        "<190>Mar  1 10:00:00 web caddy: ", ts="17723592{i:02}.5", msg="handled request",
+        request__remote_ip="192.0.2.{i}", request__method="GET", status="200",
+        **{"request.headers.User-Agent": '["{agent}"]'},
+    ),
+}  # fmt: skip
 HEADERS = {
     "IIS": (
         (
@@ -207,6 +244,10 @@ JSON: dict[str, Callable[[int, str], dict[str, Any]]] = {
             "clientIp": f"192.0.2.{i}", "uri": "/", "httpMethod": "GET",
             "headers": [{"name": "Host", "value": "x"}, {"name": "user-Agent", "value": agent}],
         },
+    },
+    "Akamai": lambda i, agent: {
+        "version": 1, "cp": "1", "reqTimeSec": f"17723592{i:02}.123", "cliIP": f"192.0.2.{i}",
+        "statusCode": "200", "proto": "HTTPS", "reqMethod": "GET", "reqPath": "/", "UA": agent,
     },
     "a container": lambda i, agent: {
         "log": COMBINED(i, agent) + "\n", "stream": "stdout", "time": f"2026-03-01T10:00:{i:02}Z",
@@ -462,6 +503,63 @@ def test_lines_of_no_form_are_rejected_where_they_are(
     assert [one["line"] for one in rejected] == [3, 4, 5, 7]
     for one, reason in zip(rejected, reasons, strict=True):
         assert reason in one["reason"]
+
+
+def test_lines_of_logfmt_that_are_broken_are_rejected_where_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = TEXT["logfmt of Grafana"](1, FIREFOX)
+    text = f'starting up\n{good} cached\n\nlevel=info agent="\n{good}\n'
+    ingested(tmp_path, text)
+    capsys.readouterr()
+    assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
+    rejected = json.loads(capsys.readouterr().out)
+    assert [(one["line"], one["reason"]) for one in rejected] == [
+        (1, "not logfmt"),
+        (4, "not logfmt"),
+    ]
+
+
+def test_logfmt_may_hold_what_pages_tell_as_any_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        f'user=u{i} platform="Linux x86_64" screen.width={800 + i % 2} language= touch={i % 2}'
+        for i in range(30)
+    ]
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b.csv").write_text(
+        "user,platform,screen.width,language,touch\n"
+        + "".join(f"u{i},Linux x86_64,{800 + i % 2},,{i % 2}\n" for i in range(30))
+    )
+    members = []
+    for name in ("a.log", "b.csv"):
+        assert run(["ingest", str(tmp_path / name), "--db", str(tmp_path / name[0])]) == 0
+        [batch] = json.loads(capsys.readouterr().out)["batches"]
+        members.append(sorted(batch["account"]["members"], key=lambda one: str(one["path"])))
+    assert members[0] == members[1]
+
+
+def test_tables_whose_fields_hold_equals_signs_are_no_logfmt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"u{i},https://example.org/?a={i % 2},Linux" for i in range(20)]
+    (tmp_path / "a.csv").write_text("user,a=b,platform\n" + "\n".join(lines) + "\n")
+    assert run(["ingest", str(tmp_path / "a.csv"), "--db", str(tmp_path / "db")]) == 0
+    [batch] = json.loads(capsys.readouterr().out)["batches"]
+    assert (batch["collector"], batch["read"], batch["rejected"]) == ("wide", 20, 0)
+
+
+def test_a_member_that_is_null_in_every_request_keeps_no_other_away(
+    tmp_path: Path,
+) -> None:
+    record = JSON["Envoy"]
+    lines = requests(lambda i, agent: json.dumps({"a_referrer": None, **record(i, agent)}))
+    lines = [line.replace('"start_time"', '"t"') for line in lines]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    asked = ["ingest", str(tmp_path / "a.jsonl"), "--db", str(tmp_path / "db"), "--visitor"]
+    assert run(asked) == 0
+    assert stored(tmp_path / "db")["users"] == VISITORS
 
 
 def test_the_common_format_is_refused_as_it_lacks_the_user_agent(

@@ -10,7 +10,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.declared import declared_limits, share_limits
+from fpmonitor.estimate.declared import declared_limits, declared_share_limits
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.spectrum import CountSpectrum
@@ -53,7 +53,7 @@ def test_ruling_out_a_share_is_an_e_value() -> None:
     """Its mean over all counts is at most 1: what the proof rests on."""
     users, share = 40, 0.3
     counts = np.arange(users + 1)
-    lower, upper = share_limits(counts, users, math.log(20))
+    lower, upper = declared_share_limits(counts, users, math.log(20))
     missed = (share < lower) | (share > upper)
     chances = [math.comb(users, c) * share**c * (1 - share) ** (users - c) for c in counts.tolist()]
     assert np.array(chances)[missed].sum() <= 1 / 20

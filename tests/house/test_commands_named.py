@@ -219,12 +219,13 @@ def _params(command: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", MOVED)
-def test_a_name_of_before_is_answered_by_the_way(
+def test_a_name_of_before_does_the_same_and_says_where_it_is(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([name, "--k", "5"]) == 2
-    said = capsys.readouterr().err
-    assert said == f"fpmonitor: error: {name} is now: fpmonitor {MOVED[name]}\n"
-    for way in MOVED[name].split(", or "):
-        assert flaw_of(way) is None
+    assert run([*MOVED[name].split(), "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert run([name, "--help"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (printed, f"fpmonitor: {name} is now: fpmonitor {MOVED[name]}\n")
+    assert flaw_of(MOVED[name]) is None
     assert name not in command_tree().commands

@@ -22,6 +22,7 @@ FLOORS = [
         "closing",
         "masking",
         "policy",
+        "proof_cohorts",
         "refusals",
         "results",
         "safe_files",
@@ -148,6 +149,7 @@ def test_estimates_know_words_only() -> None:
 
 def test_what_proves_decisions_again_shares_no_code_with_what_made_them() -> None:
     assert imported_modules(MODULES["fpmonitor.proof_check"]) == set()
+    assert imported_modules(MODULES["fpmonitor.proof_cohorts"]) == {"fpmonitor.proof_check"}
 
 
 def test_only_store_logs_and_collectors_touch_duckdb() -> None:

@@ -36,8 +36,8 @@ from fpmonitor.ldp.mechanisms import (
     optimised_unary_encoding,
 )
 from fpmonitor.ldp.planner import PROTOCOLS, compare_at_equal_terms, plan_api
-from fpmonitor.ldp.posterior import exact_posterior, sample_posterior
 from fpmonitor.ldp.priors import DirichletPrior
+from fpmonitor.ldp.reports import exact_posterior, sample_posterior
 from fpmonitor.spectrum import CountSpectrum
 
 PATH = Path(__file__).parents[2] / "fixtures" / "reference" / "ldp.json"

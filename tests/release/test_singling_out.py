@@ -23,7 +23,7 @@ from fpmonitor.release.attacks import (
     read_by_counts,
     success_limits,
 )
-from fpmonitor.release.paper_releases import (
+from fpmonitor.release.examples import (
     bit_suppression_success,
     composition_attack,
     composition_success,

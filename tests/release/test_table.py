@@ -22,6 +22,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.attacks import attack_groups
 from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows
+from fpmonitor.release.examples import expected_group_success
 from fpmonitor.release.histogram import (
     group_of_users,
     make_release,
@@ -30,7 +31,6 @@ from fpmonitor.release.histogram import (
     read_values,
     write_release,
 )
-from fpmonitor.release.paper_releases import expected_group_success
 from fpmonitor.release.partial_knowledge import value_guarantee
 from fpmonitor.release.singling_out import best_baseline, dp_bound, isolation_baseline
 from fpmonitor.release.stored import attack_records, attack_release, release_users

@@ -25,8 +25,8 @@ from starlette.routing import Route
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
+from fpmonitor.private.commands.page import SealedAnswers, sealing_lines
 from fpmonitor.private.keys import SecretKeys
-from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler

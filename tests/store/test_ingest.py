@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from datetime import datetime
@@ -18,6 +19,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import ingest_log
+from fpmonitor.store.readings import reading_of
 from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
@@ -134,6 +136,25 @@ def test_only_the_new_lines_of_a_grown_file_are_stored(
     add(once, path)
     assert len(observations(database)) == len(observations(once)) == 120
     assert rows_of(database, "visit") == rows_of(database, "user") == 60
+
+
+@pytest.mark.parametrize("grown", [40, 60], ids=["same", "grown"])
+def test_a_log_that_an_earlier_version_stored_is_known_again(
+    tmp_path: Path, database: Database, grown: int
+) -> None:
+    """Its digest is one of the reading and the bytes."""
+    records = wide_records(60)
+    path = write_json(tmp_path / "a.jsonl", records[:40])
+    add(database, path)
+    with log_files([str(path)]) as (log,):
+        reading = reading_of(log, choose_collector(log, ColumnMap()), ColumnMap())
+    earlier = hashlib.sha256(reading + path.read_bytes()).hexdigest()
+    database._connection.execute("UPDATE batch SET digest = ?", [earlier])
+    path = write_json(tmp_path / "a.jsonl", records[:grown])
+    assert counts(add(database, path)) == (grown, grown - 40, 40, 0)
+    assert rows_of(database, "batch") == 1 + (grown > 40)
+    with pytest.raises(InputError, match="is stored already, under other options"):
+        add(database, path, ColumnMap(ignore=frozenset({"b"})))
 
 
 def test_wide_and_long_form_of_one_log_are_the_same_observations(

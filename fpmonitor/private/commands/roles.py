@@ -19,20 +19,58 @@ from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
-from fpmonitor.private.commands.output import counts_of, read_selection
 from fpmonitor.private.files import content_digest, file_parts
 from fpmonitor.private.status import RoleStatus, reconciled
 from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
 from fpmonitor.private.study import RECIPIENTS, ROLES, CollectionRequest
 from fpmonitor.private.wire import MAX_BATCH_BYTES
-from fpmonitor.safe_files import read_bytes, untyped, write_bytes
+from fpmonitor.safe_files import read_bytes, read_json, typed, untyped, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.selection import JointComparison
+    from fpmonitor.private.selection import JointComparison, Selection
     from fpmonitor.private.shuffler import Shuffler
+    from fpmonitor.private.study import CollectionRequest
+
+
+def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
+    """Return the counts of a request; of groups smaller than k only their number."""
+    k = 1 if unsafe else role.store.study.k
+    sets = []
+    for apis, counts in role.counts(ask).items():
+        users = sum(counts.values())
+        groups = sorted(counts.items(), key=lambda group: (-group[1], group[0]))
+        randomised = [ask.randomise[api].mechanism for api in apis if api in ask.randomise]
+        sets.append(
+            {
+                "apis": list(apis),
+                "randomised": randomised[0] if randomised else None,
+                "users": users if users >= k else None,
+                "groups": [
+                    {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k
+                ],
+                "smaller_groups": sum(size < k for _, size in groups),
+            }
+        )
+    return {
+        "ask": ask.id.hex(),
+        "epoch": ask.epoch,
+        "round": ask.round,
+        "messages": dict(role.store.tally()[ask.id]),
+        "sets": sets,
+    }
+
+
+def read_selection(path: Path) -> Selection:
+    """Read what `private select` printed as JSON."""
+    from fpmonitor.private.selection import Selection  # noqa: PLC0415 -- slow to load
+
+    content = read_json(path, "selection", hint="`private select --format json` writes one")
+    return typed(content, Selection, f"a selection in {path}")
+
 
 _UPLOADS_AT_ONCE = 8192
 

@@ -1,0 +1,277 @@
+"""Decisions that must keep a budget in every cohort: what is allowed, refused, told and proved."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide import deciding
+from fpmonitor.decide.asked import Search
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
+from fpmonitor.policy import CohortBudget, Policy
+from fpmonitor.population.memory import CohortSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AGENTS = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/140.0.0.0",
+    "Mozilla/5.0 (Windows NT 10.0; rv:143.0) Gecko Firefox/143.0",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko Firefox/143.0",
+)
+SHARES = (0.86, 0.07, 0.07)
+USERS, SMALL = 8_000, 120
+ASKED = ["--k", "10", "--budget", "12%", "-n", "8000", "--fixed-question"]
+EACH = ["--budget-each", "30%", "--least-share", "4%"]
+
+
+def written(path: Path, *, seed: int = 1, users: int = USERS, header: str = "agent") -> Path:
+    """Write users of whom those of Linux alone have many fonts; all others have four."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(len(AGENTS), users, p=SHARES)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", header, "fonts", "depth", "clock"])
+        for user, kind in enumerate(kinds.tolist()):
+            fonts = rng.integers(SMALL) if kind == 2 else rng.integers(4)
+            lines.writerow([f"u{user}", AGENTS[kind], f"f{fonts}", 8 + user % 3, user % 2])
+    return path
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("cohorts")
+    log, found = written(folder / "log.csv"), str(folder / "d.duckdb")
+    said = ["--db", found, "-q"]
+    assert run(["ingest", str(log), *said]) == 0
+    assert run(["db", "apis", "--set", "agent=Navigator.userAgent", "--db", found]) == 0
+    return found
+
+
+def made(database: str, output: Path, *options: str) -> dict[str, Any]:
+    words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", *options]
+    assert run([*words, "--db", database, "-q", "-o", str(output)]) == 0
+    return json.loads(output.read_text(encoding="utf-8"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert run([*words]) not in {0, 1}
+    said = capsys.readouterr().err
+    assert len(said.strip().splitlines()) == 1
+    return said
+
+
+def test_a_set_within_the_budget_is_refused_for_one_of_its_cohorts(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = made(database, tmp_path / "plain.json")
+    assert plain["recommended"] == ["clock", "depth", "fonts"]
+    repaired = made(database, tmp_path / "each.json", "--given", "family,system", *EACH)
+    assert repaired["recommended"] == ["clock", "depth"]
+    assert repaired["undecided"] == [["fonts"]]
+    assert repaired["policy"]["cohorts"] == {
+        "given": ["browser family", "operating system"],
+        "budget": 0.3,
+        "least_share": 0.04,
+    }
+    said = repaired["guarantee"]
+    assert "at most 30 % of the users of each cohort that has 4 % of the users or more" in said
+    assert "Nothing is promised to smaller cohorts" in said
+    # by the family alone Linux hides among the Firefoxes of Windows, by less than the budget
+    capsys.readouterr()
+    assert run(["export", str(tmp_path / "each.json"), "--to", "json"]) in {0, 1}
+    assert "each cohort that has 4 %" in capsys.readouterr().out
+
+
+def test_screens_say_what_cohorts_keep(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", "--given", "system", *EACH]
+    capsys.readouterr()
+    assert run([*words, "--db", database, "--format", "table"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "nor more than 30 % of the users of each cohort that has 4 % of the users" in said
+    assert "Cohorts are told by operating system, which sites see with every set." in said
+
+
+def test_sites_see_what_is_given_with_every_set(tmp_path: Path) -> None:
+    """Neither the values nor the cohorts tell anybody alone; both together tell all."""
+    path = tmp_path / "log.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "edition", "screen", "depth"])
+        for user in range(6_000):
+            edition = user % 60
+            lines.writerow([f"u{user}", f"e{edition}", f"s{(user // 60) % 50}", user % 2])
+    db = str(tmp_path / "d.duckdb")
+    assert run(["ingest", str(path), "--db", db, "-q"]) == 0
+    words = ["decide", "--k", "10", "--budget", "20%", "-n", "6000", "--fixed-question"]
+    words += ["--candidates", "screen,depth", "--db", db, "-q", "-o"]
+    for options, allowed in (
+        ([], ["depth", "screen"]),
+        (["--given", "edition", "--least-share", "90%", "--budget-each", "90%"], ["depth"]),
+    ):
+        output = tmp_path / f"{len(options)}.json"
+        assert run([*words, str(output), *options]) == 0
+        assert read_decision(output).recommended == tuple(allowed)
+
+
+def subsets(apis: str) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(apis, size) for size in range(1, len(apis) + 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
+    """Random tables: the border search by conditions against brute force."""
+    rng, apis, users = np.random.default_rng(seed), "abcdef", 4_000
+    cohorts = rng.choice(4, users, p=[0.5, 0.3, 0.12, 0.08])
+    codes = [rng.zipf(2.0, users).clip(max=rng.integers(2, 40)) for _ in apis]
+    worse = int(rng.integers(2, 4))
+    codes[0] = np.where(cohorts == worse, rng.integers(0, 150, users), codes[0] % 3)
+    source = CohortSource(apis, codes, cohorts)
+    asked = CohortBudget(given=("family",), budget=0.3, least_share=0.05)
+    policy = Policy(
+        k=5, population=users, budget=0.15, delta=0.05, candidates=tuple(apis), cohorts=asked
+    )
+    found = deciding.decide(source, Decision.begun(policy), Search())
+    tests = deciding.tests_of(found, users)
+    held = {
+        members: tests.allows(source.spectrum(members), len(members)) for members in subsets(apis)
+    }
+    plain = {members: tests.allow.holds(source.spectrum(members), len(members)) for members in held}
+    assert found.complete
+    assert {members: found.verdict(members)[0] == "allow" for members in held} == held
+    assert sum(plain.values()) > sum(held.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--candidates", "fonts", "--given", "fonts"], "no candidate beside fonts"),
+        (["--budget-each", "20%"], "of which cohorts?"),
+        (["--least-share", "2%"], "of which cohorts?"),
+        (["--given", "family", "--least-share", "0.1%"], "cannot be told apart from absent ones"),
+        (["--given", "family", "--budget-each", "100%"], "budget_each"),
+        (["--given", "family", "--bias", "1.2"], "not with --bias"),
+        (["--given", "family", "--missing", "exposed"], "not with --missing exposed"),
+        (["--given", "family", "--setting", "sample"], "not with --setting sample"),
+        (["--given", "family", "--realised"], "not with --realised"),
+        (["--given", "family", "--tolerance"], "not with --tolerance"),
+        (["--given", "family", "--engine", "duckdb"], "counted in memory"),
+        (["--given", "planet"], "planet"),
+    ],
+)
+def test_what_cannot_be_asked_of_cohorts_is_said_in_a_line(
+    database: str, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["decide", *ASKED, "--db", database, "-q", *options]
+    assert words in refused(capsys, *asked)
+
+
+def test_what_is_given_is_no_candidate(database: str, tmp_path: Path) -> None:
+    found = made(database, tmp_path / "x.json", "--candidates", "fonts,depth", "--given", "depth")
+    assert found["policy"]["candidates"] == ["fonts"]
+    # by default, of a budget of 12 %
+    assert found["policy"]["cohorts"]["budget"] == pytest.approx(0.48)
+    assert found["policy"]["cohorts"]["least_share"] == 0.05
+
+
+def test_gate_and_check_judge_cohorts(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    made(database, output, "--given", "system", *EACH)
+    for apis, verdict, code in (("clock", "allow", 0), ("fonts", "undecided", 3)):
+        capsys.readouterr()
+        assert run(["gate", str(output), "--want", apis, "--db", database]) == code
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["verdict"] == verdict
+    assert "or over 30 % of a cohort" in answer["reason"]
+    # one list, other users: of these some of Linux stand out by their depth
+    content = json.loads(output.read_text(encoding="utf-8"))
+    changed = tmp_path / "worse.csv"
+    with (tmp_path / "log.csv").open("w", encoding="utf-8"):
+        pass
+    written(tmp_path / "log.csv", seed=2)
+    with (tmp_path / "log.csv").open(encoding="utf-8") as before, changed.open("w") as after:
+        for place, line in enumerate(before):
+            cells = line.rstrip("\n").split(",")
+            cells[3] = f"d{place}" if "X11" in line else cells[3]
+            after.write(",".join(cells) + "\n")
+    for log, code in ((tmp_path / "log.csv", 0), (changed, 3)):
+        other = str(log.with_suffix(".duckdb"))
+        assert run(["ingest", str(log), "--db", other, "-q"]) == 0
+        assert run(["db", "apis", "--set", "agent=Navigator.userAgent", "--db", other]) == 0
+        assert run(["check", str(output), "--db", other]) == code
+    assert content["recommended"] == ["clock", "depth"]
+    assert "windows have no tests of cohorts and visits" in refused(
+        capsys, "check", str(output), "--db", database, "--new-users"
+    )
+
+
+def test_a_decision_is_resumed_with_its_cohorts(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, again = tmp_path / "a.json", tmp_path / "b.json"
+    whole = made(database, first, "--given", "system", *EACH)
+    resumed = made(database, again, "--given", "system", *EACH, "--resume", str(first))
+    for name in ("allow", "block", "undecided", "recommended", "guarantee"):
+        assert resumed[name] == whole[name]
+    words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", "--db", database, "-q"]
+    said = refused(capsys, *words, "--resume", str(first))
+    assert "cohorts" in said
+
+
+def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    content = made(database, output, "--given", "system", *EACH)
+    assert run(["audit", "certificate", str(output), "--db", database]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"proof of cohorts"} <= {each["claim"] for each in found}
+    spectra = tmp_path / "spectra.json"
+    to_file = ["--db", database, "--write-spectra", str(spectra)]
+    assert run(["audit", "certificate", str(output), *to_file, "--unsafe-counts"]) == 0
+    assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
+    assert "no test of cohorts or visits can read" in refused(
+        capsys, "audit", "certificate", str(output), *to_file
+    )
+    cohorts = content["proof"]["allow"]["cohorts"]
+    changes: list[tuple[list[Any], str, Any]] = [
+        (cohorts["parts"], "lowered", cohorts["parts"][0]["lowered"] * 0.999),
+        (cohorts["parts"], "by_user", cohorts["parts"][0]["by_user"] * 1.01),
+        (cohorts["parts"], "scale", cohorts["parts"][0]["scale"] * 0.9),
+        (cohorts["parts"], "slope", cohorts["parts"][0]["slope"] * 1.05),
+        (cohorts["parts"], "capped", True),
+        (cohorts["parts"], "share", 0.9),
+        ([cohorts["unseen"]], "bonus", cohorts["unseen"]["bonus"] * 1.01),
+        ([cohorts["unseen"]], "by_user", cohorts["unseen"]["by_user"] * 0.9),
+        ([cohorts["unseen"]], "tilt", cohorts["unseen"]["tilt"] * 0.9),
+        ([content["policy"]["cohorts"]], "least_share", 0.02),
+        ([content["policy"]["cohorts"]], "budget", 0.2),
+        ([content["policy"]["cohorts"]], "given", ["browser family"]),
+        ([content["policy"]["cohorts"]], "given", ["depth"]),
+    ]
+    for [holder, *_], name, value in changes:
+        before = holder.get(name)
+        holder[name] = value
+        broken = tmp_path / "broken.json"
+        broken.write_text(json.dumps(content), encoding="utf-8")
+        assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}, name
+        holder[name] = before
+        if before is None:
+            del holder[name]
+    del content["proof"]["allow"]["cohorts"]
+    broken.write_text(json.dumps(content), encoding="utf-8")
+    assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}
+    del content["policy"]["cohorts"]
+    broken.write_text(json.dumps(content), encoding="utf-8")
+    assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}

@@ -1,0 +1,172 @@
+"""Decisions by visits: whole tuples of one visit of each user, and all visits in their order."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.population.visits import DRAWS, PathSource, VisitSource, drawn_visits, tuple_ids
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.visits import VisitRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+USERS = 2_500
+ASKED = ["--k", "10", "--budget", "20%", "-n", "2500", "--fixed-question"]
+
+
+def written(path: Path) -> str:
+    """Write users of three visits: a network that changes, and two APIs never seen in pairs.
+
+    `font` and `theme` come with visits of their own, 30 values each: of a chimera of both there are
+    900, which nobody ever showed.
+    """
+    rng = np.random.default_rng(1)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "time", "network", "font", "theme", "depth"])
+        for user in range(USERS):
+            for visit in range(3):
+                font = f"f{rng.integers(30)}" if visit == 0 else ""
+                theme = f"t{rng.integers(30)}" if visit == 2 else ""
+                time = f"2026-03-{1 + visit * 3:02}T10:00:00Z"
+                row = [f"u{user}", time, f"n{rng.integers(9)}", font, theme, user % 2]
+                lines.writerow(row)
+    database = str(path.with_suffix(".duckdb"))
+    assert run(["ingest", str(path), "--db", database, "-q"]) == 0
+    return database
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("units") / "log.csv")
+
+
+def made(database: str, output: Path, candidates: str, *options: str) -> dict[str, Any]:
+    words = ["decide", *ASKED, "--candidates", candidates, "--db", database, "-q"]
+    assert run([*words, *options, "-o", str(output)]) == 0
+    return json.loads(output.read_text(encoding="utf-8"))
+
+
+def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
+    database: str, tmp_path: Path
+) -> None:
+    found = {
+        unit: made(database, tmp_path / f"{unit}.json", "network,depth", "--unit", unit)
+        for unit in ("last", "visit", "path", "both")
+    }
+    both = ["depth", "network"]
+    allowed = {unit: one["recommended"] for unit, one in found.items()}
+    assert allowed == {"last": both, "visit": both, "path": ["depth"], "both": ["depth"]}
+    assert found["both"]["undecided"] == [["network"]]
+    assert "visits" not in found["last"]["policy"]
+    assert found["both"]["policy"]["visits"] == "both"
+    assert "decided once" in found["visit"]["guarantee"]
+    assert "knows no other of them" in found["visit"]["guarantee"]
+    for unit in ("path", "both"):
+        assert "Nothing is promised of more days" in found[unit]["guarantee"]
+
+
+def test_no_tuple_counts_that_no_browser_showed(database: str, tmp_path: Path) -> None:
+    chimera = made(database, tmp_path / "a.json", "font,theme")
+    assert chimera["recommended"] != ["font", "theme"]
+    whole = made(database, tmp_path / "b.json", "font,theme", "--unit", "visit")
+    assert whole["recommended"] == ["font", "theme"]
+
+
+def rows_of(visits: Iterable[tuple[int, int, int]]) -> VisitRows:
+    users, first, second = (np.array(column) for column in zip(*visits, strict=True))
+    _, rows = np.unique(users, return_inverse=True)
+    times = np.arange(len(users), dtype=np.int64)
+    return VisitRows(rows=rows, users=users, times=times, codes={"a": first, "b": second})
+
+
+def test_the_score_is_the_mean_over_draws_and_the_draw_is_the_same_for_all_sets() -> None:
+    rng = np.random.default_rng(3)
+    visits = rows_of(
+        (user, int(rng.integers(1, 30)), int(rng.integers(1, 4)))
+        for user in range(400)
+        for _ in range(1 + user % 4)
+    )
+    source, paths = VisitSource(visits, None), PathSource(visits, "key")
+    criterion = decision_criteria(users=400, k=5, population=400, budget=0.3, delta=0.05).allow
+    assert source.users == paths.users == 400
+    places = drawn_visits(visits, DRAWS)
+    for apis in (["a"], ["b"], ["a", "b"]):
+        ids = tuple_ids(visits, apis)
+        drawn = [CountSpectrum.from_counts(np.bincount(ids[place])) for place in places]
+        sums = [
+            criterion.score.weights.take(one.counts, axis=1, mode="clip") @ one.members
+            for one in drawn
+        ]
+        mean = float(criterion.score.of_sums(np.mean(sums, axis=0)))
+        told = criterion.score.mean_of(DRAWS)(source.spectrum(apis))
+        assert told == pytest.approx(mean)
+        assert source.selected(apis).spectrum(apis).users == DRAWS * 400
+    assert source.spectrum([]).counts.tolist() == [400]
+    assert paths.spectrum([]).counts.tolist() == [400]
+
+
+def test_a_visit_is_never_put_together_of_two() -> None:
+    visits = rows_of([(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2)])
+    source = VisitSource(visits, None)
+    # a1 with b2 would be a second value of b beside each value of a
+    assert source.spectrum(["a", "b"]).counts.tolist() == source.spectrum(["a"]).counts.tolist()
+
+
+def test_gate_check_and_checker_judge_by_visits(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for unit in ("visit", "path", "both"):
+        output = tmp_path / f"{unit}.json"
+        content = made(database, output, "network,depth,font", "--unit", unit)
+        for apis, allowed in (("depth", True), ("network", unit == "visit")):
+            code = run(["gate", str(output), "--want", apis, "--db", database])
+            assert (code == 0) == allowed
+        assert run(["check", str(output), "--db", database]) == 0
+        capsys.readouterr()
+        assert run(["audit", "certificate", str(output), "--db", database]) == 0
+        spectra = tmp_path / "spectra.json"
+        words = ["audit", "certificate", str(output), "--db", database]
+        assert run([*words, "--write-spectra", str(spectra), "--unsafe-counts"]) == 0
+        assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
+        for other in {"visit", "path", "both", "last"} - {unit}:
+            broken = tmp_path / "broken.json"
+            policy = content["policy"] | {"visits": other}
+            broken.write_text(json.dumps(content | {"policy": policy}), encoding="utf-8")
+            assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--given", "depth"], "not with --"),
+        (["--cluster", "depth"], "not with --"),
+        (["--missing", "drop"], "not with --missing drop"),
+        (["--setting", "sample"], "not with --setting sample"),
+        (["--realised"], "not with --realised"),
+    ],
+)
+def test_what_cannot_be_asked_of_visits_is_said_in_a_line(
+    database: str, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    asked = ["decide", *ASKED, "--candidates", "network", "--db", database, "-q"]
+    assert run([*asked, "--unit", "path", *options]) not in {0, 1}
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_others_are_not_told_of_visits(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["decide", *ASKED, "--candidates", "network", "--db", database, "-q"]
+    assert run(["--for-others", *asked, "--unit", "visit"]) not in {0, 1}
+    assert "for the owner" in capsys.readouterr().err
