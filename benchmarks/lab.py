@@ -63,6 +63,7 @@ def main() -> int:
             if options.write:
                 write_breakage(stopped)
             return 0
+        start = time.monotonic()
         for secret in chosen:
             print(f"{time.strftime('%H:%M:%S')} {secret}", flush=True)
             try:
@@ -77,6 +78,7 @@ def main() -> int:
             if options.write:
                 when = {"browser": options.browser.capitalize(), "version": version, "date": date}
                 write(when, secret, found, of)
+        print(f"{len(chosen)} secrets in {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
     return 1 if failed else 0
 
 

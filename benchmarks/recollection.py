@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from benchmarks.lab.devtools import DevTools
 from benchmarks.lab.products import PRODUCTS, merged_extension, ublock_policies
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.decide.decision import Decision
@@ -261,49 +262,13 @@ def serving(place: Place) -> Iterator[int]:
         server.server_close()
 
 
-class DevTools:
-    """Commands to a Chromium through a pair of pipes."""
-
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        to_browser, self._write = os.pipe()
-        self._read, from_browser = os.pipe()
-        shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
-        self.process = subprocess.Popen(
-            ["bash", "-c", shell, "sh", *command],
-            pass_fds=(to_browser, from_browser),
-            env={**os.environ, **environment},
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        os.close(to_browser)
-        os.close(from_browser)
-        self._numbers, self._buffer = count(1), b""
-
-    def __call__(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        message: dict[str, Any] = {"id": number, "method": method, "params": params}
-        if session:
-            message["sessionId"] = session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            while b"\0" not in self._buffer:
-                self._buffer += os.read(self._read, 1 << 16)
-            text, _, self._buffer = self._buffer.partition(b"\0")
-            answer = json.loads(text)
-            if answer.get("id") == number:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                result: dict[str, Any] = answer["result"]
-                return result
-
-
 def visit_chromium(
     place: Place, port: int, hosts: Sequence[str], folder: Path,
     *, visitors: Sequence[Setting], extensions: Sequence[Path] = (), policies: str = "",
 ) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
     """Return what every visitor tells each host."""
     command = [
-        "chromium", "--headless=new", "--no-sandbox", "--no-first-run", "--remote-debugging-pipe",
+        "chromium", "--headless=new", "--no-sandbox", "--no-first-run",
         f"--user-data-dir={folder / 'profile'}", "about:blank",
     ]  # fmt: skip
     if extensions:
@@ -318,7 +283,12 @@ def visit_chromium(
         place_of = "/etc/chromium/policies/managed"
         script = f'mkdir -p {place_of} && mount --bind "$0" {place_of} && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", script, str(managed), *command]
-    call = DevTools(command, {"HOME": str(folder)})
+    call = DevTools()
+    process = subprocess.Popen(
+        call.command(command), pass_fds=call.passed, env={**os.environ, "HOME": str(folder)},
+        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    call.started()
     found: dict[str, list[dict[str, Any]]] = {host: [] for host in hosts}
     try:
         target = call("Target.createTarget", url="about:blank")["targetId"]
@@ -335,8 +305,8 @@ def visit_chromium(
                 call("Page.navigate", session, url=f"http://{host}:{port}/")
                 found[host].append(place.reports.get(timeout=60))
     finally:
-        call.process.terminate()
-        call.process.wait()
+        process.terminate()
+        process.wait()
     return found
 
 

@@ -8,11 +8,8 @@ the commands made. What changes from run to run is replaced: seconds, the time o
 random keys and ids.
 
 `python benchmarks/record_answers.py --compare BEFORE AFTER` prints a unified diff of two recordings
-and exits 1 if they differ.
-
-`--sail` records the questions to a distributed engine instead, on a Sail server that is started
-here (`pysail`). How a command is spelled, before the groups `db` and `--snapshot` and after, stands
-in `RENAMED` and `ENGINES` alone; recordings hold the spelling of before, so that both compare.
+and exits 1 if they differ. How a command is spelled stands in `RENAMED` alone; recordings hold the
+spelling of before, so that both compare.
 """
 
 # ruff: noqa: E501 -- the tables hold one case a line
@@ -93,19 +90,6 @@ RENAMED = {
     "seal-file": ("db", "seal"),
     "open-file": ("db", "open"),
     **{name: tuple(way.split(", or ")[-1].split()) for name, way in MOVED.items()},
-}
-# How users become known to an engine, and what a question to it says before and after its name.
-ENGINES: dict[str, dict[str, str]] = {
-    "old": {
-        "store": "remote ingest {users} --engine {url} --store {store} --format json",
-        "before": "remote",
-        "after": "--engine {url} --store {store}",
-    },
-    "new": {
-        "store": "snapshot --engine {url} --from {users} --to {store}",
-        "before": "",
-        "after": "--engine {url} --snapshot {store}",
-    },
 }
 
 SHORT = {
@@ -392,7 +376,6 @@ FORMS = {
     "records": ("json", "others"),
     "small": ("json", "others"),
     "log": ("json",),
-    "sail": ("json", "table"),
 }
 # Of a log that is given; {apis} are eight APIs of few values, {first} and {last} two of them.
 LOG_CASES = """
@@ -408,35 +391,6 @@ decide-sample: decide --budget 0.05 --setting sample --candidates {apis} --engin
 all: exposure --apis {all} --format {j}
 report: decide --budget 0.05 --population 100000 --candidates {apis} -o decision.json -q && report decision.json -o report.html && check decision.json --format json && export decision.json --to csv
 plot: plot exposure -o p.svg
-"""
-SAIL_CASES = f"""
-apis: apis --format {{f}}
-apis-raw: apis --volatile raw --format json
-exposure: exposure --apis {{agent}} --apis {{agent}},{{height}} --population 100000 --format {{f}}
-exposure-drop: exposure --apis {{agent}},{{memory}} --missing drop --format json
-exposure-given: exposure --apis {{height}} --given {{touch}} --format json
-exposure-bounds: exposure --apis {{depth}},{{touch}} --bounds --entropies --trust joint --format json
-exposure-support: exposure --apis {{depth}} --support 5 --bounds --format json
-exposure-what-if: exposure --apis {{agent}},{{width}} --what-if agents.toml --format json
-exposure-automation: exposure --apis {{agent}},{{width}} --drop-automation --volatile left-out --format json
-exposure-unknown: exposure --apis Navigator.userAgnt
-decide: {DECIDE} --format {{f}}
-decide-sample: {DECIDE} --setting sample --must {{touch}} --never {{ratio}} --format json
-decide-drop: {DECIDE},{{memory}} --missing drop --max-size 2 --weights weights.toml --format json
-decide-what-if: {DECIDE} --what-if agents.toml --format json
-check: check decision.json --format {{j}}
-report: report decision.json -o report.html
-plot-exposure: plot exposure --apis {{agent}} --apis {{height}} -o p.svg
-plot-curve: plot curve --apis {{height}} -o p.svg
-plot-entropy: plot entropy -o p.svg
-plot-trust: plot trust --apis {{height}},{{width}},{{touch}} -o p.svg
-sample: sample --users 1000 -o sample.parquet
-"""
-# Without the words of `ENGINES`: one step, from logs that the engine reads.
-SAIL_DIRECT = f"""
-direct-decide: {DECIDE} --engine {{url}} --source {{users}} --store {{store}}-direct --format json
-direct-report: report decision.json --engine {{url}} --source {{users}} --store {{store}}-direct -o report.html
-no-server: decide --budget 0.05 --engine nonsense://host --source {{users}}
 """
 
 PAGES = {
@@ -1084,41 +1038,6 @@ def record(recorder: Recorder, fixtures: Path, logs: Sequence[Path], only: str, 
             left.result()
 
 
-def record_sail(recorder: Recorder, fixtures: Path, only: str) -> None:
-    """Record the questions to an engine, on a Sail server of its own."""
-    from spark_cluster import sail  # noqa: PLC0415 -- lies beside; needs pysail
-
-    folder = recorder.work / "bases" / "sail"
-    folder.mkdir(parents=True)
-    write_inputs(folder)
-    users = recorder.work / "users.parquet"
-    frame = pl.read_parquet(fixtures / "logs" / "browsers-3.parquet")
-    wanted = ["user", *(SHORT[name] for name in SHORT if SHORT[name] in frame.columns)]
-    frame.select(wanted).unique("user", keep="first", maintain_order=True).write_parquet(users)
-    log = recorder.work / "sail"
-    log.mkdir()
-    names = recorder.names
-    if names == "auto":
-        names = "old" if recorder.ask(["remote", "--help"], folder).code == 0 else "new"
-    spelling = ENGINES[names]
-    with sail(log) as server:
-        words = {"url": server.url, "users": str(users), "store": str(recorder.work / "store")}
-        stored = recorder.run("store users", folder, spelling["store"].format_map(words))
-        recorder.write(Case("store", "sail", ()), stored)
-        before, after = spelling["before"], spelling["after"].format_map(words)
-        decide = cases_of(f"d: {DECIDE} -o decision.json", "sail", SHORT)[0].commands[0]
-        recorder.run(decide, folder, f"{before} {decide} {after}")
-        cases = cases_of(SAIL_CASES, "sail", SHORT) + cases_of(SAIL_DIRECT, "sail", SHORT | words)
-        direct = {line.partition(":")[0] for line in SAIL_DIRECT.strip().splitlines()}
-        for case in cases:
-            if not fnmatch.fnmatch(f"sail/{case.name}", only):
-                continue
-            if case.name in direct:
-                recorder.perform(case)
-            else:
-                recorder.perform(case, before, after)
-
-
 def differences(first: Path, second: Path) -> Iterator[str]:
     """Lines of a unified diff of two recordings."""
     names = {
@@ -1148,7 +1067,6 @@ def main() -> int:
     parser.add_argument("--slowest", type=int, default=0, help="list so many slow commands")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--fixtures", type=Path, default=FIXTURES)
-    parser.add_argument("--sail", action="store_true", help="record the questions to an engine")
     parser.add_argument("logs", type=Path, nargs="*", metavar="LOG")
     options = parser.parse_args()
     if options.compare:
@@ -1165,11 +1083,8 @@ def main() -> int:
             options.fpmonitor, options.out, Path(work), options.names, plain=options.plain
         )
         try:
-            if options.sail:
-                record_sail(recorder, options.fixtures.resolve(), options.only)
-            else:
-                logs = [log.resolve() for log in options.logs]
-                record(recorder, options.fixtures.resolve(), logs, options.only, options.jobs)
+            logs = [log.resolve() for log in options.logs]
+            record(recorder, options.fixtures.resolve(), logs, options.only, options.jobs)
         finally:
             recorder.close()
     files = len(list(options.out.rglob("*.txt")))

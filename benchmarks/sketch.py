@@ -27,7 +27,7 @@ from typing import Any
 import duckdb
 
 from fpmonitor.answers.sketch import report_sketch
-from fpmonitor.cluster.local import LocalEngine
+from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.duckdb_connection import SETTINGS
 from fpmonitor.estimate.value_sample import planned_level
 from fpmonitor.question import Question
@@ -175,7 +175,7 @@ def sketch(folder: Path, argument: str) -> dict[str, Any]:
     part, level = map(int, argument.split(","))
     SETTINGS["threads"] = 1
     plan = SketchPlan(key=KEY, sets=SETS, level=level)
-    with LocalEngine() as engine:
+    with DuckEngine() as engine:
         found = sketch_table(engine, str(part_of(folder, part)), plan)
     write_sketch(found, sketch_of(folder, part, level))
     return measured_step()

@@ -80,7 +80,7 @@ def read_table(
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
-    whole = ", ".join(_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+    whole = ", ".join(value_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
     return Table(
         f"{read}) AS records({', '.join(names)})",
         cells,
@@ -95,7 +95,7 @@ def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:
     cells: dict[Column, str] = {}
     for i, (name, kind) in enumerate(log.parquet_columns):
         for column, cell, leaf in _leaves(Column(name), f"c{i}", kind, with_structs=with_structs):
-            cells[column] = _text(cell, leaf)
+            cells[column] = value_text(cell, leaf)
     return cells
 
 
@@ -124,13 +124,15 @@ def locate(
     return [Reject(row + 1, reason, "") for row, reason in rows.items()]
 
 
-def _text(column: str, kind: str) -> str:
+def value_text(column: str, kind: str) -> str:
+    """Return the text of a value, by the name that DuckDB has for its type; null for no number."""
     if kind in {"FLOAT", "DOUBLE"}:
         return (
             # What is no number is how pandas and numpy write that there is none.
             f"CASE WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
             f"THEN TRY_CAST({column} AS BIGINT)::VARCHAR "
-            f"WHEN NOT isnan({column}) THEN {column}::VARCHAR END"
+            # Not `isnan`, which DuckDB takes for false by the bounds that a file notes.
+            f"WHEN {column}::VARCHAR <> 'nan' THEN {column}::VARCHAR END"
         )
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):
         return f"to_json({column})::VARCHAR"

@@ -157,11 +157,6 @@ class Monitor(Closing):
         """Whether the questions that are decided are listed."""
         return self._listing is not None
 
-    @property
-    def lost(self) -> bool:
-        """Whether what answers was lost meanwhile; a decision made then holds what is proven."""
-        return False
-
     # ---- What is stored
 
     def ingest(

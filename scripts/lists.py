@@ -9,6 +9,7 @@ where `fpmonitor/export/evidence.json` or a list has changed; a test compares.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.answers.preview import limits_of_left
 from fpmonitor.answers.shared_values import shared_values
 from fpmonitor.decide.files import read_decision
+from fpmonitor.export import evidence
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.headline import between_shares
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
 PAGE = Path(__file__).parents[1] / "docs" / "exports.md"
+FILE = Path(evidence.__file__).with_name("evidence.json")
 HEAD = (
     "`--to`", "hidden", "by-passable", "still readable", "untried", "over-blocking", "exposure",
     "pages that stop",
@@ -43,7 +46,7 @@ def table(folder: Path) -> str:
     with Monitor(folder / "fpmonitor.duckdb") as monitor:
         population = monitor.population_as(decision)
         measure = limits_of_left(population, decision)
-        withheld = {one.api: one.means for one in api_actions(decision) if one.action == "block"}
+        withheld = {one.api: one.means for one in api_actions(decision) if one.is_withheld}
         found = shared_values(population, list(withheld), decision.policy.k)
         values = {withheld[api]: value for api, value in found.items()}
         every = tuple(decision.policy.candidates)
@@ -53,28 +56,43 @@ def table(folder: Path) -> str:
             f"reads sets that expose {between_shares(measure(every, every))} % of the users."
         )
         lines = [first, "", f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
+        beside: list[str] = []
         for name in plugin_names(EXPORTERS):
             exporter = load_plugin(EXPORTERS, name)
             if isinstance(exporter, ControlExporter):
                 given = values if name == "webextension" else {}
                 options = ExportOptions(measure=measure, values=given)
-                lines += _rows(name, exporter, decision, options)
-    return "\n".join(lines)
+                rows, more = _rows(name, exporter, decision, options)
+                lines += rows
+                beside += more
+    return "\n".join([*lines, "", *beside, *map(_laboratory, ("Chromium", "Firefox"))])
+
+
+def _laboratory(browser: str) -> str:
+    """Say what was measured in a browser, and how long that took where all of it is known."""
+    found = json.loads(FILE.read_text(encoding="utf-8"))["browsers"][browser]
+    secrets = found["secrets"].values()
+    ways = max(secret["tried"] for secret in secrets)
+    seconds = [secret["seconds"] for secret in secrets if "seconds" in secret]
+    whole = f", {sum(seconds) / 60:.0f} minutes" * (len(seconds) == len(secrets))
+    return (
+        f"{browser} {found['version']}: {len(secrets)} secrets, {ways:,} ways to read each{whole}."
+    )
 
 
 def _rows(
     name: str, exporter: ControlExporter, decision: Decision, options: ExportOptions
-) -> list[str]:
-    """Return the row of a list, and one of what holds within reach of its product."""
+) -> tuple[list[str], list[str]]:
+    """Return the row of a list, one of what its product can reach, and what lies beyond."""
     result = exporter.export(decision, options)
     headline = result.headline
     assert headline is not None
     assert headline.limits is not None
-    counts = Counter(one.verdict for one in result.verdicts if one.action == "block")
+    counts = Counter(one.verdict for one in result.verdicts if one.is_withheld)
     readable = counts["impossible"] + counts["header-only"] + counts["unknown"]
     over = sum(one.verdict == "over-blocking" for one in result.verdicts)
-    evidence = exporter.product.evidence
-    stopped = evidence.breaks(one.name for one in result.controls) if evidence else ()
+    found = exporter.product.evidence
+    stopped = found.breaks(one.name for one in result.controls) if found else ()
     pages = sorted({page for one in result.verdicts for page in one.breaks}.union(stopped))
     cells = [
         f"`{name}`",
@@ -86,12 +104,17 @@ def _rows(
         f"{between_shares(headline.limits)} %",
         ", ".join(pages) or "–",
     ]
-    rows = [cells]
+    rows, beside = [cells], []
     if headline.near is not None and headline.near.limits is not None:
         near = headline.near
-        shown = ["– in the page's own world", f"{near.hidden} of {near.withheld}"]
+        shown = ["– APIs in the page's own world", f"{near.hidden} of {near.withheld}"]
         rows.append([*shown, "", "", "", "", f"{between_shares(near.limits)} %", ""])
-    return [f"| {' | '.join(map(str, row))} |" for row in rows]
+        told = ", ".join(f"`{api}`" for api in headline.laid_out)
+        beside.append(
+            "*APIs in the page's own world* are what a page's scripts, frames and workers are "
+            f"answered, `{name}` alone. Layout and drawing are no answers: they still tell {told}."
+        )
+    return [f"| {' | '.join(map(str, row))} |" for row in rows], beside
 
 
 def page_with(made: str) -> str:

@@ -31,7 +31,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("audit", "encryption", "png", "private", "serve", "spark")  # for users
+EXTRAS = ("audit", "encryption", "png", "private", "serve", "spark", "warehouse")  # for users
 
 
 def git(*arguments: str) -> str:

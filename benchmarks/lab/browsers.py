@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.lab.devtools import DevTools
 from tests.firefox import Firefox, read_if_there
 from tests.patience import wait
 
@@ -69,6 +70,8 @@ class Environment:
         Layout of the keyboard, or the empty string.
     battery
         Of Chromium: per cent that a laptop's battery holds, or 0 for a computer without one.
+    hints
+        Of Chromium: a user agent with the hints that it gives, or nothing for its own.
     """
 
     flags: tuple[str, ...] = ()
@@ -82,13 +85,17 @@ class Environment:
     disk: int = 0
     keyboard: str = ""
     battery: int = 0
+    hints: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
-def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
-    """Run a process with all its children, and end them."""
+def running(
+    command: Sequence[str], environment: Mapping[str, str], passed: Sequence[int] = ()
+) -> Iterator[None]:
+    """Run a process with all its children, and end them; it gets some file descriptors."""
     process = subprocess.Popen(
         command,
+        pass_fds=passed,
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -174,13 +181,14 @@ def chromium(
     width, height = within.screen.split("x")
     command = [
         str(CHROMIUM), "--headless=new", "--no-sandbox", "--no-first-run",
-        "--disable-popup-blocking", "--enable-unsafe-swiftshader", "--enable-unsafe-webgpu",
-        "--use-webgpu-adapter=swiftshader", "--autoplay-policy=no-user-gesture-required",
+        "--disable-popup-blocking", "--enable-unsafe-swiftshader",
+        "--autoplay-policy=no-user-gesture-required",
         "--remote-debugging-port=0", f"--user-data-dir={profile}",
     ]  # fmt: skip
     given = {flag.partition("=")[0] for flag in within.flags}
     usual = [
-        "--use-angle=swiftshader", "--window-size=1000,700", f"--screen-info={{{width}x{height}}}",
+        "--use-angle=swiftshader", "--use-webgpu-adapter=swiftshader", "--window-size=1000,700",
+        f"--screen-info={{{width}x{height}}}",
     ]  # fmt: skip
     command += [flag for flag in usual if flag.partition("=")[0] not in given]
     if extensions:
@@ -207,7 +215,13 @@ def chromium(
         (profile / "Default" / "Preferences").write_text(text, encoding="utf-8")
         command, variables = _within(within, command, profile)
         variables |= stack.enter_context(_bus(folder, within.battery))
-        stack.enter_context(running(command, variables))
+        if within.hints:
+            tools = DevTools()
+            stack.enter_context(running(tools.command(command), variables, tools.passed))
+            tools.started()
+            tools.give_hints(within.hints)
+        else:
+            stack.enter_context(running(command, variables))
         # Beside an extension, Chromium does not always open the address of its command.
         port = wait(lambda: read_if_there(profile / "DevToolsActivePort"), 60).split()[0]
         opened = f"http://127.0.0.1:{port}/json/new?{address}"

@@ -79,24 +79,26 @@ class Found:
         Names of readers that gave a value.
     closed
         Product, names of controls -> readers of `told` that do not differ beside them.
+    seconds
+        How long that took.
     """
 
     told: set[str]
     tried: int
+    seconds: int = 0
     read: set[str] = field(default_factory=set)
     closed: dict[tuple[str, tuple[str, ...]], set[str]] = field(default_factory=dict)
 
 
 def differing(one: Sequence[Reading], other: Sequence[Reading]) -> set[str]:
     """Readers that tell the same in all sessions of each environment, and tell the two apart."""
-    names = set(one[0]).intersection(*one[1:], *other)
     return {
         name
-        for name in names
-        if len({read[name] for read in one} | UNKNOWN) == 1 + len(UNKNOWN)
-        and len({read[name] for read in other} | UNKNOWN) == 1 + len(UNKNOWN)
-        and one[0][name] != other[0][name]
-        and not {one[0][name], other[0][name]} & UNKNOWN
+        for name in set().union(*one, *other)
+        if len(here := {_told(read, name) for read in one}) == 1
+        and len(there := {_told(read, name) for read in other}) == 1
+        and here != there
+        and not (here | there) & UNKNOWN
     }
 
 
@@ -105,13 +107,18 @@ def still_open(names: Iterable[str], one: Sequence[Reading], other: Sequence[Rea
     return {name for name in names if _tells(name, one, other)}
 
 
+def _told(read: Reading, name: str) -> str:
+    """What a reader told; a header that is not sent tells that."""
+    return read.get(name, "none" if name.startswith("http:") else "nothing")
+
+
 def _is_value(text: str) -> bool:
     return text not in {*UNKNOWN, "undefined", "null"} and not text.startswith("!")
 
 
 def _tells(name: str, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
-    here = [read.get(name, "nothing") for read in one]
-    there = [read.get(name, "nothing") for read in other]
+    here = [_told(read, name) for read in one]
+    there = [_told(read, name) for read in other]
     missing = sum(value in UNKNOWN for value in here + there)
     if missing:
         return missing < len(here) + len(there)
@@ -140,12 +147,12 @@ def lists_of(
 ) -> dict[str, tuple[Product, tuple[Control, ...]]]:
     """Host -> the list in force there: all controls of a product, and each alone.
 
-    Scripts act each on its own members, so that these are read together only.
+    Scriptlets act each on its own members, so that these are read together only.
     """
     found: dict[str, tuple[Product, tuple[Control, ...]]] = {}
     for number, product in enumerate(products):
         controls = relevant(product, told)
-        alone = product.how in {"headers", "preferences", "policies"}
+        alone = product.how not in {"scriptlets", "filters"}
         sets = [(control,) for control in controls] if alone else []
         sets += [controls] * (len(controls) > len(sets) or len(controls) > 1)
         for place, chosen in enumerate(sets):
@@ -162,7 +169,8 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
         key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])
     }
     found = Found(told=told, tried=max(map(len, first)), read=read)
-    log(f"  {len(told)} of {found.tried} readers tell it ({time.monotonic() - start:.0f} s)")
+    found.seconds = round(time.monotonic() - start)
+    log(f"  {len(told)} of {found.tried} readers tell it ({found.seconds} s)")
     if not told:
         return found
     products = [product for product in PRODUCTS if product.browser == browser]
@@ -193,8 +201,8 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
 
                 reads = [[read] for read in _both(with_policies, pair)]
                 _note(found, product, controls, reads)
-    seconds = f"{time.monotonic() - start:.0f} s"
-    log(f"  {len(found.told)} told again, {len(found.closed)} lists ({seconds})")
+    found.seconds = round(time.monotonic() - start)
+    log(f"  {len(found.told)} told again, {len(found.closed)} lists ({found.seconds} s)")
     return found
 
 

@@ -7,6 +7,23 @@
  */
 "use strict";
 
+/* Beginnings of the names of readers that tell what was styled, laid out or drawn, or what was loaded for that: a width, a
+ * computed style, the pixels of a canvas. No script answers in place of a browser there, it would have to lay out itself.
+ * A reader that is not listed reads what an API answers. */
+const laidOut = [
+  "CanvasRenderingContext2D.getImageData", "CanvasRenderingContext2D.measureText", "Element.getBoundingClientRect",
+  "Element.getClientRects", "HTMLCanvasElement.toBlob", "HTMLCanvasElement.toDataURL", "HTMLElement.offsetWidth",
+  "HTMLImageElement.currentSrc", "HTMLImageElement.naturalWidth", "OffscreenCanvas.convertToBlob",
+  "OffscreenCanvasRenderingContext2D.getImageData", "OffscreenCanvasRenderingContext2D.measureText",
+  "PaintWorkletGlobalScope.devicePixelRatio", "Range.getBoundingClientRect", "Range.getClientRects",
+  "SVGTextContentElement.getComputedTextLength", "VideoFrame.copyTo", "VisualViewport.", "WebGL2RenderingContext.readPixels",
+  "WebGLRenderingContext.readPixels", "Window.inner", "a border of ", "a canvas by ", "a canvas, ", "a jpeg of ", "a rule between ", "a style sheet with ",
+  "a triangle of ", "a webp of ", "all styles of ", "an outline of ", "found: ", "pixels that ", "the address of a canvas ",
+  "the colour of ", "the colours of ", "the scheme of an image ", "the source of a picture ", "the style sheet that ",
+  "the fonts of the system", "the height of ", "the image of a set ", "the place of a text ", "the quotes of ", "the size of <",
+  "the size of a formula", "the size of a page", "the size of a pictogram", "the size of an embedded ", "the size of units ", "the width of "
+];
+
 // ---- Objects and their members
 
 const direct = {
@@ -92,12 +109,16 @@ Object.assign(readers, {
   "the local order of letters": () => ["z", "ä", "a", "ö"].sort((one, other) => one.localeCompare(other)),
   "the local text of a list": (at) => new at.Intl.ListFormat().format(["a", "b"]),
   "FontFaceSet.check": (at, how) =>
-    how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", '12px "Nonesuch"'),
+    fontsTried.map((font) => how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", `12px "${font}"`)),
+  "FontFace.load": (at) => Promise.all(fontsTried.map(async (font) => {
+    const face = new at.FontFace("tried", `local("${font}")`), found = await face.load().then(() => 1, () => 0);
+    return [found, await face.loaded.then(() => 1, () => 0), face.status];
+  })),
   "PressureObserver.observe": (at) => new at.PressureObserver(() => {}).observe("cpu").then(() => "observed"),
   "IdleDetector.start": (at) => at.IdleDetector && new at.IdleDetector().start().then(() => "started"),
   "GPU.requestAdapter": called("GPU", "requestAdapter", [], (found) => found && "adapter"),
-  "the name of the WebGPU adapter": called("GPU", "requestAdapter", [], ({ info }) => [info.vendor, info.architecture, info.device, info.description]),
-  "the limits of the WebGPU adapter": called("GPU", "requestAdapter", [], ({ limits }) => {
+  "GPUAdapter.info": called("GPU", "requestAdapter", [], ({ info }) => [info.vendor, info.architecture, info.device, info.description]),
+  "GPUAdapter.limits": called("GPU", "requestAdapter", [], ({ limits }) => {
     const found = {};
     for (const name in limits) found[name] = limits[name];
     return found;
@@ -216,6 +237,8 @@ Object.assign(windowReaders, {
   "a connection by its prefixed name": (at) => offer(at.webkitRTCPeerConnection),
   "Navigator.mimeTypes": (at, how) => names(how.get(at, at.navigator, "Navigator", "mimeTypes")),
   "Navigator.plugins": (at, how) => names(how.get(at, at.navigator, "Navigator", "plugins")),
+  "Navigator.plugins#beyond-pdf": (at, how) =>
+    names(how.get(at, at.navigator, "Navigator", "plugins")).filter((name) => !/pdf/i.test(name)),
   "SpeechSynthesis.getVoices": (at, how) => names(how.call(at, at.speechSynthesis, "SpeechSynthesis", "getVoices")),
   "Window.getScreenDetails": (at) => at.getScreenDetails().then(({ screens }) => screens.map(({ width, height }) => [width, height])),
   "Window.queryLocalFonts": (at) => at.queryLocalFonts().then((found) => found.map(({ postscriptName }) => postscriptName)),
@@ -315,9 +338,10 @@ Object.assign(windowReaders, {
     element.remove();
     return found;
   },
-  "which local fonts load": (at) => Promise.all(fontsTried.map((font) =>
-    new at.FontFace("tried", `local("${font}")`).load().then(() => 1, () => 0))),
-  "the fonts that a check knows": (at) => fontsTried.map((font) => at.document.fonts.check(`12px "${font}"`)),
+  "FontFaceSet.load": (at) => Promise.all(fontsTried.map((font, place) => {
+    added(at, "style").textContent = `@font-face { font-family: tried${place}; src: local("${font}"); }`;
+    return at.document.fonts.load(`12px tried${place}`).then((found) => found.length, () => "none");
+  })),
   "the fonts of the system": (at) => ["menu", "caption", "status-bar"].map((font) => computed(at, `font: ${font}`, "fontFamily") + computed(at, `font: ${font}`, "fontSize")),
   "the size of a pictogram": (at) => box(at, "span", "font: 40px serif", "\u{1f603}\u2603"),
   "the size of a formula": (at) => box(at, "math", "", "<mfrac><mi>x</mi><mn>2</mn></mfrac>"),
@@ -505,9 +529,16 @@ const most = (many) => many[0].map((_, place) => { // the commonest of several, 
 const bytes = async (blob) => digest(new Uint8Array(await blob.arrayBuffer()));
 const unmasked = (gl, parameter) => (gl.getExtension("WEBGL_debug_renderer_info"), gl.getParameter(parameter));
 const graphics = {
-  "getContextAttributes": (gl) => gl.getContextAttributes() && "attributes",
+  "getContextAttributes": (gl) => gl.getContextAttributes().antialias,
   "getExtension": (gl) => gl.getExtension("WEBGL_lose_context") && "extension",
-  "getParameter": (gl) => gl.getParameter(gl.MAX_TEXTURE_SIZE),
+  "getParameter#limits": (gl) => { // all that a context says of itself
+    const found = {};
+    for (const name in gl)
+      if (/^(MAX|ALIASED|SUBPIXEL|SAMPLE|[A-Z]+_BITS$)/.test(name)) found[name] = `${gl.getParameter(gl[name])}`;
+    found.samples = `${gl.getInternalformatParameter?.(gl.RENDERBUFFER, gl.RGBA8, gl.SAMPLES)}`;
+    found.anisotropy = gl.getExtension("EXT_texture_filter_anisotropic") && gl.getParameter(0x84ff);
+    return found;
+  },
   "getParameter#RENDERER": (gl) => gl.getParameter(gl.RENDERER),
   "getParameter#UNMASKED_RENDERER_WEBGL": (gl) => unmasked(gl, 0x9246),
   "getParameter#UNMASKED_VENDOR_WEBGL": (gl) => unmasked(gl, 0x9245),
@@ -520,12 +551,6 @@ const graphics = {
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, found);
     return found;
   },
-};
-const limits = (gl) => { // all that a context says of itself
-  const found = {};
-  for (const name in gl)
-    if (/^(MAX|ALIASED|SUBPIXEL|SAMPLE|[A-Z]+_BITS$)/.test(name)) found[name] = `${gl.getParameter(gl[name])}`;
-  return found;
 };
 const triangle = (gl) => {
   const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
@@ -553,7 +578,6 @@ const canvasReaders = (at, make) => {
       return read(gl);
     };
     for (const [name, read] of Object.entries(graphics)) found[`${type}RenderingContext.${name}`] = inContext(read);
-    found[`all limits of ${type}`] = inContext(limits);
     found[`a triangle of ${type}`] = inContext((gl) => digest(triangle(gl)));
     found[`a triangle of ${type} without its low bits`] = inContext((gl) => digest(triangle(gl).map((part) => part >> 4)));
     found[`which extensions ${type} gives`] = inContext((gl) =>
@@ -614,13 +638,16 @@ const bisected = (holds) => {
 const mediaReaders = {}, styleReaders = {};
 for (const [feature, values] of Object.entries(enumerated)) {
   mediaReaders[`css:${feature}`] = (at) => values.find((value) => at.matchMedia(`(${feature}: ${value})`).matches);
-  styleReaders[`css:${feature}`] = (at) => byStyle(at, values.map((value) => `(${feature}: ${value})`)) || undefined;
+  const styled = feature.startsWith("-") ? `a style sheet with ${feature}` : `css:${feature}`; // no API has a prefix
+  styleReaders[styled] = (at) => byStyle(at, values.map((value) => `(${feature}: ${value})`)) || undefined;
 }
 for (const [feature, unit] of Object.entries(measured)) {
   mediaReaders[`css:${feature}`] = (at) => bisected((size) => at.matchMedia(`(min-${feature}: ${size}${unit})`).matches);
   styleReaders[`css:${feature}`] = (at) => bisected((size) => byStyle(at, [`(min-${feature}: ${size}${unit})`]));
 }
 mediaReaders["the ratio by its smallest query"] = (at) => bisected((size) => at.matchMedia(`(min-resolution: ${size / 100}dppx)`).matches);
+mediaReaders["the ratio by the other side of a query"] = (at) => bisected((size) => at.matchMedia(`(${size / 100}dppx <= resolution)`).matches);
+mediaReaders["the ratio by a query with an escape"] = (at) => bisected((size) => at.matchMedia(`(min-r\\65 solution: ${size / 100}dppx)`).matches);
 mediaReaders["the ratio in dots of an inch"] = (at) => bisected((size) => at.matchMedia(`not all and (max-resolution: ${size}dpi)`).matches);
 
 // ---- Every getter of what a window or a worker has, and every method that needs nothing

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 FILE = Path(evidence.__file__).with_name("evidence.json")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MEMBER = "every member: "
+_READERS = Path(__file__).with_name("readers.js")
+
+
+def laid_out() -> list[str]:
+    """Return the beginnings of names of readers that tell what was laid out or drawn."""
+    text = _READERS.read_text(encoding="utf-8").partition("const laidOut = ")[2]
+    found: list[str] = json.loads(text.partition(";")[0])
+    return found
 
 
 def named(readers: Iterable[str]) -> list[tuple[str, str]]:
@@ -59,17 +67,20 @@ def write(when: Mapping[str, str], secret: str, found: Found, of: Mapping[str, s
     browser, version, date = when["browser"], when["version"], when["date"]
     content = json.loads(FILE.read_text(encoding="utf-8"))
     entry = content["browsers"].setdefault(browser, {"whole": True, "read": [], "secrets": {}})
+    content["laid out"] = laid_out()
     entry["version"], entry["whole"] = version, True
     entry["read"] = sorted({*entry["read"], *(name for name in found.read if _is_api(name))})
     told = recorded(found.told, found.told, content["places"])
-    entry["secrets"][secret] = {"tried": found.tried, "date": date, **told}
+    entry["secrets"][secret] = {
+        "tried": found.tried, "date": date, "seconds": found.seconds, **told,
+    }  # fmt: skip
     for product in PRODUCTS:
         if product.browser != browser.lower():
             continue
         run = _run_of(content, product, browser)
         run["title"] = _title(product, version, date, of.get(product.name, ""))
         run["closed"][secret] = _lists(product, found, content["places"])
-    FILE.write_text(laid_out(content), encoding="utf-8")
+    FILE.write_text(as_file(content), encoding="utf-8")
 
 
 def write_breakage(found: Mapping[str, Mapping[str, list[str]]]) -> None:
@@ -78,10 +89,10 @@ def write_breakage(found: Mapping[str, Mapping[str, list[str]]]) -> None:
     for run in content["runs"]:
         if run["product"] in found:
             run["breaks"] = found[run["product"]]
-    FILE.write_text(laid_out(content), encoding="utf-8")
+    FILE.write_text(as_file(content), encoding="utf-8")
 
 
-def laid_out(content: Mapping[str, Any]) -> str:
+def as_file(content: Mapping[str, Any]) -> str:
     """Return the file as JSON, a line for each list and each secret of a browser."""
 
     def line(value: object) -> str:
@@ -108,8 +119,8 @@ def laid_out(content: Mapping[str, Any]) -> str:
         + "}}"
         for run in content["runs"]
     )
-    places = line(content["places"])
-    return f'{{"places": {places},\n"browsers": {{\n{browsers}}},\n"runs": [\n{runs}]}}\n'
+    lists = "".join(f'"{name}": {line(content[name])},\n' for name in ("places", "laid out"))
+    return f'{{{lists}"browsers": {{\n{browsers}}},\n"runs": [\n{runs}]}}\n'
 
 
 def _run_of(content: dict[str, Any], product: Product, browser: str) -> dict[str, Any]:
@@ -134,8 +145,8 @@ def _title(product: Product, version: str, date: str, of: str) -> str:
 def _lists(product: Product, found: Found, places: list[str]) -> Sequence[Mapping[str, Any]]:
     """Return the lists of a product, and what each closes.
 
-    Scripts that act each on its own members were in force together: what of an API is closed, the
-    script for this API has closed.
+    Scriptlets that act each on their own members were in force together: what of an API is closed,
+    the scriptlet for this API has closed.
     """
     lists = [
         (controls, recorded(closed, found.told, places))
@@ -144,7 +155,7 @@ def _lists(product: Product, found: Found, places: list[str]) -> Sequence[Mappin
     ]
     credited = []
     by_name = {control.name: control for control in product.controls}
-    if product.how in {"scriptlets", "extension", "filters"}:
+    if product.how in {"scriptlets", "filters"}:
         for controls, closed in lists:
             for name in controls:
                 own = {

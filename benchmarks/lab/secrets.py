@@ -30,6 +30,14 @@ def _preferences(one: dict[str, object], other: dict[str, object]) -> dict[str, 
     return {"firefox": (Environment(preferences=one), Environment(preferences=other))}
 
 
+def _hints(version: str) -> Environment:
+    agent = f"Mozilla/5.0 (X11; Linux x86_64) {_ENGINE} Chrome/156.0.0.0 Safari/537.36"
+    same = {"platform": "Linux", "architecture": "x86", "model": "", "mobile": False}
+    return Environment(
+        hints={"userAgent": agent, "userAgentMetadata": same | {"platformVersion": version}}
+    )
+
+
 _ENGINE = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
 # Secret -> browser -> the two environments.
@@ -63,7 +71,7 @@ SECRETS: dict[str, dict[str, Pair]] = {
     "fonts": _same(
         Environment(fonts=_SYSTEM), Environment(fonts=_SYSTEM + _WITHOUT % "DejaVu Serif")
     ),
-    "GPU": _flags(("--use-angle=swiftshader",), ("--use-angle=gl", "--ignore-gpu-blocklist"))
+    "GPU": _flags(("--use-angle=swiftshader",), ("--use-angle=gl-egl", "--ignore-gpu-blocklist"))
     | {
         "firefox": (
             Environment(variables={"GALLIUM_DRIVER": "llvmpipe"}),
@@ -178,6 +186,8 @@ SECRETS: dict[str, dict[str, Pair]] = {
         )
     }
     | _preferences({}, {"pdfjs.disabled": True}),
+    "WebGPU": _flags((), ("--enable-unsafe-webgpu",)),
+    "version of the platform": {"chromium": (_hints("6.1.0"), _hints("6.8.0"))},
     "battery": {"chromium": (Environment(battery=31), Environment(battery=78))},
     "keyboard": {"firefox": (Environment(keyboard="us"), Environment(keyboard="de"))},
 }

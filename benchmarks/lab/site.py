@@ -39,6 +39,7 @@ _OF_THE_SITE = {
     "sec-fetch-site", "sec-fetch-user", "priority", "te", "cache-control", "pragma", "accept",
     "upgrade-insecure-requests", "purpose",
 }  # fmt: skip
+_JITTERY = {"downlink", "rtt"}  # two readings of a connection differ
 _SCRIPT = "".join(
     (_FOLDER / f"{name}.js").read_text("utf-8") for name in ("readers", "pages", "places")
 )
@@ -176,7 +177,8 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
         def note_headers(self, where: str) -> None:
             for name, value in self.headers.items():
                 if name.lower() not in _OF_THE_SITE:
-                    site._reading[f"http:{name.lower()}@{where}"] = value
+                    told = "told" if name.lower() in _JITTERY else value
+                    site._reading[f"http:{name.lower()}@{where}"] = told
 
         def answer(self, kind: str, text: str, headers: Headers = ()) -> None:
             body = text.encode()

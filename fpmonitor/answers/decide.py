@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from fpmonitor.decide.confirming import confirm
-from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck
+from fpmonitor.decide.credible import not_credible
+from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
 from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
@@ -27,7 +28,7 @@ from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.decision import ApiSet, Setting, Verdict
@@ -507,19 +508,57 @@ def answer_gate(
     decision, apis
         The decision, and what a site reads.
     """
-    asked = users_decided_on(population, decision)
+    judge = _judge_of(users_decided_on(population, decision), decision)
+    settled, because = decision.verdict(apis)
+    if because and settled in ("allow", "block") and decision.confirmation is None:
+        _check_listed(settled, judge(because), ", ".join(decision.spelled(because)))
+    return decision.answer(apis, judge)
+
+
+def check_lists(population: Population, decision: Decision) -> None:
+    """Check each list of a decision by the users that it was made of.
+
+    What was confirmed or refuted on users who were not searched is left to `audit certificate`.
+
+    Raises
+    ------
+    InputError
+        They are other users, or they do not bear a list out.
+    """
+    asked, tested = users_decided_on(population, decision), decision.confirmation
+    judge = _judge_of(asked, decision) if tested is None else _judge_searched(asked, decision)
+    for apis in decision.allow:
+        if tested is None or not any({*apis} <= {*found} for found in tested.confirmed):
+            _check_listed("allow", judge(apis), ", ".join(decision.spelled(apis)))
+    for apis in decision.block:
+        if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
+            _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
+
+
+def _judge_searched(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
+    """Return what judges sets by the users among whom a decision was searched."""
+    assert decision.confirmation is not None  # noqa: S101 -- as the caller found
+    candidates = decision.policy.candidates
+    source, _ = asked.searched_and_rest(decision.confirmation.searched, candidates)
+    judge = Judge(tests_of(decision, source.users))
+    return lambda apis: judge.verdict(len(apis), source.spectrum(apis))
+
+
+def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
+    """Return what judges one set after another, by tests that are made once."""
+    judges: dict[int, Judge] = {}
 
     def judge(members: ApiSet) -> Verdict:
         shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
         if not {*shown}.isdisjoint(decision.beyond):
             return "undecided"
         source = source_of(asked, decision, shown)
-        return Judge.of(decision, source.users).verdict(len(shown), source.spectrum(shown))
+        users = source.users
+        if users not in judges:
+            judges[users] = Judge.of(decision, users)
+        return judges[users].verdict(len(shown), source.spectrum(shown))
 
-    settled, because = decision.verdict(apis)
-    if because and settled in ("allow", "block") and decision.confirmation is None:
-        _check_listed(settled, judge(because), ", ".join(decision.spelled(because)))
-    return decision.answer(apis, judge)
+    return judge
 
 
 def source_of(
@@ -551,11 +590,7 @@ def source_of(
 def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
     """Refuse a list that the users do not bear out."""
     if listed != found:
-        raise InputError(
-            f"the decision file is not to be trusted: `{listed}` holds {name}, which the users "
-            "do not bear out",
-            hint="decide again; `fpmonitor audit certificate` lists all that is wrong",
-        )
+        raise not_credible(f"`{listed}` holds {name}, which the users do not bear out")
 
 
 def users_decided_on(population: Population, decision: Decision) -> Population:
@@ -581,6 +616,15 @@ def users_decided_on(population: Population, decision: Decision) -> Population:
             "of an old decision on new users",
         )
     return asked
+
+
+def are_users_decided_on(population: Population, decision: Decision) -> bool:
+    """Whether a decision was made of some users."""
+    try:
+        users_decided_on(population, decision)
+    except InputError:
+        return False
+    return True
 
 
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:

@@ -6,21 +6,30 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.answers.decide import (
+    are_users_decided_on,
     asked_question,
+    check_lists,
     question_of,
     registered_in_log,
     source_of,
     users_decided_on,
 )
+from fpmonitor.decide.credible import Discrepancy, not_credible
 from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import MaskedSource, may_count_below, publishable_groups, told_from
+from fpmonitor.disclosure import (
+    Audience,
+    MaskedSource,
+    may_count_below,
+    publishable_groups,
+    told_from,
+)
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
@@ -181,14 +190,6 @@ def _as_asked(policy: Policy) -> Policy:
     return replace(policy, sample=replace(policy.sample, strata=asked))
 
 
-class Discrepancy(NamedTuple):
-    """A claim on the users of a decision, and why it is wrong, or may be; empty if it is not."""
-
-    claim: str
-    reason: str
-    is_certain: bool = True
-
-
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
     for name in ("names", "coverage", "masked", "unit"):
@@ -284,30 +285,42 @@ def _masked_by(k: int, told: float | None, found: float | None, users: int) -> b
     return (told is None and having < k) or (told == 1 and users - having < k)
 
 
-def check_same_users(
+def bear_out(
     population: Population,
     decision: Decision,
     listed: Collection[ListedQuestion],
-) -> None:
-    """Check that what a decision says of its users is so.
+    *,
+    with_names: bool = True,
+) -> bool:
+    """Check that the users bear out what a decision says of them, and each of its lists.
+
+    Tests are made anew, never those of the file.
 
     Parameters
     ----------
     population, decision, listed
         As of `facts_of`.
+    with_names
+        Whether names of APIs that the log does not know any more count.
+
+    Returns
+    -------
+    bool
+        Whether they are the users that were decided on; of others nothing is told.
 
     Raises
     ------
     InputError
-        It is not, and the message names the member; or they are other users.
+        They do not, and the message names the member.
     """
-    users_decided_on(population, decision)
+    if not are_users_decided_on(population, decision):
+        return False
     for each in departures(decision, facts_of(population, decision, listed)):
-        if each.reason and each.is_certain:
-            raise InputError(
-                f"the decision file is not to be trusted: `{each.claim}`, {each.reason}",
-                hint="decide again; `fpmonitor audit certificate` lists all that is wrong",
-            )
+        if each.reason and each.is_certain and (with_names or each.claim != "names"):
+            raise not_credible(f"`{each.claim}`, {each.reason}")
+    if population.audience is Audience.OWNER:
+        check_lists(population, decision)
+    return True
 
 
 def count_spectra(

@@ -92,10 +92,10 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
     """
     decision = called_as(decision, population)
     question, recommended = question_of(decision), decision.recommended
-    actions = [entry for entry in api_actions(decision) if entry.action == "block"]
+    actions = [entry for entry in api_actions(decision) if entry.is_withheld]
     sets = {entry.api: tuple(sorted({*recommended, entry.api})) for entry in actions}
     sample = population.sample(question, [decision.policy.candidates])
-    evident = {entry.api for entry in actions if not entry.lacks_evidence}
+    evident = {entry.api for entry in actions if entry.outcome != "no evidence"}
     limits = {api: sample.limits(apis) for api, apis in sets.items() if api in evident}
     undecided = [
         api for api in limits if decision.verdict(sets[api])[0] in {"undecided", "unknown"}

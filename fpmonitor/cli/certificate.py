@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +10,13 @@ import typer
 from fpmonitor.answers.questions import list_questions
 from fpmonitor.answers.spectra import count_spectra, departures, read_spectra
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
+from fpmonitor.cli.options import DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
-from fpmonitor.decide.coherence import TooManyStepsError, uncovered
+from fpmonitor.decide.credible import departures_within
 from fpmonitor.decide.deciding import tolerance_proofs
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.decide.utility import weight_bound
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, install
 from fpmonitor.render import decisions
@@ -27,14 +25,13 @@ from fpmonitor.safe_files import read_json
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from fpmonitor.answers.spectra import Facts
     from fpmonitor.proof_check import Answer, Finding
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
-_ROUNDING = 1e-9
 _PARTS = ("policy", "view", "data")  # members of a file that hold members of their own
 
 
@@ -52,7 +49,6 @@ def certificate(
     ] = None,
     since: SINCE = None,
     until: UNTIL = None,
-    snapshot: SNAPSHOT = None,
     spectra: Annotated[
         Path | None,
         typer.Option(
@@ -96,11 +92,9 @@ def certificate(
     answered = [spectra] if spectra is not None and is_answer else []
     if spectra is not None and not answered:
         counted = read_spectra(spectra, decided)
-    elif db is not None or snapshot is not None or answered:
+    elif db is not None or answered:
         window = Window(since, until)
-        with open_monitor(
-            db or DEFAULT_DB, window=window, snapshot=snapshot, spectra=answered
-        ) as monitor:
+        with open_monitor(db or DEFAULT_DB, window=window, spectra=answered) as monitor:
             owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
             population = monitor.population_as(decided)
             asked = list_questions(monitor.database) if monitor.lists_questions else []
@@ -146,19 +140,10 @@ def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:
     """Judge what a decision says, by its other members."""
     said = content.get("guarantee") == decided.guarantee
     yield _finding("sentence", "" if said else f"it should be: {decided.guarantee}")
-    try:
-        found = _uncovered(decided)
-    except TooManyStepsError:
-        yield _finding("lists", "too long to compare", "cannot tell")
-    else:
-        unsettled = "" if found is None or not decided.complete else f"none settles {found}"
-        yield _finding("lists", unsettled)
-        if found is None and not decided.complete and getattr(decided, "cut", None) is None:
-            yield _finding("complete", "the lists settle every set, and may be all", "cannot tell")
+    for claim, reason, is_certain in departures_within(decided):
+        yield _finding(claim, reason, "not proved" if is_certain else "cannot tell")
     strangers = [*_strangers(content, decided.to_json())]
     yield _finding("members", f"{strangers[0]} is read by nobody" if strangers else "")
-    if not isinstance(decided, LevelDecision) and decided.utility is not None:
-        yield _utility(decided)
 
 
 def _strangers(content: dict[str, Any], known: dict[str, Any], of: str = "") -> Iterator[str]:
@@ -168,50 +153,6 @@ def _strangers(content: dict[str, Any], known: dict[str, Any], of: str = "") -> 
             yield f"`{of}{name}`"
         elif not of and name in _PARTS and isinstance(value, dict):
             yield from _strangers(value, known[name], f"{name}.")
-
-
-def _utility(decided: Decision) -> Finding:
-    """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
-    utility, bound = decided.utility or 0.0, decided.utility_bound
-
-    def weight(apis: Iterable[str]) -> float:
-        return math.fsum(decided.weights.get(api, 1.0) for api in apis)
-
-    def alike(told: float, found: float) -> bool:
-        return math.isclose(told, found, rel_tol=_ROUNDING)
-
-    must, never = {*decided.must}, {*decided.never}
-    best = max((weight({*apis} - never) for apis in decided.allow if must <= {*apis}), default=0.0)
-    if not alike(utility, weight(decided.recommended)):
-        return _finding("utility", "it is not the weight of `recommended`")
-    if not (alike(utility, best) or decided.cut):
-        return _finding("utility", "a set of `allow` has more than `recommended`")
-    if decided.complete and bound is not None:
-        return _finding("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
-    if bound is None:
-        return _finding("utility", "")
-    refused = [*decided.block, *decided.undecided]
-    free = [api for api in decided.evident if api not in decided.never]
-    most = weight_bound(free, refused, weights=decided.weights, must=decided.must)
-    short = bound < most * (1 - _ROUNDING)
-    return _finding("utility", "the lists give a higher bound" * short, "cannot tell")
-
-
-def _uncovered(decided: Decision) -> str | None:
-    """Return what no list settles."""
-    if isinstance(decided, LevelDecision):
-        return decided.uncovered()
-    must, never = set(decided.must), {*decided.never, *decided.no_evidence}
-    found = uncovered(
-        [api for api in decided.policy.candidates if api not in must | never],
-        [set(apis) - must for apis in decided.allow or [()] if must <= {*apis} or not apis],
-        [
-            set(apis) - must
-            for apis in (*decided.block, *decided.undecided)
-            if never.isdisjoint(apis)
-        ],
-    )
-    return None if found is None else ", ".join(sorted(found | must)) or "nothing"
 
 
 def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:

@@ -55,12 +55,11 @@ def open_monitor(
     window: Window | None = None,
     view: View | None = None,
     audience: Audience | None = None,
-    snapshot: str | None = None,
     engine: str | None = None,
     spectra: Sequence[Path] = (),
     kept: bool = True,
 ) -> Monitor:
-    """Open a database, a snapshot, or what a warehouse answered, for questions.
+    """Open a database, or what a warehouse answered, for questions.
 
     The audience is that of the options unless one is named; `kept` as of `Monitor`.
     """
@@ -69,16 +68,17 @@ def open_monitor(
     invocation = INVOCATION.get()
     server = engine if engine is not None and "://" in engine else None
     if spectra:
-        _check_untimed(window, "--spectra: answers tell")
+        if window is not None and any(window.bounds.values()):
+            raise InputError(
+                "--spectra: answers tell neither times nor sources",
+                hint="omit --since, --until and --source, or use a database file",
+            )
         return _open_spectra(spectra, server, view, audience or invocation.audience)
-    if snapshot is not None:
-        _check_untimed(window, "--snapshot: a snapshot keeps")
-        return _open_snapshot(snapshot, server, view, audience or invocation.audience)
     if server is not None:
         raise InputError(
-            "--engine: a server needs --snapshot FOLDER or --spectra FOLDER",
-            hint="take a snapshot of your table with `fpmonitor scale snapshot`, or ask a "
-            "warehouse with `fpmonitor scale sql`",
+            "--engine: a server needs --spectra FOLDER",
+            hint="ask it with `fpmonitor scale sql --to FOLDER`, or fetch your table into a "
+            "database with `fpmonitor scale fetch`",
         )
     monitor = Monitor(
         db,
@@ -96,19 +96,11 @@ def open_monitor(
     return monitor
 
 
-def _check_untimed(window: Window | None, keeps: str) -> None:
-    if window is not None and any(window.bounds.values()):
-        raise InputError(
-            f"{keeps} neither times nor sources",
-            hint="omit --since, --until and --source, or use a database file",
-        )
-
-
 def _open_spectra(
     paths: Sequence[Path], engine: str | None, view: View | None, audience: Audience
 ) -> Monitor:
     from fpmonitor.cli.output import note  # noqa: PLC0415 -- not for --help
-    from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415
+    from fpmonitor.warehouse import SpectraMonitor  # noqa: PLC0415
 
     monitor = SpectraMonitor(paths, engine, view=view, audience=audience)
     UNIT.set(monitor.unit)
@@ -116,16 +108,6 @@ def _open_spectra(
         note(f"{monitor.nameless:,} rows of the table name no user, and do not count", unit="user")
     if monitor.is_masked:
         note("small groups are known as one sum: estimates take their users for unique")
-    return monitor
-
-
-def _open_snapshot(
-    folder: str, engine: str | None, view: View | None, audience: Audience
-) -> Monitor:
-    from fpmonitor.snapshots import SnapshotMonitor  # noqa: PLC0415 -- not for --help
-
-    monitor = SnapshotMonitor(folder, engine, view=view, audience=audience)
-    UNIT.set(monitor.unit)
     return monitor
 
 

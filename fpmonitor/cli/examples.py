@@ -132,13 +132,9 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "scale convert logs/ -o visits.parquet",
         "scale convert survey.csv --user client_id -o visits.parquet",
     ),
-    "scale snapshot": (
-        "scale snapshot --from users.parquet --to snapshots",
-        "scale snapshot --engine sc://spark:15002 --from users --to s3a://bucket/snapshots",
-    ),
-    "scale sample": (
-        "scale sample --snapshot snapshots/FOLDER --users 1000000 -o sample.parquet",
-        "scale sample --snapshot snapshots/FOLDER --users 100000 -n 10M -o sample.parquet",
+    "scale fetch": (
+        "scale fetch --engine postgresql+psycopg://analyst@db/shop --from visits --time seen",
+        "scale fetch --engine sc://spark:15002 --from visits --part 1/16 --db sixteenth.duckdb",
     ),
     "scale sql": (
         "scale sql --from visits --user id --time seen --candidates width,language -o ask.sql",
@@ -324,8 +320,7 @@ MATTER: Mapping[str, str] = {
     "db apis": "--set --search --resolve --k --db",
     "db forget": "--before --user --batch --dry-run --yes",
     "scale convert": "--output --user --columns --as --rows-are-users",
-    "scale snapshot": "--from --to --engine --user --visits",
-    "scale sample": "--snapshot --users --output --k --population",
+    "scale fetch": "--from --engine --db --user --time",
     "scale sql": "--from --user --time --candidates --dialect",
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",

@@ -9,7 +9,7 @@ import typer
 
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
-from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -50,20 +50,19 @@ def gate(
     Exit codes: 0 allowed; 1 blocked; 3 undecided, or no evidence.
     """
     asked = [*split_names(have), *split_names(want)]
-    decided = read_any_decision(decision)
+    decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
         answer = decided.answer(asked)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
-    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415
-    from fpmonitor.answers.spectra import check_same_users  # noqa: PLC0415
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
+    from fpmonitor.cli.users import bear_out  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
-        check_same_users(users, decided, list_questions(monitor.database))
+        bear_out(monitor, users, decided)
         answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -14,8 +14,8 @@ import typer
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage, product_exporters
@@ -145,7 +145,7 @@ def export(
     if name is not None and to:
         raise InputError(f"export: two formats, {name} and --to {to}", hint="name one of them")
     to = exporter_name(to or name or "")
-    decided = read_any_decision(decision)
+    decided = read_credible_decision(decision)
     if isinstance(decided, LevelDecision):
         emit(level_list(decided, to), shown.output)
         return 0
@@ -193,11 +193,13 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         return
     from fpmonitor.answers.crowds import shared_crowds  # noqa: PLC0415 -- slow
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415
-    from fpmonitor.cli.users import note_beside  # noqa: PLC0415
+    from fpmonitor.cli.users import bear_out, note_beside  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         note_beside(monitor, decided, quiet=quiet)
         users = monitor.population_as(decided)
+        if not bear_out(monitor, users, decided):
+            note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
         yield {
             "measure": limits_of_left(users, decided),
             "crowds": partial(shared_crowds, users, decided),
@@ -210,7 +212,7 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
         return {}
     from fpmonitor.answers.shared_values import shared_values  # noqa: PLC0415 -- slow
 
-    withheld = [entry for entry in api_actions(decision) if entry.action == "block"]
+    withheld = [entry for entry in api_actions(decision) if entry.is_withheld]
     with open_monitor(database) as monitor:
         population = monitor.population_as(decision)
         found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
@@ -224,7 +226,7 @@ def _check_names(result: ExportResult) -> None:
     Raises:
         InputError: It would.
     """
-    blocked = [verdict for verdict in result.verdicts if verdict.action == "block"]
+    blocked = [verdict for verdict in result.verdicts if verdict.is_withheld]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
     if unknown and not any(verdict.enforced or verdict.controls for verdict in blocked):
         listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
@@ -237,7 +239,7 @@ def _check_names(result: ExportResult) -> None:
 
 
 def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
-    withheld = [verdict for verdict in result.verdicts if verdict.action == "block"]
+    withheld = [verdict for verdict in result.verdicts if verdict.is_withheld]
     if result.headline is None:
         lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
     else:
@@ -255,9 +257,8 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     why = f" ({verdict.note})" if verdict.note else ""
     name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
     breaks = f"; stops {', '.join(verdict.breaks)}" if verdict.breaks else ""
-    near = (
-        "; hidden from the page's own scripts, frames and workers" if verdict.within_reach else ""
-    )
+    near = "; hidden in what APIs answer to the page's own scripts, frames and workers"
+    near = near if verdict.within_reach else ""
     return f"  {verdict.outcome}: {name}, {verdict.verdict}{why}{near}{collateral}{breaks}"
 
 

@@ -31,7 +31,16 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.subject import UNIT
-from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
+from fpmonitor.cli.users import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    StoredUsers,
+    Users,
+    bear_out,
+    note_coverage,
+)
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
@@ -178,14 +187,15 @@ def check(
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
+    made = read_credible_decision(decision, read_decision)
     if deployed.file is not None:
         given: dict[str, object] = {"by": by, "new-users": new_users, "all": whole}
         given |= {"since": users.since, "until": users.until}
-        report = deployed.check(read_decision(decision), users, given, quiet=quiet)
+        report = deployed.check(made, users, given, quiet=quiet)
         return emit_check(report, decision, output_format, output)
     deployed.refuse_alone()
     with users.open() as monitor:
-        made = read_decision(decision)
+        bear_out(monitor, monitor.population_as(made), made, with_names=False)
         decided = made if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"

@@ -292,15 +292,6 @@ UNTIL = Annotated[
         "--until", help="Only observations before this time (UTC).", rich_help_panel="Data"
     ),
 ]
-SNAPSHOT = Annotated[
-    str | None,
-    typer.Option(
-        "--snapshot",
-        help="Users of this snapshot (see `fpmonitor scale snapshot`) instead of the database.",
-        metavar="FOLDER",
-        rich_help_panel="Data",
-    ),
-]
 SPECTRA = Annotated[
     list[Path] | None,
     typer.Option(
@@ -316,8 +307,7 @@ COUNTER = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="How groups are counted: rows in memory, DuckDB queries, for a snapshot a Spark "
-        "Connect server, for --spectra a warehouse.",
+        help="How groups are counted: rows in memory, DuckDB queries, for --spectra a warehouse.",
         metavar="auto|memory|duckdb|ADDRESS",
         callback=_check_counter,
         rich_help_panel="Data",
@@ -328,9 +318,19 @@ ENGINE = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="Spark Connect server that reads the snapshot, and counts what exceeds the memory.",
-        metavar="sc://HOST:PORT",
+        help="Where the rows are: Postgres, ClickHouse, Spark or another warehouse, DuckDB.",
+        metavar="ADDRESS",
         callback=_check_address,
+        rich_help_panel="Data",
+    ),
+]
+PART = Annotated[
+    str | None,
+    typer.Option(
+        "--part",
+        help="Only this part of the users of --from, by the hash of their names: 3/16, or 2-16/16.",
+        show_default="all users",
+        metavar="PART",
         rich_help_panel="Data",
     ),
 ]

@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from fpmonitor.render.output import Output
 
 _SEVERAL_VISITS = 1.2  # on average, from which on units differ
-EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
@@ -407,7 +406,7 @@ def decide_command(
     users: CountedUsers,
     shown: Shown,
     quiet: QUIET = False,
-) -> int:
+) -> None:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     given = deciding.members(context, engine="auto" if "://" in users.engine else users.engine)
     if paths := given.pop("register", None):
@@ -416,7 +415,7 @@ def decide_command(
         if not paths:
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
-        return 0
+        return
     with ending_as_interrupted(), ExitStack() as kept:
         with users.open() as monitor, progress_line(quiet) as progress:
             progress("preparing")
@@ -451,10 +450,6 @@ def decide_command(
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
-    if not monitor.lost:
-        return 0
-    note("the engine was lost: the decision holds what was proven; continue with --resume")
-    return EXIT_LOST
 
 
 def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) -> None:
@@ -499,8 +494,8 @@ def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
     """Register questions in a database, which is made when it is not there."""
-    if users.snapshot is not None or users.spectra is not None:
-        raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
+    if users.spectra is not None:
+        raise InputError("--register: a warehouse keeps no questions", hint="omit --spectra")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:
         register_questions(monitor.database, read)

@@ -89,7 +89,7 @@ def shares(
     if paths:
         source = context.get_parameter_source("db")
         named = source is not None and source.name == "COMMANDLINE"
-        if named or users != SharedUsers(db=users.db, engine=users.engine):
+        if named or users != SharedUsers(db=users.db):
             raise InputError(
                 "shares: visitors are counted in the whole access log",
                 hint="leave the options for users of a database away",

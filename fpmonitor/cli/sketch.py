@@ -10,16 +10,16 @@ import typer
 
 from fpmonitor.answers.sketch import report_sketch
 from fpmonitor.cli.context import INVOCATION
-from fpmonitor.cli.options import QUIET, Exposure, number_of_users
+from fpmonitor.cli.options import ENGINE, PART, QUIET, Exposure, number_of_users
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.users import TransformedUsers, note_view
 from fpmonitor.cluster.engine import open_engine
-from fpmonitor.cluster.local import LocalEngine
+from fpmonitor.cluster.parts import UserPart
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import ENTRIES
 from fpmonitor.render import sketches
-from fpmonitor.sketch.file import Sketch, UserPart, read_sketch, write_sketch
+from fpmonitor.sketch.file import Sketch, read_sketch, write_sketch
 from fpmonitor.sketch.making import sketch_population, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
 from fpmonitor.sketch.plan import SketchPlan, share_level
@@ -67,17 +67,6 @@ TIME = Annotated[
         rich_help_panel="Data",
     ),
 ]
-PART = Annotated[
-    str | None,
-    typer.Option(
-        "--part",
-        help="Only this part of the users of --from, by the hash of their names: 3/16, or "
-        "2-16/16. Sketches of different parts can be merged.",
-        show_default="all users",
-        metavar="PART",
-        rich_help_panel="Data",
-    ),
-]
 SETS = Annotated[
     list[str],
     typer.Option(
@@ -94,21 +83,22 @@ class SketchedUsers(TransformedUsers):
     user: USER = None
     time: TIME = None
     part: PART = None
+    engine: ENGINE = None
 
     def sketch(self, plan: SketchPlan, *, quiet: bool) -> Sketch:
         """Make a sketch of them."""
         if self.table is None:
-            if self.user or self.time or self.part:
-                raise InputError("sketch: --user, --time and --part are for --from")
+            if self.user or self.time or self.part or self.engine:
+                raise InputError("sketch: --engine, --user, --time and --part are for --from")
             with self.open() as monitor:
                 population = monitor.population()
                 if not quiet:
                     note_view(population, 1)
                 check_limits(population.snapshot.units, rows_are_users=None)
                 return sketch_population(population, plan)
-        if self.snapshot is not None or any(self.window.bounds.values()):
+        if any(self.window.bounds.values()):
             raise InputError(
-                "sketch: --snapshot, --since, --until and --source are not for --from",
+                "sketch: --since, --until and --source are not for --from",
                 hint="choose rows in a query",
             )
         if self.drop_automation or self.what_if is not None or self.volatile == "left-out":
@@ -122,7 +112,7 @@ class SketchedUsers(TransformedUsers):
                 quiet=quiet,
             )
         part = None if self.part is None else UserPart.from_text(self.part)
-        with LocalEngine() if self.engine is None else open_engine(self.engine) as engine:
+        with open_engine(self.engine) as engine:
             return sketch_table(engine, self.table, plan, user=self.user, time=self.time, part=part)
 
 

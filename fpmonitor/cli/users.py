@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, SPECTRA, UNTIL
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count, told_from
@@ -94,24 +94,10 @@ class StoredUsers:
 
 @dataclass(frozen=True, kw_only=True)
 class Users(StoredUsers):
-    """Options for the users of a database file or of a snapshot."""
-
-    snapshot: SNAPSHOT = None
-    engine: ENGINE = None
-
-    def open(self, *, audience: Audience | None = None) -> Monitor:
-        """Open the database, or the snapshot, for questions."""
-        return open_monitor(
-            self.db,
-            window=self.window,
-            view=self.view,
-            audience=audience,
-            snapshot=self.snapshot,
-            engine=self.engine,
-        )
+    """Options for the users of a database file, whom decisions are about."""
 
     def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
-        """Note on stderr what other decisions on the same users add; a snapshot lists none."""
+        """Note on stderr what other decisions on the same users add; a warehouse lists none."""
         if monitor.lists_questions:
             note_beside(monitor, decision, quiet=quiet)
 
@@ -158,25 +144,24 @@ class AnsweredUsers(TransformedUsers):
     """Options for users of whom also a warehouse may have told count spectra."""
 
     spectra: SPECTRA = None
+    engine: ENGINE = None
 
     def open(self, *, audience: Audience | None = None) -> Monitor:
-        """Open the database, the snapshot, or the spectra, for questions."""
-        if self.spectra is None:
-            return super().open(audience=audience)
+        """Open the database, or the spectra, for questions."""
         return open_monitor(
             self.db,
             window=self.window,
             view=self.view,
             audience=audience,
             engine=self.engine,
-            spectra=self.spectra,
+            spectra=self.spectra or (),
         )
 
     def settled(
         self, monitor: Monitor, work: Callable[[], _Answer], is_whole: Callable[[_Answer], bool]
     ) -> _Answer:
         """Do some work until all that it needs was answered; else once."""
-        from fpmonitor.snapshots import SpectraMonitor  # noqa: PLC0415 -- not for --help
+        from fpmonitor.warehouse import SpectraMonitor  # noqa: PLC0415 -- not for --help
 
         if isinstance(monitor, SpectraMonitor):
             return monitor.settled(work, is_whole=is_whole)
@@ -193,6 +178,27 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
     listed = list_questions(monitor.database)
     for other in decisions_beside(monitor.population_as(decision), decision, listed):
         note(other.text, quiet=quiet)
+
+
+def bear_out(
+    monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
+) -> bool:
+    """Check a decision by the users that it was made of; return False where these are others.
+
+    Counts of an engine or a warehouse are left to `audit certificate`.
+
+    Raises
+    ------
+    InputError
+        They do not bear it out.
+    """
+    from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
+
+    if not monitor.lists_questions:
+        return True
+    listed = list_questions(monitor.database)
+    return spectra.bear_out(users, decision, listed, with_names=with_names)
 
 
 def declared_transforms(what_if: Path | None) -> Mapping[str, Transform]:

@@ -1,4 +1,4 @@
-"""The command that asks a warehouse without a connection: scale sql."""
+"""Commands on users beyond one computer: scale sql, fetch, convert."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.data import NAMES, assigned
-from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import emit, note
+from fpmonitor.cli.context import INVOCATION, open_monitor
+from fpmonitor.cli.data import LOGS, NAMES, ReadingOptions, assigned, note_accounts
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, FORMAT, PART, QUIET, ROWS_ARE_USERS
+from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cluster.asking import AT_ONCE, Asked, Dialect, all_sets, statement_of
+from fpmonitor.cluster.engine import open_engine
+from fpmonitor.cluster.fetching import fetch_visits
+from fpmonitor.cluster.parts import UserPart
 from fpmonitor.cluster.rounds import begin
-from fpmonitor.errors import InputError
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.render import store
+from fpmonitor.store.convert import convert
 from fpmonitor.store.names import apis_of
-from fpmonitor.unit import Unit
+from fpmonitor.unit import Unit, weakest
 from fpmonitor.vocabulary import split_names
 
 _RUN = frozenset(("clickhouse", "duckdb", "postgres", "spark"))
@@ -133,3 +140,70 @@ def sql(
         emit(statement_of(asked, [*all_sets(sorted({*decided})), *read]), output)
     if dialect not in _RUN:
         note(f"this statement was never run in {dialect} by us: look at it first", quiet=quiet)
+
+
+def fetch(
+    *,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="The visits: a table, a query or Parquet files, as the engine names them.",
+            metavar="TABLE|QUERY|PATH",
+        ),
+    ],
+    engine: ENGINE = None,
+    db: DB = DEFAULT_DB,
+    part: PART = None,
+    reading: ReadingOptions,
+    shown: Shown,
+    quiet: QUIET = False,
+) -> None:
+    """Fetch the visits of a table of a warehouse into a database; again, those that are new.
+
+    With `--time`, rows before the newest known moment are not read again.
+    """
+    if INVOCATION.get().audience is Audience.OTHERS:
+        raise PolicyError("scale fetch", "is for the owner of the data only")
+    with (
+        open_engine(engine) as opened,
+        open_monitor(db, create=True) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        reports = fetch_visits(
+            monitor.database,
+            opened,
+            table,
+            reading.column_map(),
+            part=None if part is None else UserPart.from_text(part),
+            progress=progress,
+        )
+    shown.show(store.batches_output(reports))
+    note_accounts(reports, quiet)
+
+
+def convert_logs(
+    paths: LOGS,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
+    ],
+    *,
+    reading: ReadingOptions,
+    rows_are_users: ROWS_ARE_USERS = False,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write the visits of logs as a Parquet file for other engines."""
+    with progress_line(quiet) as progress:
+        reports = convert(
+            paths,
+            output,
+            collector=reading.collector,
+            column_map=reading.column_map(),
+            rows_are_users=rows_are_users,
+            progress=lambda source, stage: progress(f"{source}: {stage}"),
+        )
+    unit = weakest(report.unit for report in reports)
+    if unit != "user":
+        note(f"each user of {output} is a {unit}, and is called so there", unit="user")
+    show(store.batches_output(reports), output_format, None)

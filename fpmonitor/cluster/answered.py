@@ -56,19 +56,13 @@ class Groups(NamedTuple):
 class Answers:
     """What was answered so far.
 
-    Attributes
-    ----------
-    sets
-        Set of columns, sorted -> its groups.
-    users
-        Different users; null before any answer.
-    rows
-        Rows that name a user, and those that do not.
-    are_rows
-        Whether rows count as users, as no column names these.
-    guessed
-        Null; or guesses for sets that no answer is of, while what has to be asked next is found
-        out: see `settled`.
+    Attributes:
+        sets: Set of columns, sorted -> its groups.
+        users: Different users; null before any answer.
+        rows: Rows that name a user, and those that do not.
+        are_rows: Whether rows count as users, as no column names these.
+        guessed: Null; or guesses for sets that no answer is of, while what has to be asked next is
+            found out: see `settled`.
     """
 
     sets: dict[ApiSet, tuple[Groups, ...]] = field(default_factory=dict)
@@ -113,10 +107,8 @@ class Answers:
     def add(self, content: bytes, name: str) -> None:
         """Take an answer.
 
-        Raises
-        ------
-        InputError
-            It is no answer of a statement, or not of the same users as those before.
+        Raises:
+            InputError: It is no answer of a statement, or not of the same users as those before.
         """
         found: dict[ApiSet | None, list[Groups]] = {}
         for line in _lines(content, name):
@@ -243,14 +235,11 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
 class AnsweredSpectra:
     """Spectra that were answered: see `population.snapshot.SpectrumQueries`.
 
-    Parameters
-    ----------
-    apis
-        The columns, sorted.
-    answers
-        What was answered.
-    ask
-        Called with sets that no answer is of: it adds the answers, or raises what is to be done.
+    Args:
+        apis: The columns, sorted.
+        answers: What was answered.
+        ask: Called with sets that no answer is of: it adds the answers, or raises what is to be
+            done.
     """
 
     def __init__(
@@ -482,12 +471,9 @@ def settled(
 ) -> _Answer:
     """Do some work again and again with guesses for what is lacking, and ask for that, until none.
 
-    Raises
-    ------
-    UndecidableError
-        As of `ask`, where a person has to run a statement.
-    KeyboardInterrupt
-        The work was interrupted while it went by guesses.
+    Raises:
+        UndecidableError: As of `ask`, where a person has to run a statement.
+        KeyboardInterrupt: The work was interrupted while it went by guesses.
     """
     while True:
         answers.guessed, result = {}, None
@@ -508,10 +494,8 @@ def settled(
 def unanswered(sets: Sequence[ApiSet]) -> NoReturn:
     """Say that sets are lacking, and how to ask for them.
 
-    Raises
-    ------
-    UndecidableError
-        Always.
+    Raises:
+        UndecidableError: Always.
     """
     shown = excerpt("; ".join(", ".join(apis) for apis in sets))
     raise UndecidableError(

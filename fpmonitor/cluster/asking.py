@@ -1,7 +1,8 @@
-"""One statement that asks a warehouse for count spectra, for whoever may run it there.
+"""The text of all that is asked of rows elsewhere, in the dialect of whoever holds them.
 
-Nothing but counts is in the answer: for each set of columns how many users are in groups of how
-many. `answered.py` reads it.
+One statement counts the groups of sets of columns, for whoever may run it: nothing but counts is in
+its answer, which `answered.py` reads. Others fetch rows: visits for a database, and fingerprints
+for a sketch.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import json
 import re
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from fpmonitor.cluster.portable import sqlglot, transpile
 from fpmonitor.errors import InputError, excerpt, reason_of
-from fpmonitor.sql import quote_name, quote_text, statement
+from fpmonitor.sql import quote_name, quote_path, quote_text, statement
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -38,31 +40,19 @@ _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0
 class Asked:
     """A table of a warehouse, and what is asked of it.
 
-    Attributes
-    ----------
-    table
-        A table or a query, as the warehouse names it.
-    apis
-        Columns that are APIs, sorted.
-    dialect
-        As sqlglot knows it.
-    user
-        Column that names the user; null: each row is a user.
-    time
-        Column by which the latest row of a user counts; null: a user has one row.
-    mask
-        Groups of fewer users are told as one sum; null: all groups are told.
-    names
-        Column -> the API that it holds: see `store.names.say_names`.
-    unit
-        What each user is: see `fpmonitor.unit`.
-    key
-        Of the digest as it leaves; the empty text in what is not kept.
+    Attributes:
+        table: A table or a query, as the warehouse names it.
+        apis: Columns that are APIs, sorted.
+        dialect: As sqlglot knows it.
+        user: Column that names the user; null: each row is a user.
+        time: Column by which the latest row of a user counts; null: a user has one row.
+        mask: Groups of fewer users are told as one sum; null: all groups are told.
+        names: Column -> the API that it holds: see `store.names.say_names`.
+        unit: What each user is: see `fpmonitor.unit`.
+        key: Of the digest as it leaves; the empty text in what is not kept.
 
-    Raises
-    ------
-    InputError
-        No column, too small a mask, or an unknown dialect.
+    Raises:
+        InputError: No column, too small a mask, or an unknown dialect.
     """
 
     table: str
@@ -100,10 +90,8 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
     Besides these it counts each API alone and all together, by which answers are told apart, and
     the users.
 
-    Raises
-    ------
-    InputError
-        The extra `spark` is not installed, or a query that is none.
+    Raises:
+        InputError: The extra `spark` is not installed, or a query that is none.
     """
     alone = [(api,) for api in asked.apis]
     wanted = dict.fromkeys([*alone, *(tuple(sorted(set(apis))) for apis in sets), asked.apis])
@@ -126,9 +114,63 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
         users="count(*)" if asked.user is None else "count(DISTINCT person)",
         are_rows=str(int(asked.user is None)),
     )
+    return _written(text, asked.table, asked.dialect, pretty=True) + ";\n"
+
+
+def fingerprints(asked: Asked, *, condition: str = "", grouped: bool) -> str:
+    """Write the query of the values of users, `c0` and so on in the order of the APIs.
+
+    It has a row for each user; or if `grouped` one for each fingerprint, with its `users`.
+
+    Args:
+        condition: Which users, in terms of `person`, the text that names one.
+    """
+    columns = [f"c{i}" for i in range(len(asked.apis))]
+    names = ", ".join(columns)
+    text = statement(
+        "asked/fingerprints",
+        all_rows=_visits(asked, columns, as_they_are=asked.time is None),
+        persons=_persons(asked, columns, condition),
+        columns=f"{names}, count(*)::BIGINT AS users" if grouped else names,
+        grouping=f"GROUP BY {names}" if grouped else "",
+    )
+    return _written(text, asked.table, asked.dialect)
+
+
+def named_rows(asked: Asked, *, condition: str = "") -> str:
+    """Write the query that counts rows (`records`), those of users (`named`), and users."""
+    text = statement("asked/named", all_rows=_visits(asked, []), condition=condition or "TRUE")
+    return _written(text, asked.table, asked.dialect)
+
+
+def visits(table: str, dialect: str, *, condition: str) -> str:
+    """Write the query of rows as they are, on a condition in terms of the table `v`."""
+    text = statement("asked/visits", columns="v.*", table="{here}", condition=condition)
+    return _written(text, table, dialect)
+
+
+def newest(table: str, dialect: str, time: str) -> str:
+    """Write the query of the newest moment of a table."""
+    moment = f"max(v.{quote_name(time)}) AS moment"
+    text = statement("asked/visits", columns=moment, table="{here}", condition="TRUE")
+    return _written(text, table, dialect)
+
+
+def is_query(table: str) -> bool:
+    """Whether a table is a query, and no name."""
+    return _QUERY.match(table) is not None
+
+
+def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> str:
+    """Return a statement in a dialect, with the table as it is written.
+
+    DuckDB here takes statements as they are, without sqlglot.
+    """
     here = _placeholder(text)
-    text = transpile(text.replace("{here}", here), asked.dialect, pretty=True)
-    return text.replace(here, _table(asked)) + ";\n"
+    text = text.replace("{here}", here)
+    if pretty or dialect != "duckdb":
+        text = transpile(text, dialect, pretty=pretty)
+    return text.replace(here, _table(table, dialect, checked=pretty or dialect != "duckdb"))
 
 
 def _placeholder(text: str) -> str:
@@ -139,38 +181,60 @@ def _placeholder(text: str) -> str:
     return name
 
 
-def _table(asked: Asked) -> str:
-    """Return the table or query as it is written, if it is one."""
-    text = asked.table.strip().removesuffix(";").rstrip()
-    is_query = _QUERY.match(text) is not None
+def _table(table: str, dialect: str, *, checked: bool) -> str:
+    """Return the table or query as it is written, if it is one, and of files the table."""
+    text = table.strip().removesuffix(";").rstrip()
+    if not is_query(text) and (files := _files(text, dialect)):
+        return files
+    if not checked:
+        return f"(\n{text}\n)" if is_query(text) else text
     reason = "not one name of a table, or one query"
     try:
-        read = text if is_query else f"SELECT 1 FROM {text}"  # noqa: S608 -- only parsed
-        trees = sqlglot().parse(read, read=asked.dialect)
+        read = text if is_query(text) else f"SELECT 1 FROM {text}"  # noqa: S608 -- only parsed
+        trees = sqlglot().parse(read, read=dialect)
     except (ValueError, sqlglot().errors.SqlglotError) as error:
         trees, reason = [], excerpt(reason_of(error))
     nodes = sqlglot().exp
     if len(trees) == 1 and isinstance(trees[0], nodes.Query):
-        if is_query:
+        if is_query(text):
             return f"(\n{text}\n)"  # the line may end in a comment
         parts = {name for name, part in trees[0].args.items() if part and name != "expressions"}
         if parts == {"from_"} and not any(each.alias for each in trees[0].find_all(nodes.Table)):
             return f"{text}\n" if "--" in text else text
     raise InputError(
-        f"--from: {excerpt(text)} is no table or query of {asked.dialect} ({reason})",
+        f"--from: {excerpt(text)} is no table or query of {dialect} ({reason})",
         hint="write the name as in FROM, with quotes where they are needed, or a query",
     )
 
 
-def _visits(asked: Asked, columns: Sequence[str]) -> str:
-    """Return the statement of all rows. Columns are told from aliases by the name of the table."""
+def _files(text: str, dialect: str) -> str | None:
+    """Return the table of files of Parquet, where a path or a pattern names some."""
+    if dialect == "spark" and set(text) & set("/\\:") and "`" not in text:
+        return f"parquet.`{text}`"
+    if dialect != "duckdb" or not (set(text) & set("/\\*") or text.endswith(".parquet")):
+        return None
+    path = Path(text)
+    if path.is_dir():
+        return f"read_parquet({quote_path(path)[:-1]}/**/*.parquet')"
+    if path.is_file():
+        return f"read_parquet({quote_path(path)})"
+    # Otherwise a pattern, or a function that reads files.
+    return None if set(text) & set("('") else f"read_parquet({quote_text(text)})"
+
+
+def _visits(asked: Asked, columns: Sequence[str], *, as_they_are: bool = False) -> str:
+    """Return the statement of all rows. Columns are told from aliases by the name of the table.
+
+    Values that stay `as_they_are` may be no numbers: DuckDB then looks at each different one once.
+    """
 
     def called(column: str) -> str:
         return f"v.{quote_name(column)}"
 
+    form = "{0}" if as_they_are else _NO_NUMBER
     shown = [
-        f"{_NO_NUMBER.format(called(api))} AS {column}"
-        for api, column in zip(asked.apis, columns, strict=True)
+        f"{form.format(called(api))} AS {column}"
+        for api, column in zip(asked.apis, columns, strict=False)
     ]
     shown.insert(
         0, f"{'1' if asked.user is None else _NOBODY.format(called(asked.user))} AS person"
@@ -180,17 +244,16 @@ def _visits(asked: Asked, columns: Sequence[str]) -> str:
     return statement("asked/rows", columns=", ".join(shown), table="{here}")
 
 
-def _persons(asked: Asked, columns: Sequence[str]) -> str:
+def _persons(asked: Asked, columns: Sequence[str], condition: str = "") -> str:
     """Return the statement of one row per user."""
     names = ", ".join(columns)
+    condition = " AND ".join(["NOT person IS NULL", *([f"({condition})"] if condition else [])])
     if asked.time is None:
-        return statement(
-            "cluster/select", columns=names, relation="visit", joins="WHERE NOT person IS NULL"
-        )
+        return statement("asked/persons", columns=names, condition=condition)
     order = ["CASE WHEN moment IS NULL THEN 1 ELSE 0 END", "moment DESC"]
     for column in columns:
         order += [f"CASE WHEN {column} IS NULL THEN 1 ELSE 0 END", f"text_order({column}) DESC"]
-    return statement("asked/latest", columns=names, order=", ".join(order))
+    return statement("asked/latest", columns=names, order=", ".join(order), condition=condition)
 
 
 def _one_by_one(sets: Sequence[Sequence[str]]) -> tuple[Sequence[int], str]:

@@ -1,185 +1,270 @@
-"""What is asked of a distributed engine of any maker: rows, views of a session, one write.
+"""What holds the rows, of any maker: it is asked in text of its dialect, and rows come back.
 
-All questions are SQL of ours, translated to the engine's dialect: a snapshot makes coded users of
-a table (`cluster.snapshot`); spectra count named sets of them, and a sample draws some
-(`cluster.folder`). Only counts, values of few APIs, and rows that fit into memory leave the engine.
+An engine runs queries and writes nothing: `asking.py` makes the text, and what an engine cannot say
+in its dialect is done here.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
+import polars as pl
 
-from fpmonitor.cluster.portable import transpile
-from fpmonitor.errors import InputError, StoreError, excerpt
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.closing import Closing
+from fpmonitor.cluster.portable import macros, needs_extra
+from fpmonitor.duckdb_connection import (
+    ArrowStream,
+    DuckDBError,
+    connect,
+    interrupt_and_close,
+    keyboard_interrupts,
+)
+from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt, reason_of
+from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import polars as pl
+_T = TypeVar("_T")
+_LOOK_UP_SECONDS = 0.1
+_ROWS_AT_ONCE = 1 << 15
+# Scheme of an address, without what follows a plus -> the name of its SQL, as sqlglot knows it.
+DIALECTS = {
+    "bigquery": "bigquery",
+    "clickhouse": "clickhouse",
+    "clickhousedb": "clickhouse",
+    "databricks": "databricks",
+    "duckdb": "duckdb",
+    "postgresql": "postgres",
+    "sc": "spark",
+    "snowflake": "snowflake",
+    "trino": "trino",
+}
+# Scheme -> `module:class`, which is made with the address; SQLAlchemy has all others.
+ENGINES = {
+    "duckdb": "fpmonitor.cluster.engine:DuckEngine",
+    "sc": "fpmonitor.cluster.spark:SparkEngine",
+}
+_HINT = "an address looks like postgresql+psycopg://USER@HOST/DB, sc://HOST:PORT or duckdb:///FILE"
 
-SETS_A_STATEMENT = 20
-# Scheme of an address -> `module:class`, which is made with the address.
-ENGINES = {"sc": "fpmonitor.cluster.spark:SparkEngine"}
-# Schemes of what answers `scale sql`, and takes no snapshots: with a driver after a plus.
-WAREHOUSES = frozenset(
-    ("bigquery", "clickhouse", "clickhousedb", "databricks", "duckdb", "postgresql", "snowflake")
-) | {"trino"}
 
+class Engine(Closing):
+    """A connection to what holds rows; a new kind says what `frames` returns.
 
-class Engine(Protocol):
-    """A session on an engine."""
+    Attributes:
+        address: Where it is, without anything secret.
+        dialect: The name of its SQL, as sqlglot knows it.
+    """
 
-    @property
-    def lost(self) -> bool:
-        """Whether the server stopped answering."""
+    address: str
+    dialect: str
 
-    def close(self) -> None:
-        """End the session."""
+    def frames(self, text: str) -> Iterator[pl.DataFrame]:
+        """Rows of a query as they come, in one frame or several.
 
-    def __enter__(self) -> Self: ...
+        Raises:
+            EngineLostError: Nobody answers.
+            StoreError: The engine refuses.
+        """
+        raise NotImplementedError
 
-    def __exit__(self, *raised: object) -> None: ...
-
-    @property
-    def address(self) -> str:
-        """Where the engine is, without anything secret."""
-
-    @property
-    def dialect(self) -> str:
-        """The name of its SQL, as sqlglot knows it."""
+    def batches(self, text: str, rows: int) -> Iterator[pl.DataFrame]:
+        """Rows of a query, about so many at once; errors as of `frames`."""
+        waiting: list[pl.DataFrame] = []
+        for frame in self.frames(text):
+            waiting.append(frame)
+            if sum(map(len, waiting)) >= rows:
+                yield _together(waiting)
+                waiting = []
+        if waiting:
+            yield _together(waiting)
 
     def frame(self, text: str) -> pl.DataFrame:
-        """Return the rows of a query.
+        """Return all rows of a query; errors as of `frames`."""
+        return _together([*self.frames(text)])
 
-        Raises
-        ------
-        EngineLostError
-            The server no longer answers.
-        StoreError
-            The engine refuses.
-        """
 
-    def define_table(self, name: str, table: str) -> Mapping[tuple[str, ...], str]:
-        """Let `name` stand for a table, a query or files of Parquet; its columns and their types.
-
-        A column is named by its path: one name, or several that lead to a field of a struct. Types
-        are named as Spark names them.
-
-        Raises
-        ------
-        InputError
-            It does not exist, or has no column.
-        """
-
-    def define_rows(self, name: str, rows: pl.DataFrame) -> None:
-        """Let `name` stand for rows that are sent there."""
-
-    def define(self, name: str, text: str) -> None:
-        """Let `name` stand for a query."""
-
-    def write(self, text: str, folder: str, *, add: bool = False) -> None:
-        """Write the rows of a query into a folder of Parquet files."""
+def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    try:
+        # Where all values of a column are null, its type is that of another frame.
+        return pl.concat(frames, how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise StoreError("the engine answers with columns of several types") from error
 
 
 def check_address(address: str) -> None:
-    """Check that an address is one of an engine or of a warehouse, by its scheme.
+    """Check that an address is one of an engine, by its scheme.
 
-    Raises
-    ------
-    InputError
-        It is not.
+    Raises:
+        InputError: It is not.
     """
     scheme, separator, _ = address.partition("://")
-    if not separator or scheme.partition("+")[0] not in {*ENGINES, *WAREHOUSES}:
+    if not separator or scheme.partition("+")[0] not in {*DIALECTS, *ENGINES}:
         raise InputError(
-            f"--engine: {excerpt(address.rpartition('@')[2])!r} is not an engine",
-            hint="a server looks like sc://HOST:PORT, a warehouse postgresql://HOST/DB",
+            f"--engine: {excerpt(address.rpartition('@')[2])!r} is not an engine", hint=_HINT
         )
 
 
-def open_engine(address: str) -> Engine:
-    """Open a session on the engine at an address such as `sc://HOST:PORT`.
+def open_engine(address: str | None = None) -> Engine:
+    """Open the engine at an address; without one DuckDB in this process, which reads files.
 
-    Raises
-    ------
-    InputError
-        It is none that takes or reads snapshots.
+    Raises:
+        InputError: No address, or a driver that is not installed.
+        EngineLostError: Nobody answers.
     """
+    address = address or "duckdb://"
     check_address(address)
-    if address.partition("://")[0] not in ENGINES:
-        raise InputError(
-            "--engine: a warehouse takes no snapshots",
-            hint="ask it by `fpmonitor scale sql --to FOLDER`, and decide with --spectra FOLDER",
-        )
-    module, _, name = ENGINES[address.partition("://")[0]].partition(":")
+    scheme = address.partition("://")[0]
+    module, _, name = ENGINES.get(scheme, "fpmonitor.cluster.engine:Warehouse").partition(":")
     engine: Engine = getattr(import_module(module), name)(address)
     return engine
 
 
-def rows(engine: Engine, query: str, **holes: str) -> pl.DataFrame:
-    """Return the rows of `queries/<query>.sql` on an engine."""
-    return engine.frame(transpile(statement(query, **holes), engine.dialect))
+class DuckEngine(Engine):
+    """DuckDB in this process: a file at `duckdb:///FILE`, which is only read, or none.
 
-
-def union(texts: Sequence[str]) -> str:
-    """Return one statement for the rows of several."""
-    return " UNION ALL ".join(texts)
-
-
-def count_spectra(
-    engine: Engine, relations: Sequence[tuple[str, Sequence[str]]], users: int
-) -> list[CountSpectrum]:
-    """Count the groups of users of many sets of columns.
-
-    `UNION ALL` of one statement per set: `GROUPING SETS` is slower on most engines, by twice on
-    Spark. Every answer is checked: an engine that reads a quoted name as a piece of text would
-    otherwise return one large group and no error.
-
-    A relation has one row for each of the `users`; one or more of its columns are counted.
-
-    Raises
-    ------
-    EngineLostError
-        The server does not answer.
-    StoreError
-        An answer does not count every user once.
+    Raises:
+        InputError: There is no such file, or it is none of DuckDB.
     """
-    spectra: list[CountSpectrum] = []
-    for spectrum in count_parts(engine, relations):
-        counted = 0 if spectrum is None else spectrum.users
-        if spectrum is None or counted != users:
-            raise StoreError(
-                f"the engine at {engine.address} counted {counted:,} of {users:,} users",
-                hint="were files of the snapshot changed? take it again in a new folder",
-            )
-        spectra.append(spectrum)
-    return spectra
+
+    dialect = "duckdb"
+
+    def __init__(self, address: str = "duckdb://") -> None:
+        path = address.partition("://")[2].removeprefix("/")
+        self.address = address
+        # What it reads is kept nowhere: neither in memory nor, where that is full, on disk.
+        settings = {"enable_external_file_cache": "false", "temp_directory": ""}
+        settings |= {"access_mode": "READ_ONLY"} if path else {}
+        try:
+            self._connection = connect(path or ":memory:", **settings)
+            for text in ("SET TimeZone = 'UTC'", *macros()):
+                self._connection.execute(text)
+        except DuckDBError as error:
+            raise InputError(
+                f"{excerpt(address)}: no database of DuckDB that can be read "
+                f"({excerpt(masked_quotes(reason_of(error)))})"
+            ) from error
+        self._thread = ThreadPoolExecutor(1)
+        self._functions: set[str] = set()
+
+    def close(self) -> None:
+        """End what is under way."""
+        interrupt_and_close(self._connection)
+        self._thread.shutdown()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of DuckDB into ours, in one line and without values."""
+        try:
+            with keyboard_interrupts():
+                yield
+        except (DuckDBError, pl.exceptions.ComputeError) as error:
+            raise _refused(self.address, error) from error
+
+    def _elsewhere(self, work: Callable[..., _T], *given: Any) -> _T:
+        """Work in another thread, so that Ctrl-C ends this one at once, whatever DuckDB calls.
+
+        It looks up again and again, since Polars lets no signal wake up a thread that waits.
+        """
+        future = self._thread.submit(work, *given)
+        while not wait([future], timeout=_LOOK_UP_SECONDS).done:
+            pass
+        return future.result()
+
+    def frames(self, text: str) -> Iterator[pl.DataFrame]:
+        """Rows of a query; see `Engine`."""
+        with self._errors():
+            stream = self._elsewhere(self._stream, text)
+            while (batch := self._elsewhere(next, stream, None)) is not None:
+                yield batch
+
+    def _stream(self, text: str) -> Iterator[pl.DataFrame]:
+        stream = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
+        return iter(stream.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=False))
+
+    def kinds(self, relation: str) -> dict[str, Any]:
+        """Return the columns of a relation, and their types of DuckDB; errors as of `frames`."""
+        with self._errors():
+            found = self._connection.sql(statement("asked/no_rows", relation=relation))
+        return dict(zip(found.columns, found.types, strict=True))
+
+    def take(self, name: str, frame: pl.DataFrame) -> None:
+        """Let `name` stand for rows that are not its own, until others take its place."""
+        self._connection.register(name, ArrowStream(frame))
+
+    def add_function(self, name: str, function: Callable[[str], str]) -> None:
+        """Let statements call a function of one text."""
+        if name not in self._functions:
+            self._connection.create_function(name, function, ["VARCHAR"], "VARCHAR")
+            self._functions.add(name)
 
 
-def count_parts(
-    engine: Engine, relations: Sequence[tuple[str, Sequence[str]]]
-) -> list[CountSpectrum | None]:
-    """Count the groups of some users of many sets of columns; None where a relation has no row."""
-    spectra: list[CountSpectrum | None] = []
-    for start in range(0, len(relations), SETS_A_STATEMENT):
-        part = relations[start : start + SETS_A_STATEMENT]
-        texts = [
-            statement(
-                "cluster/spectrum", place=str(place), rows=relation, columns=", ".join(columns)
-            )
-            for place, (relation, columns) in enumerate(part)
-        ]
-        found = engine.frame(transpile(union(texts), engine.dialect))
-        place, counts, tuples = (
-            found[name].to_numpy().astype(np.int64) for name in ("place", "users", "tuples")
-        )
-        for number in range(len(part)):
-            inside = np.flatnonzero(place == number)
-            order = inside[np.argsort(counts[inside])]
-            spectra.append(CountSpectrum(counts[order], tuples[order]) if order.size else None)
-    return spectra
+class Warehouse(Engine):
+    """What SQLAlchemy and the driver of a maker connect to, for each query anew.
+
+    Nothing else is asked of SQLAlchemy, so no dialect of its is used: sqlglot writes the text.
+
+    Raises:
+        InputError: No address, or a driver that is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import sqlalchemy  # noqa: PLC0415 -- an extra
+        except ImportError as error:
+            raise needs_extra("sqlalchemy", "warehouse") from error
+        try:
+            self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.NullPool)
+        except ImportError as error:
+            raise InputError(
+                f"--engine: the driver of this address is not installed ({error.name})", hint=_HINT
+            ) from error
+        except sqlalchemy.exc.ArgumentError as error:
+            raise InputError("--engine: not an address of a warehouse", hint=_HINT) from error
+        # Parameters may hold a token.
+        self.address = self._engine.url.set(query={}).render_as_string(hide_password=True)
+        self.dialect = DIALECTS[address.partition("://")[0].partition("+")[0]]
+
+    def close(self) -> None:
+        """Do nothing: nothing is held open."""
+
+    def frames(self, text: str) -> Iterator[pl.DataFrame]:
+        """Rows of a query; see `Engine`."""
+        from sqlalchemy import exc  # noqa: PLC0415 -- an extra
+
+        try:
+            with self._engine.connect() as connection:
+                # Without parameters a percent sign is one.
+                options = {"stream_results": True, "max_row_buffer": _ROWS_AT_ONCE}
+                options |= {"no_parameters": True}
+                # Without the semicolon, which drivers of some warehouses refuse.
+                found = connection.execution_options(**options).exec_driver_sql(
+                    text.rstrip().removesuffix(";")
+                )
+                names = [*found.keys()]
+                yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
+                for part in found.partitions(_ROWS_AT_ONCE):
+                    rows = [tuple(row) for row in part]
+                    yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+        except exc.OperationalError as error:
+            reason = excerpt(masked_quotes(reason_of(error.orig or error)))
+            raise EngineLostError(
+                f"{self.address} does not answer ({reason})",
+                hint="is it running, and are user and password right? answers so far are kept",
+            ) from error
+        except exc.SQLAlchemyError as error:
+            raise _refused(self.address, getattr(error, "orig", None) or error) from error
+        except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            raise _refused(self.address, error) from error
+
+
+def _refused(address: str, error: BaseException) -> StoreError:
+    reason = excerpt(masked_quotes(reason_of(Exception(str(error)))))
+    return StoreError(
+        f"{address} refused the statement ({reason})",
+        hint="does the table have these columns, letter for letter?",
+    )

@@ -14,29 +14,36 @@ from fpmonitor.errors import InputError, install, reason_of
 if TYPE_CHECKING:
     from types import ModuleType
 
-OWN = "own"  # DuckDB with `macros`, which takes statements as they are written
-_TEXT_ORDER = "text_order"  # a value as a text that is ordered by its bytes, not as in a language
-_FUNCTIONS = {
-    "hex_number": {  # whole number of up to 8 hexadecimal digits
-        "duckdb": "CAST('0x' || {0} AS BIGINT)",
-        "spark": "CAST(conv({0}, 16, 10) AS BIGINT)",
-        "bigquery": "CAST(CONCAT('0x', {0}) AS INT64)",
-    },
-    "count_bytes": {
-        "duckdb": "strlen({0})",
-        "spark": "octet_length({0})",
-        "bigquery": "BYTE_LENGTH({0})",
-    },
+# A value as a text that is ordered by its bytes, not as in a language.
+_TEXT_ORDER = {
+    "clickhouse": "CAST({0} AS Nullable(String))",
+    "postgres": 'CAST({0} AS VARCHAR) COLLATE "C"',
+    "": "CAST({0} AS VARCHAR)",
 }
+_FIRST_DIGITS = "substr(sha2({0}, 256), 1, 8)"
+# The first 32 bits of SHA-256 of a text, as a whole number.
+_HASH_NUMBER = {
+    "bigquery": "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({0})), 1, 8)) AS INT64)",
+    "clickhouse": "CAST(reinterpretAsUInt32(reverse(substring(SHA256({0}), 1, 4))) "
+    "AS Nullable(Int64))",
+    "databricks": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "duckdb": "CAST('0x' || substr(sha256({0}), 1, 8) AS BIGINT)",
+    "postgres": "CAST(CAST('x' || substr(encode(sha256(convert_to({0}, 'UTF8')), 'hex'), 1, 8) "
+    "AS BIT(32)) AS BIGINT)",
+    "snowflake": f"TO_NUMBER({_FIRST_DIGITS}, 'XXXXXXXX')",
+    "spark": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "trino": "from_base(substr(to_hex(sha256(to_utf8({0}))), 1, 8), 16)",
+}
+_FUNCTIONS = {"text_order": _TEXT_ORDER, "hash_number": _HASH_NUMBER}
 
 
 @cache
-def sqlglot(extra: str = "warehouse") -> ModuleType:
-    """Import sqlglot, or say which extra has it, and what else the caller needs."""
+def sqlglot() -> ModuleType:
+    """Import sqlglot, or say which extra has it."""
     try:
         import sqlglot as module  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise needs_extra("sqlglot", extra) from error
+        raise needs_extra("sqlglot", "warehouse") from error
     return module
 
 
@@ -50,23 +57,24 @@ def needs_extra(module: str, extra: str = "spark") -> InputError:
 def macros() -> list[str]:
     """Return statements that let DuckDB know the functions of ours."""
     return [
-        f"CREATE OR REPLACE TEMP MACRO {name}(x) AS {texts['duckdb'].format('x')}"
-        for name, texts in _FUNCTIONS.items()
+        f"CREATE OR REPLACE TEMP MACRO {name}(x) AS {_text_in(name, 'duckdb').format('x')}"
+        for name in _FUNCTIONS
     ]
 
 
+def _text_in(name: str, dialect: str) -> str:
+    texts = _FUNCTIONS[name]
+    return texts.get(dialect) or texts[""]
+
+
 def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
-    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot, or `OWN`.
+    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot.
 
     For people it is written over several lines (`pretty`).
 
-    Raises
-    ------
-    InputError
-        A dialect that sqlglot does not know, or that lacks a function of ours.
+    Raises:
+        InputError: A dialect that sqlglot does not know, or no statement.
     """
-    if dialect == OWN:
-        return text
     try:
         tree = sqlglot().parse_one(text, read="duckdb")
         # Inner nodes first, so that the arguments of a function are translated before it is text.
@@ -81,19 +89,10 @@ def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
 
 
 def _translated(node: Any, dialect: str) -> Any:
-    """Return a node of a statement in a dialect, as far as sqlglot does not do it by itself."""
+    """Return a node of a statement in a dialect, where it is a function of ours."""
     nodes = sqlglot().exp
-    if isinstance(node, nodes.Anonymous) and node.name.lower() == _TEXT_ORDER:
-        text = nodes.cast(node.expressions[0].copy(), "varchar")
-        bytewise = nodes.Identifier(this="C", quoted=True)
-        return nodes.Collate(this=text, expression=bytewise) if dialect == "postgres" else text
-    if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
-        texts = _FUNCTIONS[node.name.lower()]
-        if dialect not in texts:
-            raise InputError(f"the dialect {dialect} has no known text for {node.name.lower()}")
-        arguments = [argument.sql(dialect=dialect) for argument in node.expressions]
-        return sqlglot().parse_one(texts[dialect].format(*arguments), read=dialect)
-    if isinstance(node, nodes.BitwiseXor):
-        # DuckDB's xor(a, b) becomes a ^ b, and sqlglot forgets what binds closer.
-        return nodes.paren(node.copy(), copy=False)
-    return node
+    if not isinstance(node, nodes.Anonymous) or node.name.lower() not in _FUNCTIONS:
+        return node
+    [argument] = (each.sql(dialect=dialect) for each in node.expressions)
+    text = _text_in(node.name.lower(), dialect).format(argument)
+    return sqlglot().parse_one(text, read=dialect)

@@ -13,35 +13,32 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.cluster.answered import Answers, read_answers
 from fpmonitor.cluster.asking import AT_ONCE, Asked, all_sets, statement_of
+from fpmonitor.cluster.engine import open_engine
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.safe_files import read_json, typed, untyped, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _ASKED = "asked.json"
+_SETS_OF_AN_ENGINE = 100  # that one statement counts: DuckDB holds the groups of all at once
 _HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
 
 
 class Rounds:
     """A folder of questions and answers.
 
-    Parameters
-    ----------
-    folder
-        That `begin` made.
-    run
-        Returns the answer of a statement as CSV; null where a person runs it.
+    Args:
+        folder: That `begin` made.
+        engine: Address of what runs the statements; null where a person does.
 
-    Raises
-    ------
-    InputError
-        It is none, or a file in it is not what it should be.
+    Raises:
+        InputError: It is none, or a file in it is not what it should be.
     """
 
-    def __init__(self, folder: Path, run: Callable[[str], str] | None = None) -> None:
-        self.folder, self._run = folder, run
+    def __init__(self, folder: Path, engine: str | None = None) -> None:
+        self.folder, self._engine = folder, engine
         content = read_json(folder / _ASKED, "question", hint=_HINT)
         self.asked = typed(content, Asked, f"{folder / _ASKED}", hint=_HINT)
         self.answers: Answers = read_answers(folder / f"{n}.csv" for n in range(1, self._next))
@@ -57,20 +54,30 @@ class Rounds:
         return number
 
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
-        """Ask for some sets.
+        """Ask for some sets, of an engine in several statements where they are many.
 
-        Raises
-        ------
-        UndecidableError
-            A person has to run the statement, which is in the folder now.
+        Raises:
+            UndecidableError: A person has to run the statement, which is in the folder now.
         """
+        wanted = first_sets(self.asked.apis) if self._next == 1 else sets
+        at_once = len(wanted) if self._engine is None else _SETS_OF_AN_ENGINE
+        for start in range(0, max(len(wanted), 1), at_once or 1):
+            self._ask(wanted[start : start + at_once])
+
+    def _ask(self, sets: Sequence[tuple[str, ...]]) -> None:
         number = self._next
-        wanted = first_sets(self.asked.apis) if number == 1 else sets
-        text = statement_of(self.asked, wanted)
+        text = statement_of(self.asked, sets)
         write_folder(self.folder, {f"{number}.sql": text})
-        if self._run is None:
+        if self._engine is None:
             raise self._to_do(number)
-        answer = self._run(text)
+        # For each statement anew, so that nothing is held open meanwhile.
+        with open_engine(self._engine) as engine:
+            if engine.dialect != self.asked.dialect:
+                raise InputError(
+                    f"--engine: {self.folder} asks in the SQL of {self.asked.dialect}",
+                    hint=f"begin a new one: `fpmonitor scale sql --dialect {engine.dialect}`",
+                )
+            answer = engine.frame(text).write_csv()
         self.answers.add(answer.encode(), f"the answer of {self.folder / f'{number}.sql'}")
         write_folder(self.folder, {f"{number}.csv": answer})
 
@@ -89,10 +96,8 @@ def first_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
 def begin(folder: Path, asked: Asked) -> str:
     """Make a folder of questions with the first statement, which is returned.
 
-    Raises
-    ------
-    InputError
-        The folder holds another question, or cannot be written.
+    Raises:
+        InputError: The folder holds another question, or cannot be written.
     """
     if (folder / _ASKED).exists():
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import sys
 import threading
@@ -13,12 +12,13 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from fpmonitor.closing import Closing
-from fpmonitor.cluster.portable import needs_extra, sqlglot
+from fpmonitor.cluster.engine import Engine
+from fpmonitor.cluster.portable import needs_extra
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
+from fpmonitor.masking import masked_quotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
@@ -29,42 +29,26 @@ _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSE
 # They would write statements, with the key of the user digests, and stacks to stderr.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _GIVEN_UP = r".*RETRIES_EXCEEDED"
-_NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
-_QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 
 
-class SparkEngine(Closing):
+class SparkEngine(Engine):
     """A session on a server of Spark Connect.
 
-    Parameters
-    ----------
-    url
-        `sc://host:port`; further parameters as Spark Connect writes them.
+    Args:
+        url: `sc://host:port`; further parameters as Spark Connect writes them.
 
-    Raises
-    ------
-    InputError
-        The extra `spark` is not installed, or the address is not one.
-    EngineLostError
-        The server does not answer.
-
-    Attributes
-    ----------
-    address
-        The address without its parameters.
-    lost
-        Whether the server was lost: an answer did not come.
+    Raises:
+        InputError: The extra `spark` is not installed, or the address is not one.
+        EngineLostError: The server does not answer.
     """
 
     dialect = "spark"
 
     def __init__(self, url: str) -> None:
         self.address = url.split(";", 1)[0]  # what follows may hold a token
-        self.lost = False
         _check_port(self.address)
-        sqlglot("spark")
         self._session = _session(url)
-        with self._errors("connecting"):
+        with self._errors():
             self._within(_CONNECT_SECONDS)
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         self._session.conf.set("spark.sql.caseSensitive", "true")
@@ -93,7 +77,7 @@ class SparkEngine(Closing):
 
     def close(self) -> None:
         """End the session; a server that is gone has ended it already."""
-        with self._errors("closing"):
+        with self._errors():
             self._session.stop()
 
     def __exit__(self, *raised: object) -> None:
@@ -104,7 +88,7 @@ class SparkEngine(Closing):
                 raise
 
     @contextmanager
-    def _errors(self, doing: str) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         """Turn errors of the engine into ours, in one line and without rows of data."""
         import grpc  # noqa: PLC0415 -- an extra
         from pyspark.errors import PySparkException  # noqa: PLC0415
@@ -116,83 +100,27 @@ class SparkEngine(Closing):
             text = str(error)
             name = type(error).__name__
             if name == "RetriesExceeded" or any(word in text for word in _LOST):
-                self.lost = True
                 # The client tries once more when the process ends, and would warn then.
                 warnings.filterwarnings("ignore", _GIVEN_UP, UserWarning)
                 raise EngineLostError(
                     f"the engine at {self.address} does not answer ({name})",
-                    hint="is it running? what was stored there is kept; ask again",
+                    hint="is it running? answers so far are kept; ask again",
                 ) from error
-            reason = excerpt(text.split("\n", 1)[0])
-            raise StoreError(f"{doing}: the engine at {self.address} refused ({reason})") from error
+            reason = excerpt(masked_quotes(text.split("\n", 1)[0]))
+            raise StoreError(f"the engine at {self.address} refused ({reason})") from error
 
-    def frame(self, text: str) -> pl.DataFrame:
-        """Return the rows of a query; see `Engine`."""
-        with self._errors("query"):
-            answer = pl.from_arrow(self._session.sql(text).toArrow())
-        if not isinstance(answer, pl.DataFrame):
-            raise StoreError(f"the engine at {self.address} did not answer with a table")
-        return answer
-
-    def define_table(self, name: str, table: str) -> Mapping[tuple[str, ...], str]:
-        """Let `name` stand for a table, a query or files of Parquet; see `Engine`."""
-        with self._errors(f"reading {excerpt(table)}"):
-            frame = self._read(table)
-            kinds = {} if frame is None else dict(_fields(frame.schema))
-            if frame is None or not kinds:
-                raise InputError(
-                    f"{excerpt(table)}: no table, query or Parquet files that the engine at "
-                    f"{self.address} can read",
-                    hint="the engine reads the path, not this computer",
-                )
-            frame.createOrReplaceTempView(name)
-        return kinds
-
-    def _read(self, table: str) -> Any:
-        """Return a frame whose schema is known; None where nothing is there."""
-        from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra
-
-        try:
-            if _QUERY.match(table):
-                frame = self._session.sql(table)
-            elif set(table) & set("/\\:"):
-                frame = self._session.read.parquet(table)
-            else:
-                parts = (part.replace("`", "``") for part in table.split("."))
-                frame = self._session.table(".".join(f"`{part}`" for part in parts))
-            _ = frame.schema
-        except PySparkException as error:
-            if any(word in str(error).upper() for word in _NOTHING_THERE):
-                return None
-            raise
-        return frame
-
-    def define_rows(self, name: str, rows: pl.DataFrame) -> None:
-        """Let `name` stand for rows that are sent there; see `Engine`."""
-        with self._errors("query"):
-            frame = self._session.createDataFrame((rows if len(rows) else rows.clear(1)).to_arrow())
-            # The client cannot send an empty table: a row of nulls is sent and left out again.
-            (frame if len(rows) else frame.limit(0)).createOrReplaceTempView(name)
-
-    def define(self, name: str, text: str) -> None:
-        """Let `name` stand for a query; see `Engine`."""
-        with self._errors("query"):
-            self._session.sql(text).createOrReplaceTempView(name)
-
-    def write(self, text: str, folder: str, *, add: bool = False) -> None:
-        """Write the rows of a query into a folder of Parquet files; see `Engine`."""
-        with self._errors(f"writing {excerpt(folder)}"):
-            self._session.sql(text).write.mode("append" if add else "overwrite").parquet(folder)
-
-
-def _fields(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Paths of the columns of a schema, which lead into structs, and their types."""
-    for field in schema.fields:
-        inner = (*path, field.name)
-        if hasattr(field.dataType, "fields"):
-            yield from _fields(field.dataType, inner)
-        else:
-            yield inner, field.dataType.simpleString()
+    def frames(self, text: str) -> Iterator[pl.DataFrame]:
+        """Rows of a query; see `Engine`."""
+        with self._errors():
+            asked = self._session.sql(text.rstrip().removesuffix(";"))
+            client, any_rows = self._session.client, False
+            # Part by part, where `toArrow` would hold all of them.
+            for part in client.to_table_as_iterator(asked._plan.to_proto(client), {}):  # noqa: SLF001
+                if hasattr(part, "num_rows"):
+                    any_rows = True
+                    yield pl.DataFrame(part)
+            if not any_rows:
+                yield pl.DataFrame(asked.toArrow())
 
 
 def _check_port(address: str) -> None:

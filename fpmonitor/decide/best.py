@@ -26,7 +26,6 @@ from fpmonitor.decide.effort import OutOfTimeError
 from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.decide.search import check_names, mask, positions
 from fpmonitor.decide.utility import checked_weights
-from fpmonitor.errors import EngineLostError
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
@@ -118,8 +117,6 @@ def best_set(
     UnknownNameError, InputError
         An API that the source does not have, or that is both in `must` and `never`; a weight that
         is negative or not finite.
-    EngineLostError
-        The engine that holds the users was lost before anything was proven.
     """
     check_names(source, must, never)
     checked = checked_weights(weights)
@@ -141,17 +138,12 @@ def best_set(
         effort=effort,
     )
     with effort.until_stopped():
-        try:
-            search.run(
-                share,
-                known=[members ^ base for members in passing if members & base == base],
-                apis=apis,
-                reached=reached if scale == 1 else None,
-            )
-        except EngineLostError:
-            if not search.evaluated:
-                raise
-            effort.stopped = True
+        search.run(
+            share,
+            known=[members ^ base for members in passing if members & base == base],
+            apis=apis,
+            reached=reached if scale == 1 else None,
+        )
 
     def named(sets: Iterable[int]) -> list[ApiSet]:
         return [tuple(apis[column] for column in positions(base | members)) for members in sets]

@@ -22,13 +22,10 @@ def contradiction(
 ) -> str | None:
     """Return what in the lists of a decision contradicts the rest, in words; null for nothing.
 
-    Parameters
-    ----------
-    lists
-        `allow`, `block` and `undecided`: what a site reads, for level vectors each level with all
-        coarser ones of its component.
-    recommended
-        As the sets of the lists.
+    Args:
+        lists: `allow`, `block` and `undecided`: what a site reads, for level vectors each level
+            with all coarser ones of its component.
+        recommended: As the sets of the lists.
     """
     # For each element the allowed sets that hold it, as the bits of one number: 5,000 refused sets
     # beside 500 allowed ones then take 5 ms, set by set 500.
@@ -59,6 +56,8 @@ def uncovered(
     elements: Iterable[str],
     allowed: Iterable[Iterable[str]],
     refused: Iterable[Iterable[str]],
+    *,
+    most_steps: int | None = None,
 ) -> set[str] | None:
     """Return a set that holds no refused one and is within no allowed one; null where none is.
 
@@ -67,7 +66,7 @@ def uncovered(
     """
     places = {element: place for place, element in enumerate(dict.fromkeys(elements))}
     names = list(places)
-    search = _Search()
+    search = _Search(most_steps or _MOST_STEPS)
     found = search.uncovered(
         (1 << len(names)) - 1,
         [_mask(apis, places) for apis in allowed],
@@ -81,13 +80,13 @@ def _mask(apis: Iterable[str], places: Mapping[str, int]) -> int:
 
 
 class _Search:
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, most_steps: int) -> None:
+        self.left = most_steps
 
     def uncovered(self, left: int, allowed: list[int], refused: list[int]) -> int | None:
         """Return a set of the elements that are `left`, bits of a number; lists hold no others."""
-        self.steps += 1
-        if self.steps > _MOST_STEPS:
+        self.left -= 1
+        if self.left < 0:
             raise TooManyStepsError
         refused = _minimal(refused)
         lacking = _minimal([left & ~apis for apis in allowed])

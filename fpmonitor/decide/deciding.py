@@ -22,7 +22,7 @@ from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.disclosure import least_of
-from fpmonitor.errors import EngineLostError, InputError, UndecidableError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
@@ -784,14 +784,14 @@ def recommended_of(
 ) -> RecommendedSet:
     """Recommend an allowed set: of equal utility the one that a test sees furthest from its limit.
 
-    An interrupt, or the loss of the engine that holds the users, ends the look at the users: the
-    set is one of the greatest utility all the same. So it is where nothing was tested.
+    An interrupt ends the look at the users: the set is one of the greatest utility all the same. So
+    it is where nothing was tested.
     """
 
     def share_of_limit(sets: Sequence[ApiSet]) -> list[float]:
         if criterion is None:
             return [0.0] * len(sets)
-        with suppress(EngineLostError, KeyboardInterrupt), INTERRUPTS.passing():
+        with suppress(KeyboardInterrupt), INTERRUPTS.passing():
             return [
                 criterion.score(spectrum) / (float(criterion.limits[len(apis)]) or 1.0)
                 for apis, spectrum in zip(sets, spectra_of(source, sets), strict=True)

@@ -26,7 +26,7 @@ import numpy as np
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.disclosure import least_of
-from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
@@ -554,24 +554,19 @@ def search(
         _recall(apis, replace(known, allow=held), lower, upper)
     least = least_of(source)
     with effort.until_stopped():
-        try:
-            _run(lower, source, allow, apis, must)
-            # What was known to fail by another test says nothing of sets with the same score.
-            rows = source.table.weights.sum() if isinstance(source, MemorySource) else source.users
-            if upper is not lower and not _always_holds(block, int(rows)):
-                _run(upper, least or source, block, apis, must)
-            if refute is not None and (least is None or refute.monotone):
-                within = lower.passed
-                counted = _Nested(source) if isinstance(source, MemorySource) else least or source
-                if not refute.monotone:
-                    sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
-                    _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
-                sets = sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
+        _run(lower, source, allow, apis, must)
+        # What was known to fail by another test says nothing of sets with the same score.
+        rows = source.table.weights.sum() if isinstance(source, MemorySource) else source.users
+        if upper is not lower and not _always_holds(block, int(rows)):
+            _run(upper, least or source, block, apis, must)
+        if refute is not None and (least is None or refute.monotone):
+            within = lower.passed
+            counted = _Nested(source) if isinstance(source, MemorySource) else least or source
+            if not refute.monotone:
+                sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
                 _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
-        except EngineLostError:
-            if not lower.evaluated:
-                raise
-            effort.stopped = True
+            sets = sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
+            _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
     lower.complete &= not effort.stopped
     return _borders(apis, lower, upper)
 

@@ -26,16 +26,11 @@ def product_exporters() -> dict[str, Exporter]:
 class Coverage:
     """Verdicts of several formats on the same decision.
 
-    Attributes
-    ----------
-    verdicts
-        Format -> its verdicts, one for each candidate.
-    together
-        The fewest formats that hide every blocked API between them (in one product each).
-    missed
-        Blocked APIs that no format hides.
-    unknown
-        Blocked names of which nobody knows what they are.
+    Attributes:
+        verdicts: Format -> its verdicts, one for each candidate.
+        together: The fewest formats that hide every blocked API between them (in one product each).
+        missed: Blocked APIs that no format hides.
+        unknown: Blocked names of which nobody knows what they are.
     """
 
     verdicts: Mapping[str, tuple[ApiVerdict, ...]]
@@ -66,10 +61,10 @@ def coverage(decision: Decision, exporters: Mapping[str, Exporter]) -> Coverage:
         for name, exporter in exporters.items()
     }
     hidden = {
-        name: frozenset(v.api for v in entries if v.action == "block" and v.enforced)
+        name: frozenset(v.api for v in entries if v.is_withheld and v.enforced)
         for name, entries in verdicts.items()
     }
-    every = [v for entries in verdicts.values() for v in entries if v.action == "block"]
+    every = [v for entries in verdicts.values() for v in entries if v.is_withheld]
     blocked, unknown = {v.api for v in every}, {v.api for v in every if v.verdict == "unknown"}
     reachable = frozenset().union(*hidden.values())
     return Coverage(

@@ -1,4 +1,4 @@
-"""Allow/block list as CSV, for spreadsheets and scripts."""
+"""List as CSV, for spreadsheets and scripts: what is exposed, what withheld."""
 
 from __future__ import annotations
 
@@ -86,10 +86,8 @@ def _check(text: str) -> list[str]:
 def _read(text: str) -> PlainList:
     """Read a list, also one of before, which had `action` for `outcome`.
 
-    Raises
-    ------
-    InputError
-        It is not such a list.
+    Raises:
+        InputError: It is not such a list.
     """
     try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -117,7 +115,7 @@ def _read(text: str) -> PlainList:
 
 CSV = PlainExporter(
     name="csv",
-    summary="one action per API, for spreadsheets and scripts",
+    summary="one outcome per API, for spreadsheets and scripts",
     write=_write,
     check=_check,
     read=_read,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED, HIDING, effect_of
@@ -70,9 +72,9 @@ def elsewhere(apis: Collection[str], means: Callable[[str], str] = str) -> dict[
     As the vocabulary knows them, whatever the product.
     """
     meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_api, meant.values()))
+    looked_at = {*meant.values()}
     return {
-        api: [name for name in same_information(meaning) if base_api(name) not in looked_at]
+        api: [n for n in same_information(meaning) if not looked_at & {n, base_api(n)}]
         for api, meaning in meant.items()
     }
 
@@ -85,17 +87,31 @@ def tellers(
     A name of the vocabulary counts where the product was not asked; where it was, what counts is
     each way that told the same secret.
     """
-    meant = {api: means(api) for api in apis}
-    looked_at = set(map(base_api, meant.values()))
     if product.evidence is None:
         return {api: list(names) for api, names in elsewhere(apis, means).items()}
-    evidence = product.evidence
-    return {
+    evidence, meant = product.evidence, {api: means(api) for api in apis}
+    told_by = {api: {meaning, *same_information(meaning)} for api, meaning in meant.items()}
+    owners = Counter(chain.from_iterable(told_by.values()))
+
+    def looked_at(api: str) -> set[str]:
+        """Return names of candidates, and those that tell the same as another one than this."""
+        own = {name for name in told_by[api] if owners[name] == 1}
+        return (owners.keys() - own) | {meant[api]}
+
+    found: dict[str, list[Teller]] = {
         api: [
             *(name for name in names if not evidence.was_asked(meant[api], name)),
-            *evidence.others(meant[api], looked_at),
+            *evidence.others(meant[api], looked_at(api)),
         ]
         for api, names in elsewhere(apis, means).items()
+    }
+    if product.by_layout:
+        return found
+    return {
+        api: [
+            one for one in told if not evidence.is_laid_out(one if isinstance(one, str) else one[2])
+        ]
+        for api, told in found.items()
     }
 
 

@@ -108,7 +108,8 @@ class ControlExporter:
     notes
         What to know about every such list.
     beyond
-        Places that no list of this format reaches. There is a second headline without them.
+        Places that no list of this format reaches. There is a second headline without them, for
+        what APIs answer: no script answers for what is laid out or drawn.
     with_siblings
         Whether a list also withholds what tells the same as a withheld API, where it can.
     own_protection, is_own
@@ -213,9 +214,9 @@ class ControlExporter:
 
     @property
     def _near(self) -> Product:
-        """What is known of the product, but for places that no list of this format reaches."""
+        """What is known of what APIs answer where lists of this format reach."""
         found = self.product.evidence
-        return replace(self.product, evidence=found and found.without(self.beyond))
+        return replace(self.product, evidence=found and found.without(self.beyond), by_layout=False)
 
     def _with_siblings(
         self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
@@ -260,7 +261,7 @@ class ControlExporter:
 
         def judged(product: Product) -> tuple[tuple[ApiVerdict, ...], Headline]:
             found = tuple(judge(action, actions, in_force, product) for action in actions)
-            withheld = {one.api: one.enforced for one in found if one.action == "block"}
+            withheld = {one.api: one.enforced for one in found if one.is_withheld}
             return found, headline_of(decision, withheld, in_force, product, options.measure)
 
         verdicts, headline = judged(self.product)
@@ -268,13 +269,15 @@ class ControlExporter:
             return verdicts, headline
         found, headline_near = judged(self._near)
         hidden = {one.api for one in found if one.enforced and one.api not in headline_near.left}
+        drawn = judged(replace(self._near, by_layout=True))[1].left
         told = tuple(
             replace(one, within_reach=one.api in hidden)
-            if one.action == "block" and not one.enforced
+            if one.is_withheld and not one.enforced
             else one
             for one in verdicts
         )
-        return told, replace(headline, near=headline_near)
+        laid_out = tuple(sorted(hidden.intersection(drawn)))
+        return told, replace(headline, near=headline_near, laid_out=laid_out)
 
     def _left_out(
         self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
@@ -359,7 +362,7 @@ def _stops(controls: Iterable[Control], product: Product) -> tuple[str, ...]:
 
 def _divided(actions: Sequence[ApiAction]) -> tuple[list[str], list[str]]:
     """Blocked and allowed APIs: one of which the log has several columns needs them all allowed."""
-    blocked = list(dict.fromkeys(entry.means for entry in actions if entry.action == "block"))
+    blocked = list(dict.fromkeys(entry.means for entry in actions if entry.is_withheld))
     allowed = [entry.means for entry in actions if entry.means not in blocked]
     return blocked, list(dict.fromkeys(allowed))
 
@@ -411,17 +414,15 @@ def judge(
     if effect is None and not is_known(api):
         return ApiVerdict(
             api=action.api,
-            action=action.action,
             outcome=action.outcome,
             verdict="unknown",
             note=_unknown(action.api),
         )
-    if action.action == "allow":
+    if not action.is_withheld:
         changed = bool(changed_by(chosen, [api], product))
         return ApiVerdict(
             api=action.api,
             means=means,
-            action="allow",
             outcome=action.outcome,
             verdict="over-blocking" if changed else "exact",
             effect=effect,
@@ -437,7 +438,6 @@ def judge(
         return ApiVerdict(
             api=action.api,
             means=means,
-            action="block",
             outcome=action.outcome,
             verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
@@ -453,7 +453,6 @@ def judge(
     return ApiVerdict(
         api=action.api,
         means=means,
-        action="block",
         outcome=action.outcome,
         verdict="over-blocking" if others else "exact",
         effect=effect,
@@ -521,7 +520,7 @@ def _fate(api: str, controls: Sequence[Control], product: Product) -> str | None
 def _comments(
     verdicts: Sequence[ApiVerdict], guarantee: str, headline: Headline | None, replaced: str
 ) -> tuple[str, ...]:
-    blocked = [entry for entry in verdicts if entry.action == "block"]
+    blocked = [entry for entry in verdicts if entry.is_withheld]
     unknown = [entry.api for entry in blocked if entry.verdict == "unknown"]
     missed = [entry.api for entry in blocked if not entry.enforced and entry.api not in unknown]
     lines = ["fpmonitor block list", *filter(None, [replaced])]

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fpmonitor.vocabulary import base_api, is_known
+from fpmonitor.vocabulary import base_api, is_known, same_information
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
 Way = tuple[int, str, str, str]  # run, secret, reader, place
 _DERIVED = ("every member: ", "found: ", "all styles of ", "the size of <", "a canvas by ")
@@ -26,37 +27,26 @@ _DERIVED = ("every member: ", "found: ", "all styles of ", "the size of <", "a c
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What was found about one product in one browser.
+    """What was found about one product in one browser."""
 
-    Attributes
-    ----------
-    title
-        Product, versions, date.
-    told
-        Secret -> the ways that tell it without a list.
-    closed
-        Names of controls -> the ways of `told` that tell nothing beside them.
-    read
-        APIs that were read, whether they told a secret or not.
-    breaks
-        Control -> ordinary pages that stop beside it.
-    is_whole
-        Whether all readers were called; otherwise only those of the API itself.
-    """
-
-    title: str
-    told: Mapping[str, frozenset[Way]]
+    title: str  # Product, versions, date.
+    told: Mapping[str, frozenset[Way]]  # Secret -> the ways that tell it without a list.
+    # Names of controls -> the ways of `told` that tell nothing beside them.
     closed: Mapping[frozenset[str], frozenset[Way]]
-    read: frozenset[str]
-    breaks: Mapping[str, frozenset[str]]
-    is_whole: bool
+    read: frozenset[str]  # APIs that were read, whether they told a secret or not.
+    breaks: Mapping[str, frozenset[str]]  # Control -> ordinary pages that stop beside it.
+    is_whole: bool  # Whether all readers were called; otherwise only those of the API itself.
 
 
 class Evidence:
-    """All runs about the product of an exporter."""
+    """All runs about the product of an exporter.
 
-    def __init__(self, runs: Iterable[Run]) -> None:
+    `laid_out` has the beginnings of names of readers that tell what was laid out or drawn.
+    """
+
+    def __init__(self, runs: Iterable[Run], laid_out: tuple[str, ...] = ()) -> None:
         self.runs = tuple(runs)
+        self._laid_out = laid_out
         self._closed: dict[frozenset[str], frozenset[Way]] = {}
 
     def closed(self, controls: Iterable[str]) -> frozenset[Way]:
@@ -72,19 +62,26 @@ class Evidence:
         """Ways that read an API itself, or the reader of this name, in any place."""
         return frozenset().union(*(self._by_reader.get(one, ()) for one in self._measured(name)))
 
-    def is_whole(self, name: str) -> bool:
-        """Whether other ways to what an API tells were looked for in some run."""
-        return any(self.runs[number].is_whole for number, *_ in self.ways_of(name))
+    def is_whole(self, ways: Iterable[Way]) -> bool:
+        """Whether other ways to what some ways tell were looked for in some run."""
+        return any(self.runs[number].is_whole for number, *_ in ways)
 
-    def others(self, api: str, looked_at: Collection[str]) -> tuple[Way, ...]:
-        """Ways that tell what an API tells, without those of APIs that are looked at, in order."""
+    def others(self, api: str, looked_at: AbstractSet[str]) -> tuple[Way, ...]:
+        """Ways that tell what an API tells, without those of APIs that are looked at, in order.
+
+        None for a part of an API that told nothing where the whole did: plugins beside the PDF
+        viewer.
+        """
         own = self._measured(api)
+        ways = self.ways_of(api)
+        if "#" in api and api not in own and all(api in self.runs[way[0]].read for way in ways):
+            return ()
         found = {
             way
-            for number, secret in {way[:2] for way in self.ways_of(api)}
+            for number, secret in {way[:2] for way in ways}
             if self.runs[number].is_whole
             for way in self.runs[number].told[secret]
-            if way[2] not in own and base_api(way[2]) not in looked_at
+            if way[2] not in own and not looked_at & {way[2], base_api(way[2])}
         }
         return tuple(sorted(found, key=_rank))
 
@@ -108,10 +105,24 @@ class Evidence:
         concerned = {way[0] for way in self.ways_of(api) if self.runs[way[0]].is_whole}
         return bool(concerned) and all(name in self.runs[number].read for number in concerned)
 
+    def told_nothing(self, api: str) -> bool:
+        """Whether an API was read wherever others told the same information, and told nothing.
+
+        Never a header, as runs of before noted only those that were sent.
+        """
+        others = [name for name in same_information(api) if self.ways_of(name)]
+        if api.startswith("http:"):
+            return False
+        return bool(others) and all(self.was_asked(name, api) for name in others)
+
     def titles(self, api: str) -> tuple[str, ...]:
         """Product, versions and date of the runs that say something of an API."""
         numbers = sorted({number for number, *_ in self.ways_of(api)})
         return tuple(self.runs[number].title for number in numbers)
+
+    def is_laid_out(self, name: str) -> bool:
+        """Whether a reader tells what was laid out or drawn, not what an API answers."""
+        return name.startswith(self._laid_out)
 
     def without(self, places: Collection[str]) -> Evidence:
         """Return what was found but for some places, as if nobody read anything there."""
@@ -120,12 +131,15 @@ class Evidence:
             return frozenset(way for way in ways if way[3] not in places)
 
         return Evidence(
-            replace(
-                run,
-                told={secret: kept(ways) for secret, ways in run.told.items()},
-                closed={names: kept(ways) for names, ways in run.closed.items()},
-            )
-            for run in self.runs
+            (
+                replace(
+                    run,
+                    told={secret: kept(ways) for secret, ways in run.told.items()},
+                    closed={names: kept(ways) for names, ways in run.closed.items()},
+                )
+                for run in self.runs
+            ),
+            self._laid_out,
         )
 
     @cached_property
@@ -166,10 +180,13 @@ def _evidence() -> dict[str, Evidence]:
     exporters = {name for entry in content["runs"] for name in entry["exporters"]}
     return {
         exporter: Evidence(
-            _run(number, entry, content)
-            for number, entry in enumerate(
-                entry for entry in content["runs"] if exporter in entry["exporters"]
-            )
+            (
+                _run(number, entry, content)
+                for number, entry in enumerate(
+                    entry for entry in content["runs"] if exporter in entry["exporters"]
+                )
+            ),
+            tuple(content["laid out"]),
         )
         for exporter in exporters
     }

@@ -1,4 +1,4 @@
-"""Allow/block list as JSON, for programs."""
+"""List as JSON, for programs: what is exposed, what withheld."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from fpmonitor.safe_files import typed, untyped
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
-_MEMBERS = ("guarantee", "policy", "allow", "block", "allowed_sets", "blocked_sets")
+_MEMBERS = ("guarantee", "policy", "exposed", "withheld", "allowed_sets", "blocked_sets")
+_OLD_WORDS = {"allow": "exposed", "block": "withheld"}
 
 
 def _write(decision: Decision) -> str:
@@ -30,8 +31,8 @@ def _write(decision: Decision) -> str:
             for name, value in untyped(decision.policy).items()
             if (name, value) not in {("cohorts", None), ("visits", "last")}
         },
-        "allow": [entry.api for entry in actions if entry.action == "allow"],
-        "block": [entry.api for entry in actions if entry.action == "block"],
+        "exposed": [entry.api for entry in actions if not entry.is_withheld],
+        "withheld": [entry.api for entry in actions if entry.is_withheld],
         "no_evidence": dict(decision.no_evidence),
         "allowed_sets": [list(apis) for apis in decision.allow],
         "blocked_sets": [list(apis) for apis in decision.block],
@@ -53,37 +54,39 @@ def _check(text: str) -> list[str]:
 class _Members(msgspec.Struct):
     """What is read of a list."""
 
-    allow: list[str]
-    block: list[str]
+    exposed: list[str]
+    withheld: list[str]
     no_evidence: dict[str, str] = {}
     allowed_sets: list[list[str]] = []
 
 
 def _read(text: str) -> PlainList:
-    """Read a list: programs may carry out `allow`, or any of the sets that it says are allowed.
+    """Read a list, also one of before: programs may carry out what is exposed, or an allowed set.
 
-    Raises
-    ------
-    InputError
-        It is not such a list.
+    Raises:
+        InputError: It is not such a list.
     """
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from error
+    if isinstance(content, dict) and "exposed" not in content:
+        content = {_OLD_WORDS.get(name, name): value for name, value in content.items()}
     found = typed(content, _Members, "a list in JSON")
-    together = dict.fromkeys(tuple(sorted({*apis})) for apis in (found.allow, *found.allowed_sets))
-    both = sorted({*found.allow} & {*found.block, *found.no_evidence})
+    sets = (found.exposed, *found.allowed_sets)
+    together = dict.fromkeys(tuple(sorted({*apis})) for apis in sets)
+    withheld = {*found.withheld, *found.no_evidence}
+    both = sorted({*found.exposed} & withheld)
     return PlainList(
         together=tuple(together),
-        named=frozenset({*found.allow, *found.block, *found.no_evidence}),
-        problems=tuple(f"{api}: in `allow` and in `block`" for api in both),
+        named=frozenset({*found.exposed, *withheld}),
+        problems=tuple(f"{api}: exposed and withheld" for api in both),
     )
 
 
 JSON = PlainExporter(
     name="json",
-    summary="one action per API and all combinations, for programs",
+    summary="one outcome per API and all combinations, for programs",
     write=_write,
     check=_check,
     read=_read,

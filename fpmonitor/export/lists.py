@@ -22,47 +22,33 @@ _NEVER = "left out by --never"
 
 @dataclass(frozen=True, slots=True)
 class ApiAction:
-    """What a product does with one API, and why.
+    """What a product does with one API, and why."""
 
-    Attributes
-    ----------
-    api
-        What the log calls it.
-    action, reason
-        What is done, and why.
-    means
-        API of the vocabulary, which products know; `api` where nobody knows it.
-    lacks_evidence
-        Whether it is blocked because nothing is known about it.
-    """
-
-    api: str
-    action: Literal["allow", "block"]
+    api: str  # What the log calls it.
+    # outcome, reason: What becomes of it, and why.
+    outcome: Outcome
     reason: str
-    means: str
-    lacks_evidence: bool = False
+    means: str  # API of the vocabulary, which products know; `api` where nobody knows it.
 
     @property
-    def outcome(self) -> Outcome:
-        """What becomes of the API, in the words of screens and files."""
-        if self.lacks_evidence:
-            return "no evidence"
-        return "exposed" if self.action == "allow" else "withheld"
+    def is_withheld(self) -> bool:
+        """Whether sites shall not read it; where there is no evidence, too."""
+        return self.outcome != "exposed"
 
 
 def api_actions(
     decision: Decision, product: Product = BELIEVED, *, by_information: bool = False
 ) -> list[ApiAction]:
-    """Return one action per candidate: the recommended set is allowed, all others are blocked.
+    """Return one action per candidate: the recommended set is exposed, all others withheld.
 
     One site may read subsets of one allowed set only, so a list without state must keep to one.
-    `by_information` also blocks APIs that are no candidates and tell what a blocked one tells in a
-    product.
+    `by_information` also withholds APIs that are no candidates and tell what a withheld one tells
+    in a product.
     """
     actions = [_action(decision, api) for api in decision.policy.candidates]
     if by_information:
         actions += [
-            ApiAction(name, "block", f"tells what {', '.join(apis)} tells", name)
+            ApiAction(name, "withheld", f"tells what {', '.join(apis)} tells", name)
             for name, apis in told_elsewhere(decision, product).items()
         ]
     return actions
@@ -86,21 +72,21 @@ def told_elsewhere(decision: Decision, product: Product = BELIEVED) -> dict[str,
 def _action(decision: Decision, api: str) -> ApiAction:
     means = decision.means(api)
     if api in decision.recommended:
-        return ApiAction(api, "allow", "in the recommended set", means)
+        return ApiAction(api, "exposed", "in the recommended set", means)
     if api in decision.no_evidence:
         lack = lack_in_words(decision.no_evidence[api], decision.policy.k)
-        return ApiAction(api, "block", f"no evidence: {lack}", means, lacks_evidence=True)
+        return ApiAction(api, "no evidence", f"no evidence: {lack}", means)
     verdict, _ = decision.verdict([api])
     if verdict == "block":
-        return ApiAction(api, "block", "above the budget alone", means)
+        return ApiAction(api, "withheld", "above the budget alone", means)
     if verdict in {"undecided", "unknown"}:
         reason = "not certified alone" if verdict == "undecided" else "no listed set settles it"
-        return ApiAction(api, "block", _NEVER if _was_left_out(decision, api) else reason, means)
+        return ApiAction(api, "withheld", _NEVER if _was_left_out(decision, api) else reason, means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
         reason = f"above the budget together with {_others(because, api)}"
-        return ApiAction(api, "block", reason, means)
-    return ApiAction(api, "block", "not certified together with the recommended set", means)
+        return ApiAction(api, "withheld", reason, means)
+    return ApiAction(api, "withheld", "not certified together with the recommended set", means)
 
 
 def _was_left_out(decision: Decision, api: str) -> bool:

@@ -37,6 +37,17 @@ function install(withheld, base, scope) {
     "AnalyserNode.getFloatTimeDomainData": (_, [into]) => void into.fill(0),
     "AudioBuffer.copyFromChannel": (_, [into]) => void into.fill(0),
     "AudioBuffer.getChannelData": (self) => new scope.Float32Array(self.length),
+    // Whether a font is there: all are, and all load.
+    "FontFace.load": (self, given, real) => apply(real, self, given).catch(() => self),
+    "FontFaceSet.check": () => true,
+    "FontFaceSet.load": async (self, given, real) => {
+      await apply(real, self, given).catch((error) => {
+        if (error.name == "SyntaxError") throw error;
+      });
+      const asked = `${given[0]}`.toLowerCase();
+      return [...self].filter(({ family }) => asked.includes(family.replace(/^["']|["']$/g, "").toLowerCase()));
+    },
+    "GPU.requestAdapter": async () => null,
     "CanvasRenderingContext2D.getImageData": clear,
     "HTMLCanvasElement.toBlob": (self, given, real) => apply(real, blank(self), given),
     "HTMLCanvasElement.toDataURL": (self, given, real) => apply(real, blank(self), given),
@@ -51,17 +62,39 @@ function install(withheld, base, scope) {
     },
     "OffscreenCanvasRenderingContext2D.getImageData": clear,
     "SpeechSynthesis.getVoices": () => [],
-    "WebGL2RenderingContext.getSupportedExtensions": () => [],
-    "WebGL2RenderingContext.readPixels": () => undefined,
-    "WebGLRenderingContext.getSupportedExtensions": () => [],
+    "WebGLRenderingContext.getContextAttributes": (self, given, real) => {
+      const told = apply(real, self, given);
+      return told && Object.assign(told, { antialias: true });
+    },
+    "WebGLRenderingContext.getExtension": (self, given, real) => (common.test(given[0]) ? apply(real, self, given) : null),
+    "WebGLRenderingContext.getSupportedExtensions": (self, given, real) =>
+      apply(real, self, given)?.filter((name) => common.test(name)) ?? null,
     "WebGLRenderingContext.readPixels": () => undefined,
   };
   const promises =
-    /^(Navigator\.(getBattery|request.*)|Keyboard\..*|GPU\.requestAdapter|VideoFrame\.copyTo|Window\.(queryLocalFonts|getScreenDetails))$/;
+    /^(Navigator\.(getBattery|request.*)|Keyboard\..*|VideoFrame\.copyTo|Window\.(queryLocalFonts|getScreenDetails))$/;
   const lists = /^Navigator\.(plugins|mimeTypes)$/;
   const numbers = {
     VENDOR: 0x1f00, RENDERER: 0x1f01, VERSION: 0x1f02, SHADING_LANGUAGE_VERSION: 0x8b8c,
     UNMASKED_VENDOR_WEBGL: 0x9245, UNMASKED_RENDERER_WEBGL: 0x9246,
+  };
+  // What nearly all graphics have: pages that ask for no more go on.
+  const common =
+    /^(ANGLE_instanced_arrays|EXT_blend_minmax|EXT_color_buffer_float|OES_(element_index_uint|standard_derivatives|texture_(half_)?float|vertex_array_object)|WEBGL_(debug_renderer_info|lose_context))$/i;
+  const least = { // by OpenGL ES 3.0, tables 6.29 to 6.34, with textures of today
+    ALIASED_LINE_WIDTH_RANGE: 1, ALIASED_POINT_SIZE_RANGE: 1, MAX_3D_TEXTURE_SIZE: 256, MAX_ARRAY_TEXTURE_LAYERS: 256,
+    MAX_CLIENT_WAIT_TIMEOUT_WEBGL: 0, MAX_COLOR_ATTACHMENTS: 4, MAX_COMBINED_FRAGMENT_UNIFORM_COMPONENTS: 50048,
+    MAX_COMBINED_TEXTURE_IMAGE_UNITS: 32, MAX_COMBINED_UNIFORM_BLOCKS: 24, MAX_COMBINED_VERTEX_UNIFORM_COMPONENTS: 50176,
+    MAX_CUBE_MAP_TEXTURE_SIZE: 4096, MAX_DRAW_BUFFERS: 4, MAX_ELEMENTS_INDICES: 65536, MAX_ELEMENTS_VERTICES: 65536,
+    MAX_ELEMENT_INDEX: 16777215, MAX_FRAGMENT_INPUT_COMPONENTS: 60, MAX_FRAGMENT_UNIFORM_BLOCKS: 12,
+    MAX_FRAGMENT_UNIFORM_COMPONENTS: 896, MAX_FRAGMENT_UNIFORM_VECTORS: 224, MAX_PROGRAM_TEXEL_OFFSET: 7,
+    MAX_RENDERBUFFER_SIZE: 4096, MAX_SAMPLES: 4, MAX_SERVER_WAIT_TIMEOUT: 0, MAX_TEXTURE_IMAGE_UNITS: 16,
+    MAX_TEXTURE_LOD_BIAS: 2, MAX_TEXTURE_SIZE: 4096, MAX_TRANSFORM_FEEDBACK_INTERLEAVED_COMPONENTS: 64,
+    MAX_TRANSFORM_FEEDBACK_SEPARATE_ATTRIBS: 4, MAX_TRANSFORM_FEEDBACK_SEPARATE_COMPONENTS: 4, MAX_UNIFORM_BLOCK_SIZE: 16384,
+    MAX_UNIFORM_BUFFER_BINDINGS: 24, MAX_VARYING_COMPONENTS: 60, MAX_VARYING_VECTORS: 15, MAX_VERTEX_ATTRIBS: 16,
+    MAX_VERTEX_OUTPUT_COMPONENTS: 64, MAX_VERTEX_TEXTURE_IMAGE_UNITS: 16, MAX_VERTEX_UNIFORM_BLOCKS: 12,
+    MAX_VERTEX_UNIFORM_COMPONENTS: 1024, MAX_VERTEX_UNIFORM_VECTORS: 256, MAX_VIEWPORT_DIMS: 4096,
+    MIN_PROGRAM_TEXEL_OFFSET: -8, SAMPLES: 4, SAMPLE_BUFFERS: 1, SUBPIXEL_BITS: 4, UNIFORM_BUFFER_OFFSET_ALIGNMENT: 256,
   };
 
   const owner = (name) => (name == "Window" ? scope : scope[name]?.prototype);
@@ -82,7 +115,8 @@ function install(withheld, base, scope) {
       });
     else if (typeof found.value == "function")
       found.value = proxied(found.value, (real, self, given) => {
-        if (instead[name]) return instead[name](self, given, real);
+        const answer = instead[name.replace("WebGL2", "WebGL")];
+        if (answer) return answer(self, given, real);
         if (promises.test(name)) return Promise.reject(refused());
         throw refused();
       });
@@ -97,12 +131,14 @@ function install(withheld, base, scope) {
   }
 
   const parameters = new Map();
+  const hints = new Map();
   const features = [];
   for (const name of names) {
     const [base, selector] = name.split("#");
     const [interfaceName, member] = base.split(".");
     if (name.startsWith("css:")) features.push(name.slice(4));
-    else if (member == "getParameter") parameters.set(numbers[selector], withheld[name]);
+    else if (member == "getParameter") parameters.set(numbers[selector] ?? selector, withheld[name]);
+    else if (member == "getHighEntropyValues" && selector) hints.set(selector, withheld[name]);
     else if (member == "constructor") for (const prefix of ["", "webkit", "moz"]) delete scope[prefix + interfaceName];
     else if (member && selector === undefined) {
       trap(interfaceName, member, name);
@@ -110,17 +146,45 @@ function install(withheld, base, scope) {
     }
   }
   if (parameters.size)
-    for (const name of ["WebGLRenderingContext", "WebGL2RenderingContext"]) {
-      const target = owner(name);
-      if (target)
-        target.getParameter = proxied(target.getParameter, (real, self, given) =>
-          parameters.has(given[0]) ? parameters.get(given[0]) : apply(real, self, given));
+    for (const type of ["WebGLRenderingContext", "WebGL2RenderingContext"]) {
+      const target = owner(type);
+      if (!target) continue;
+      const limits = new Map(parameters.has("limits") ? Object.entries(least).map(([name, limit]) => [target[name], limit]) : []);
+      if (limits.size) limits.set(0x84ff, 2).delete(undefined); // of filters that follow a direction
+      if (limits.size && target.getInternalformatParameter)
+        target.getInternalformatParameter = proxied(target.getInternalformatParameter, (real, self, given) => {
+          const samples = apply(real, self, given);
+          return samples?.length ? scope.Int32Array.of(least.SAMPLES) : samples;
+        });
+      target.getParameter = proxied(target.getParameter, (real, self, given) => {
+        if (parameters.has(given[0])) return parameters.get(given[0]);
+        const value = apply(real, self, given);
+        if (!limits.has(given[0]) || value === null) return value;
+        return typeof value == "object" ? value.fill(limits.get(given[0])) : limits.get(given[0]);
+      });
     }
-  // Scripts are told that no media feature matches; style sheets are beyond reach.
+  if (hints.size && owner("NavigatorUAData")) {
+    const target = owner("NavigatorUAData");
+    target.getHighEntropyValues = proxied(target.getHighEntropyValues, async (real, self, given) => {
+      const found = await apply(real, self, given);
+      for (const [hint, text] of hints)
+        if (text === null) delete found[hint];
+        else if (hint in found) found[hint] = told(text, found[hint]);
+      return found;
+    });
+  }
+  if ("FontFace.load" in withheld) {
+    trapGetter(owner("FontFace"), "loaded", (self, value) => value.catch(() => self));
+    trapGetter(owner("FontFace"), "status", (_, value) => (value == "error" ? "loaded" : value));
+  }
+  // Scripts are told that no media feature matches, however it is written; style sheets are beyond reach.
   if (features.length && scope.matchMedia) {
-    const feature = new RegExp(`\\(\\s*(-webkit-|-moz-)?(min-|max-|min--moz-|max--moz-)?(${features.join("|")})\\b`, "i");
-    scope.matchMedia = proxied(scope.matchMedia, (real, self, [query, ...rest]) =>
-      apply(real, self, [feature.test(query) ? "not all" : query, ...rest]));
+    if (features.includes("resolution")) features.push("device-pixel-ratio");
+    const feature = new RegExp(`[(<>=]\\s*(-webkit-|-moz-)?(min-|max-|min--moz-|max--moz-)?(${features.join("|")})(?![\\w-])`, "i");
+    scope.matchMedia = proxied(scope.matchMedia, (real, self, given) => {
+      const query = apply(real, self, given);
+      return feature.test(query.media) ? apply(real, self, ["not all"]) : query;
+    });
   }
   if ("Window.devicePixelRatio" in withheld)
     trapGetter(owner("ResizeObserverEntry"), "devicePixelContentBoxSize", (self) => self.contentBoxSize);

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fpmonitor.account import Account
-    from fpmonitor.cluster.snapshot import Taken
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.batches import BatchReport
@@ -75,25 +74,6 @@ def _set_aside(report: BatchReport) -> int | None:
 
 def _counted(report: BatchReport) -> str:
     return f"{report.users:,} {report.unit or 'user'}s"
-
-
-def snapshot_output(taken: Taken) -> Output:
-    """Return a snapshot on an engine."""
-    manifest = taken.manifest
-    row = {
-        "snapshot": taken.folder,
-        "written": taken.is_new,
-        "users": manifest.users,
-        "visits": manifest.visits,
-        "apis": len(manifest.seen),
-        "digest": manifest.digest,
-    }
-    table = Table(
-        title="Snapshot" if taken.is_new else "The snapshot already exists",
-        columns=[*columns("text", "folder"), *columns("count", "users", "visits", "APIs")],
-        rows=[(taken.folder, manifest.users, manifest.visits, len(manifest.seen))],
-    )
-    return Output(tables=[table], rows=[row], document=row)
 
 
 def rejects_output(rows: Sequence[Mapping[str, Any]]) -> Output:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from fpmonitor.cluster.parts import MAX_PARTS, UserPart
 from fpmonitor.duckdb_connection import DuckDBError, in_memory
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
@@ -32,64 +33,21 @@ if TYPE_CHECKING:
 VERSION = 1
 MAX_USERS = 1 << 53
 MAX_ENTRIES = 1 << 32
-MAX_PARTS = 1 << 16
 _HEAD = "fpmonitor.sketch"
 _MOST_HEAD_BYTES = 64_000_000
 # Words look random, so that packed rows have some bits each: more rows are no sketch.
 _ROWS_PER_BYTE = 8
 _KINDS = ["uint32", "uint64", "int64"]  # of the columns
-_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 _HEX = re.compile(r"[0-9a-f]+")
 _HINT = "make it again with `fpmonitor scale sketch make`"
-
-
-class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
-
-    Raises
-    ------
-    InputError
-        There is no such place.
-    """
-
-    first: int
-    last: int
-    of: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.last <= self.of <= MAX_PARTS:
-            raise InputError(
-                f"part {self.first}-{self.last}/{self.of}: no such part",
-                hint=f"a part is 3/16 or 2-16/16, of at most {MAX_PARTS:,}",
-            )
-
-    @classmethod
-    def from_text(cls, text: str) -> UserPart:
-        """Read a part, as 3/16 or 2-16/16; errors as of the type."""
-        found = _PART.fullmatch(text)
-        if found is None:
-            raise InputError(f"{text!r} is no part of the users", hint="such as 3/16 or 2-16/16")
-        first, last, of = found.groups()
-        return cls(int(first), int(last or first), int(of))
-
-    def __str__(self) -> str:
-        places = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-        return f"{places}/{self.of}"
-
-    def is_apart_from(self, other: UserPart) -> bool:
-        """Whether no user can be in both."""
-        return self.of == other.of and (self.last < other.first or other.last < self.first)
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a sketch was made of at once.
 
-    Attributes
-    ----------
-    digest
-        Of its sketch, 64 hexadecimal digits.
-    users
-        Which users it was made of, by the hash of their names; null for all.
+    Attributes:
+        digest: Of its sketch, 64 hexadecimal digits.
+        users: Which users it was made of, by the hash of their names; null for all.
     """
 
     digest: str
@@ -118,21 +76,14 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Sketch:
     """Kept values of API sets, with all of their users.
 
-    Attributes
-    ----------
-    key
-        Id of the key that kept them.
-    users
-        `m`, all users, kept or not.
-    entries
-        Values to keep at most per set, from which the levels follow; None where the share was
-        given beforehand.
-    view
-        How values are looked at, in words; empty as they are.
-    parts
-        What it was made of, sorted.
-    sets
-        By their APIs, sorted.
+    Attributes:
+        key: Id of the key that kept them.
+        users: `m`, all users, kept or not.
+        entries: Values to keep at most per set, from which the levels follow; None where the share
+            was given beforehand.
+        view: How values are looked at, in words; empty as they are.
+        parts: What it was made of, sorted.
+        sets: By their APIs, sorted.
     """
 
     key: str
@@ -150,10 +101,8 @@ class Sketch:
     def of_set(self, apis: Sequence[str]) -> KeptValues:
         """Return the kept values of a set.
 
-        Raises
-        ------
-        UnknownNameError
-            The sketch does not hold it.
+        Raises:
+            UnknownNameError: The sketch does not hold it.
         """
         wanted = tuple(sorted(set(apis)))
         for values in self.sets:
@@ -235,10 +184,9 @@ def write_sketch(sketch: Sketch, path: Path) -> None:
 def read_sketch(path: Path) -> Sketch:
     """Read a sketch, and check that it can be one.
 
-    Raises
-    ------
-    InputError
-        The file is none, is cut short or was changed; or others than its owner may read it.
+    Raises:
+        InputError: The file is none, is cut short or was changed; or others than its owner may read
+            it.
     """
     check_owner_alone(path, "a sketch, which is as secret as its users")
     if not path.is_file():

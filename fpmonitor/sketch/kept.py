@@ -20,16 +20,11 @@ _LEAST_PENDING = 1 << 20
 class KeptValues:
     """Kept values of one API set.
 
-    Attributes
-    ----------
-    apis
-        The set, sorted.
-    level
-        A value is kept with probability 2^-level.
-    words
-        uint64, increasing, one per kept value.
-    counts
-        int64, users of each, at least 1.
+    Attributes:
+        apis: The set, sorted.
+        level: A value is kept with probability 2^-level.
+        words: uint64, increasing, one per kept value.
+        counts: int64, users of each, at least 1.
     """
 
     apis: tuple[str, ...]
@@ -46,13 +41,10 @@ class KeptValues:
 class Tally:
     """Adds up users by word, whatever the order; memory follows the words that are kept.
 
-    Parameters
-    ----------
-    apis
-        The set.
-    entries
-        Words to keep at most: the level is raised to the least at which no more are kept. As words
-        only come, it is the same in every order. None keeps the level.
+    Args:
+        apis: The set.
+        entries: Words to keep at most: the level is raised to the least at which no more are kept.
+            As words only come, it is the same in every order. None keeps the level.
     """
 
     def __init__(self, apis: tuple[str, ...], entries: int | None) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.cluster.parts import MAX_PARTS
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import planned_level
-from fpmonitor.sketch.file import MAX_PARTS, MAX_USERS, Part, Sketch
+from fpmonitor.sketch.file import MAX_USERS, Part, Sketch
 from fpmonitor.sketch.kept import Tally
 
 if TYPE_CHECKING:
@@ -18,18 +19,14 @@ if TYPE_CHECKING:
 def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = False) -> Sketch:
     """Merge sketches, in any order and grouping the same.
 
-    Parameters
-    ----------
-    sketches
-        What each is called, and itself; they are looked at one after the other.
-    disjoint
-        Whoever asks knows that no user is in two of them; else it must follow from their parts.
+    Args:
+        sketches: What each is called, and itself; they are looked at one after the other.
+        disjoint: Whoever asks knows that no user is in two of them; else it must follow from their
+            parts.
 
-    Raises
-    ------
-    InputError
-        No sketches; other keys, sets, views or numbers of entries; a part that is in two of them;
-        users who may be in two of them.
+    Raises:
+        InputError: No sketches; other keys, sets, views or numbers of entries; a part that is in
+            two of them; users who may be in two of them.
     """
     first: Sketch | None = None
     names: dict[str, str] = {}

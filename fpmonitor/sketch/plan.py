@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
-from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, UserPart, sketch_of_part
+from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, sketch_of_part
 from fpmonitor.sketch.words import SketchKey, is_kept
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fpmonitor.cluster.parts import UserPart
     from fpmonitor.sketch.kept import Tally
 
 MOST_SETS = 1000
@@ -25,21 +26,15 @@ MOST_SETS = 1000
 class SketchPlan:
     """What is to be kept.
 
-    Attributes
-    ----------
-    key
-        Keeps values.
-    sets
-        API sets, each sorted, without repetition.
-    entries
-        Values to keep at most per set, from which the share of the values follows; or None.
-    level
-        The share is 2^-level, where it is given beforehand; or None.
+    Attributes:
+        key: Keeps values.
+        sets: API sets, each sorted, without repetition.
+        entries: Values to keep at most per set, from which the share of the values follows; or
+            None.
+        level: The share is 2^-level, where it is given beforehand; or None.
 
-    Raises
-    ------
-    InputError
-        No sets or an empty one, too many, or not exactly one of `entries` and `level`.
+    Raises:
+        InputError: No sets or an empty one, too many, or not exactly one of `entries` and `level`.
     """
 
     key: SketchKey
@@ -70,11 +65,16 @@ class SketchPlan:
         return planned_level(users, self.entries or 1)
 
     def tally(
-        self, columns: Mapping[str, NDArray[np.uint64]], level: int, tallies: Sequence[Tally]
+        self,
+        columns: Mapping[str, NDArray[np.uint64]],
+        level: int,
+        tallies: Sequence[Tally],
+        counts: NDArray[np.int64] | None = None,
     ) -> None:
         """Add users, from a column of words per API, to the tallies of the sets.
 
-        Sets are sorted, so that one that begins as the set before goes on from there.
+        Sets are sorted, so that one that begins as the set before goes on from there. `counts` are
+        the users of each row, one by default.
         """
         before: tuple[str, ...] = ()
         states: list[NDArray[np.uint64]] = []
@@ -85,7 +85,8 @@ class SketchPlan:
             del states[shared:]
             for api in apis[shared:]:
                 states.append(self.key.chained([columns[api]], states[-1] if states else None))
-            tally.add(states[-1][is_kept(states[-1], level)], level=level)
+            kept = is_kept(states[-1], level)
+            tally.add(states[-1][kept], None if counts is None else counts[kept], level=level)
             before = apis
 
     def sketch(
@@ -93,10 +94,8 @@ class SketchPlan:
     ) -> Sketch:
         """Return the sketch of what was added up.
 
-        Raises
-        ------
-        UndecidableError
-            There are no users.
+        Raises:
+            UndecidableError: There are no users.
         """
         if not users:
             raise UndecidableError("no users to make a sketch of")
@@ -114,10 +113,8 @@ class SketchPlan:
 def share_level(text: str) -> int:
     """Read a share of the values, as 1/1024; its level.
 
-    Raises
-    ------
-    InputError
-        It is none of 1, 1/2, 1/4 and so on.
+    Raises:
+        InputError: It is none of 1, 1/2, 1/4 and so on.
     """
     one, _, parts = text.strip().partition("/")
     number = int(parts) if parts.isascii() and parts.isdigit() and len(parts) < 20 else 0

@@ -38,10 +38,8 @@ _KEY = re.compile(rf"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 class SketchKey:
     """A secret key that serves for good: of several, the best must not be chosen.
 
-    Attributes
-    ----------
-    secret
-        32 bytes.
+    Attributes:
+        secret: 32 bytes.
     """
 
     secret: bytes
@@ -93,10 +91,8 @@ def make_sketch_key(path: Path) -> None:
 def read_sketch_key(path: Path) -> SketchKey:
     """Read a key of sketches.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, is open to others than its owner, or holds no such key.
+    Raises:
+        InputError: The file cannot be read, is open to others than its owner, or holds no such key.
     """
     text = read_secret_file(path)
     if not _KEY.fullmatch(text):

@@ -1,1 +1,2 @@
-SELECT text, ('0x' || substr(sha256({prefix} || cell), 1, 16))::UBIGINT AS word FROM {relation}
+-- The word of each of few values.
+SELECT {column} AS value, {word} AS word FROM (SELECT DISTINCT {column} FROM {relation} AS fingerprint) AS found

@@ -105,13 +105,13 @@ def test_a_list_of_a_product_is_judged_by_what_stays_readable(
 
 def _json_exposes(text: str) -> str:
     content = json.loads(text)
-    content["allow"].append("HTMLCanvasElement.toDataURL")
+    content["exposed"].append("HTMLCanvasElement.toDataURL")
     return json.dumps(content)
 
 
 def _json_forgets(text: str) -> str:
     content = json.loads(text)
-    content["block"] = []
+    content["withheld"] = []
     return json.dumps(content)
 
 
@@ -164,13 +164,18 @@ def test_a_list_of_before_is_read(
     assert check(folder, folder / "csv", "csv") == check(folder, listed, "csv") == 0
     now, before = capsys.readouterr().out.split("]\n[")
     assert told(now + "]") == told("[" + before)
+    content = json.loads(text_of(folder / "json"))
+    listed.write_text(json.dumps({old.get(name, name): content[name] for name in content}))
+    assert check(folder, folder / "json", "json") == check(folder, listed, "json") == 0
+    now, before = capsys.readouterr().out.split("]\n[")
+    assert told(now + "]") == told("[" + before)
 
 
 def test_what_is_no_candidate_passes_nothing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = json.loads(text_of(folder / "json"))
-    content["allow"].append("AudioBuffer.getChannelData")
+    content["exposed"].append("AudioBuffer.getChannelData")
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(content), encoding="utf-8")
     assert check(folder, listed, "json") == 3
@@ -314,6 +319,7 @@ HOSTILE = [
     b'{"allow": ' * 5_000,
     b"null",
     b'{"allow": [1], "block": {}}',
+    b'{"exposed": ["a"], "allow": ["b"], "block": [], "withheld": []}',
     b'{"allow": ["\\u001b[31mred\\u0000"], "block": []}',
     b"api,outcome,reason\n" + b"a," * LONG,
     b"api,outcome,reason\n\x1b[2J,exposed,::error::x\n",

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(whole)]
     assert run(["decide", "--db", db, *asked]) == 0
     nothing = {name: [] for name in ("allow", "block", "undecided", "recommended")}
-    nothing |= {"complete": False}
+    nothing |= {"complete": False, "utility": 0.0}
     (folder / "stopped.json").write_text(json.dumps(json.loads(whole.read_text()) | nothing))
     return folder
 

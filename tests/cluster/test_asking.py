@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import os
@@ -23,12 +22,12 @@ from fpmonitor.cli import run as command
 from fpmonitor.cluster.answered import Answers
 from fpmonitor.cluster.asking import DIALECTS, Asked, all_sets, statement_of
 from fpmonitor.disclosure import Audience, told_spectra
-from fpmonitor.snapshots import SpectraMonitor
 from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.warehouse import SpectraMonitor
 from tests.cluster import warehouses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 GOLDEN = Path(__file__).parent / "asked"
 START = datetime(2026, 3, 1)  # noqa: DTZ001 -- a column without a zone
@@ -117,45 +116,16 @@ def answered(text: str) -> dict[tuple[str, ...], Counter[tuple[int, int]]]:
     return dict(found)
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[warehouses.Run]:
-    with warehouses.postgres() as psql:
-        yield warehouses.in_postgres(psql)
-
-
-@pytest.fixture
-def run_in(request: pytest.FixtureRequest) -> tuple[str, warehouses.Run]:
-    """The dialect, and what runs a statement in it."""
-    name = request.param
-    if name == "postgres":
-        return name, request.getfixturevalue("postgres")
-    if name == "clickhouse":
-        if importlib.util.find_spec("chdb") is None:
-            pytest.skip("chdb is not there")
-        return name, warehouses.in_clickhouse
-    if name == "spark":
-        return name, warehouses.in_sail(request.getfixturevalue("sail"))
-    return name, warehouses.in_duckdb
-
-
-ENGINES = [
-    "duckdb",
-    "spark",
-    pytest.param("postgres", marks=pytest.mark.warehouse),
-    pytest.param("clickhouse", marks=pytest.mark.warehouse),
-]
-
-
 @pytest.mark.each
-@pytest.mark.parametrize("run_in", ENGINES, indirect=True)
 def test_a_warehouse_counts_the_latest_row_of_each_user_as_by_hand(
-    run_in: tuple[str, warehouses.Run],
+    house: warehouses.House,
 ) -> None:
-    dialect, run = run_in
     frame, apis = hostile_visits(), sorted(ODD)
     sets = [*all_sets(apis[:4]), tuple(apis[3:]), ("c0", "person")]
-    asked = Asked(table="visits", apis=tuple(apis), dialect=dialect, user="id", time="seen")
-    answer = run(statement_of(asked, sets), frame)
+    asked = Asked(
+        table=house.put(frame), apis=tuple(apis), dialect=house.dialect, user="id", time="seen"
+    )
+    answer = house.answer(statement_of(asked, sets))
     people = latest(frame, apis)
     wanted = spectra_by_hand(people, apis, [*((api,) for api in apis), *sets, tuple(apis)])
     assert answered(answer) == wanted
@@ -166,14 +136,17 @@ def test_a_warehouse_counts_the_latest_row_of_each_user_as_by_hand(
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("run_in", ENGINES, indirect=True)
-def test_a_mask_tells_what_others_are_told_and_no_group_of_few(
-    run_in: tuple[str, warehouses.Run],
-) -> None:
-    dialect, run = run_in
+def test_a_mask_tells_what_others_are_told_and_no_group_of_few(house: warehouses.House) -> None:
     frame, apis, k = hostile_visits(900), sorted(HOSTILE), 10
-    asked = Asked(table="visits", apis=tuple(apis), dialect=dialect, user="id", time="seen", mask=k)
-    text = run(statement_of(asked, all_sets(apis[:4])), frame)
+    asked = Asked(
+        table=house.put(frame),
+        apis=tuple(apis),
+        dialect=house.dialect,
+        user="id",
+        time="seen",
+        mask=k,
+    )
+    text = house.answer(statement_of(asked, all_sets(apis[:4])))
     answers = Answers()
     answers.add(text.encode(), "answer")
     hand = spectra_by_hand(latest(frame, apis), apis, list(answers.sets))
@@ -437,10 +410,10 @@ def test_a_connection_asks_all_rounds_by_itself(
     assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
     assert run("scale", "sql", *asked, "--to", "more") == 0
     for address, says in (
-        ("duckdb:///nothing.duckdb", "does not exist"),
+        ("duckdb:///nothing.duckdb", "no database of DuckDB"),
         ("mysql://localhost/x", "not an engine"),
         ("postgresql://me:secret@127.0.0.1:1/x", "others could read"),
-        ("postgresql+psycopg://me@127.0.0.1:1/x", "does not answer|not installed"),
+        ("postgresql+psycopg://me@127.0.0.1:1/x", "asks in the SQL of duckdb|not installed"),
     ):
         capsys.readouterr()
         assert run("decide", "--spectra", "more", "--engine", address, *question) == 2
@@ -450,34 +423,34 @@ def test_a_connection_asks_all_rounds_by_itself(
 
 
 @pytest.mark.warehouse
-def test_a_table_in_postgres_is_decided_by_three_commands_and_by_a_connection(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_table_in_postgres_is_decided_by_a_console_and_by_a_connection(
+    folder: Path,
+    postgres: warehouses.Postgres,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("psycopg")
     frame = plain_visits(5)
-    with warehouses.postgres() as psql:
-        made = ";\n".join(warehouses.table_statements(frame, "postgres"))
-        psql("-q", given=f"{made};\n")
-        candidates = ",".join(frame.columns[1:])
-        asked = ("scale", "sql", "--from", "visits", "--user", "id", "--candidates", candidates)
-        assert run(*asked, "--dialect", "postgres", "-o", "ask.sql") == 0
-        answer = psql("--csv", given=(folder / "ask.sql").read_text(encoding="utf-8"))
-        (folder / "answer.csv").write_text(answer, encoding="utf-8")
-        question = ("--budget", "5%", "-n", 100_000)
-        assert run("decide", "--spectra", "answer.csv", *question, "-o", "d.json") == 0
-        assert run(*asked, "--dialect", "postgres", "--to", "asks") == 0
-        socket = psql("-At", given="SHOW unix_socket_directories").strip()
-        address = f"postgresql+psycopg://analyst@/postgres?host={socket}"
-        monkeypatch.setenv("FPMONITOR_ENGINE", address)
-        assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0
-        assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
-        assert run(*asked, "--dialect", "postgres", "--to", "others") == 0
-        monkeypatch.setenv("FPMONITOR_ENGINE", address.replace("analyst@", "other:secret@"))
-        capsys.readouterr()
-        assert run("decide", "--spectra", "others", *question) == 2
-        told = capsys.readouterr().err
-        assert "does not answer" in told
-        assert "secret" not in told
+    postgres.put(frame)
+    candidates = ",".join(frame.columns[1:])
+    asked = ("scale", "sql", "--from", "visits", "--user", "id", "--candidates", candidates)
+    assert run(*asked, "--dialect", "postgres", "-o", "ask.sql") == 0
+    answer = postgres.psql("--csv", given=(folder / "ask.sql").read_text(encoding="utf-8"))
+    (folder / "answer.csv").write_text(answer, encoding="utf-8")
+    question = ("--budget", "5%", "-n", 100_000)
+    assert run("decide", "--spectra", "answer.csv", *question, "-o", "d.json") == 0
+    assert run(*asked, "--dialect", "postgres", "--to", "asks") == 0
+    monkeypatch.setenv("FPMONITOR_ENGINE", postgres.address)
+    assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0
+    assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
+    assert run(*asked, "--dialect", "postgres", "--to", "others") == 0
+    other = postgres.address.replace("analyst@", "other:secret@")
+    monkeypatch.setenv("FPMONITOR_ENGINE", other)
+    capsys.readouterr()
+    assert run("decide", "--spectra", "others", *question) == 2
+    told = capsys.readouterr().err
+    assert "does not answer" in told
+    assert "secret" not in told
 
 
 def test_rows_that_name_nobody_are_no_users_unless_that_is_said(folder: Path) -> None:

@@ -9,64 +9,60 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
-    from fpmonitor.cluster.spark import SparkEngine
+    from collections.abc import Callable
 
-DOCS = Path(__file__).parents[2] / "docs"
-STATEMENTS = {
-    page: re.findall(r"```sql\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
-    for page in ("spark.md", "scale.md")
-}
+    Ask = Callable[[str, pl.DataFrame], pl.DataFrame]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+STATEMENTS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 # Users with a value that only an early visit has, equal times, no time, and none at all.
 VISITS = pl.DataFrame(
     [
-        ("a", 1, 1, 1, "10", "de"),
-        ("a", 2, 1, 2, "20", None),
-        ("a", 3, 2, 1, None, None),
-        ("b", 5, 1, 4, "1", "fr"),
-        ("b", 5, 1, 5, "2", "en"),
-        ("b", 4, 3, 1, "3", None),
-        ("c", None, 1, 1, "7", "it"),
-        ("c", 1, 1, 1, None, "es"),
-        ("d", 1, 1, 1, None, None),
-        ("d", 2, 1, 1, "8", None),
+        ("a", 1, 1, "10", "de"),
+        ("a", 2, 2, "20", None),
+        ("a", 3, 3, None, None),
+        ("b", 5, 4, "1", "fr"),
+        ("b", 5, 5, "2", "en"),
+        ("b", 4, 6, "3", None),
+        ("c", None, 7, "7", "it"),
+        ("c", 1, 8, None, "es"),
+        ("d", 1, 9, None, None),
+        ("d", 2, 10, "8", None),
     ],
-    ["user", "time", "batch", "visit", "width", "language"],
+    ["visitor", "seen", "visit", "width", "language"],
     orient="row",
 )
 
 
-def rows_of(engine: SparkEngine, text: str) -> list[tuple[str | None, ...]]:
-    engine.define_rows("visits", VISITS)
-    return sorted(engine.frame(text).select("user", "width", "language").rows())
+@pytest.fixture(params=["duckdb", "sail"])
+def ask(request: pytest.FixtureRequest, tmp_path: Path) -> Ask:
+    """Run a statement on a frame, which is its table `visits`."""
+
+    def asked(text: str, frame: pl.DataFrame) -> pl.DataFrame:
+        frame.write_parquet(tmp_path / "visits.parquet")
+        if request.param == "sail":
+            engine = request.getfixturevalue("engine")
+            return engine.frame(text.replace("visits", f"parquet.`{tmp_path}/visits.parquet`"))
+        with DuckEngine() as engine:
+            return engine.frame(text.replace("visits", f"'{tmp_path}/visits.parquet'"))
+
+    return asked
 
 
-def test_pages_print_the_statements_that_are_tried() -> None:
-    assert {page: len(found) for page, found in STATEMENTS.items()} == {
-        "spark.md": 2,
-        "scale.md": 1,
-    }
+def test_the_page_prints_the_statements_that_are_tried() -> None:
+    assert len(STATEMENTS) == 2
 
 
-def test_the_latest_visit_of_each_user_is_kept_whole(engine: SparkEngine) -> None:
-    assert rows_of(engine, STATEMENTS["spark.md"][0]) == [
-        ("a", None, None),
-        ("b", "2", "en"),
-        ("c", None, "es"),
-        ("d", "8", None),
-    ]
-
-
-def test_earlier_values_are_carried_as_a_database_file_keeps_them(
-    engine: SparkEngine, tmp_path: Path
-) -> None:
+def test_earlier_values_are_carried_as_a_database_file_keeps_them(ask: Ask, tmp_path: Path) -> None:
     """`last_value` over times that fall carries the oldest value, or by its default frame none."""
-    found = rows_of(engine, STATEMENTS["spark.md"][1])
+    found = sorted(ask(STATEMENTS[0], VISITS).select("visitor", "width", "language").rows())
     assert found == [("a", "20", "de"), ("b", "2", "en"), ("c", "7", "es"), ("d", "8", None)]
-    timed = VISITS.filter(pl.col("time").is_not_null()).sort("batch", "visit")
-    log = timed.select("user", pl.col("time") + 1_700_000_000, "width", "language")
+    timed = VISITS.filter(pl.col("seen").is_not_null()).sort("visit")
+    log = timed.select("width", "language", user="visitor", time=pl.col("seen") + 1_700_000_000)
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monitor.ingest(log)
         users = monitor.population()
@@ -82,10 +78,7 @@ def test_earlier_values_are_carried_as_a_database_file_keeps_them(
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_the_test_for_dbt_tells_of_exposed_users_above_a_share(
-    engine: SparkEngine, limit: int
-) -> None:
+def test_the_test_for_dbt_tells_of_exposed_users_above_a_share(ask: Ask, limit: int) -> None:
     people = pl.DataFrame({"width": ["1"] * 40 + ["2"] * limit, "language": ["de"] * (40 + limit)})
-    engine.define_rows("latest_visits", people)
-    text = STATEMENTS["scale.md"][0].replace("{{ ref('latest_visits') }}", "latest_visits")
-    assert engine.frame(text).rows() == ([(limit,)] if limit / (40 + limit) > 0.05 else [])
+    text = STATEMENTS[1].replace("{{ ref('latest_visits') }}", "visits")
+    assert ask(text, people).rows() == ([(limit,)] if limit / (40 + limit) > 0.05 else [])

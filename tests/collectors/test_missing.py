@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,3 +229,17 @@ def test_what_no_null_can_be_is_refused(
     database = str(tmp_path / "a.duckdb")
     assert run(["ingest", str(log), "--db", database, "--columns", str(column_map)]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("others", [(0.5, 2.0), (0.5, 1e300), (1e16, -1e16)])
+def test_what_is_no_number_in_parquet_is_no_value_whatever_the_others_are(
+    others: tuple[float, ...], tmp_path: Path
+) -> None:
+    """A file notes bounds of the numbers alone, by which DuckDB takes `isnan` for false."""
+    values = [*others, float("nan")] * 4
+    frame = pl.DataFrame({"user": [f"u{i}" for i in range(len(values))], "ratio": values})
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        monitor.ingest(frame)
+        stored = [text for *_, text in monitor.observations()]
+    assert len(stored) == 8
+    assert "nan" not in stored

@@ -142,9 +142,9 @@ def test_a_block_is_called_enforced_only_if_a_control_hides_the_api(
     exporter = PRODUCTS[name]
     result = exporter.export(decision, ExportOptions())
     for entry in result.verdicts:
-        if entry.action == "block" and entry.enforced:
+        if entry.is_withheld and entry.enforced:
             assert effect_of(entry.means or entry.api, result.controls, exporter.product) in HIDING
-        if entry.action == "allow" and entry.verdict == "exact":
+        if not entry.is_withheld and entry.verdict == "exact":
             assert not any(
                 control.effect_on(entry.means or entry.api) not in {None, "unchanged"}
                 for control in result.controls
@@ -294,7 +294,7 @@ def test_what_can_be_got_round_changes_no_allowed_api() -> None:
     both = ("NavigatorUAData.getHighEntropyValues#model", "Screen.width")
     decision = decision_of(both, ["NavigatorUAData.getHighEntropyValues#bitness"])
     result = exporter_of("permissions-policy").export(decision, ExportOptions())
-    words = {entry.verdict for entry in result.verdicts if entry.action == "allow"}
+    words = {entry.verdict for entry in result.verdicts if not entry.is_withheld}
     assert words == {"exact"}
 
 
@@ -328,7 +328,7 @@ def test_a_list_by_information_blocks_the_other_names_of_what_is_blocked() -> No
     verdicts = {entry.api: entry for entry in result.verdicts}
     assert "a border of 0.1px" in verdicts["css:resolution"].note
     assert "CSSResolution" in result.text
-    assert "css:device-height" not in {e.api for e in result.verdicts if e.action == "block"}
+    assert "css:device-height" not in {e.api for e in result.verdicts if e.is_withheld}
     assert not any(note.startswith("css:resolution tells what") for note in result.notes)
     with pytest.raises(InputError, match="candidates"):
         exported("csv", decision, by_information=True)
@@ -753,7 +753,7 @@ DELETED = {
         ("duckduckgo", json.dumps(DELETED), "not a change"),
         ("brave", '[{"include":["*://*/*"],"exceptions":["canvass"],"issue":""}]', "canvass"),
         ("chromium-policies", '{"Disable3DAPIs":"true"}', "Disable3DAPIs"),
-        ("json", "{}", "allow"),
+        ("json", "{}", "exposed"),
         ("gate-js", "export const gate = () => true", "code"),
     ],
 )  # fmt: skip

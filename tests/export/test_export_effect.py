@@ -370,7 +370,6 @@ def test_export_prints_the_list_alone_and_verdicts_elsewhere(
     assert rows["Navigator.hardwareConcurrency"]["verdict"] == "impossible"
     assert rows["Navigator.userAgent"] | {"note": ""} == {
         "api": "Navigator.userAgent",
-        "action": "allow",
         "outcome": "exposed",
         "verdict": "exact",
         "effect": None,

@@ -54,40 +54,56 @@ def test_other_names_of_a_withheld_secret_are_withheld_where_that_closes_it() ->
     assert any("withheld as well" in note and platform in note for note in alone.notes)
     kept = decided([agent, platform], allow=[[platform]], block=[[agent]], recommended=[platform])
     assert platform not in withheld(dict(WEBEXTENSION.export(kept, ExportOptions()).files))
-    # Nothing closes the pixel ratio: nothing more is broken for it.
-    ratio = "Window.devicePixelRatio"
-    found = WEBEXTENSION.export(
-        decided([ratio], allow=[], block=[[ratio]], recommended=[]), ExportOptions()
-    )
-    assert [one.name for one in found.controls] == ["pixel-ratio"]
 
 
-def test_a_verdict_says_whether_an_extension_could_reach_what_is_left(
+def test_a_verdict_says_what_apis_answer_and_what_layout_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Service workers read the user agent; no border of a page's own does, as with the ratio."""
-    apis = ["Navigator.userAgent", "Window.devicePixelRatio"]
-    decision = decided(apis, allow=[], block=[[api] for api in apis], recommended=[])
+    """Service workers read the user agent; a border tells the ratio, whatever scripts are told."""
+    agent, ratio = "Navigator.userAgent", "Window.devicePixelRatio"
+    decision = decided([agent, ratio], allow=[], block=[[agent], [ratio]], recommended=[])
     result = WEBEXTENSION.export(decision, ExportOptions())
-    found = {one.api: one for one in result.verdicts}
-    assert {one.verdict for one in found.values()} == {"by-passable"}
-    assert found[apis[0]].within_reach is True
-    assert found[apis[1]].within_reach is False
+    assert {(one.verdict, one.within_reach) for one in result.verdicts} == {("by-passable", True)}
     headline = result.headline
     assert headline is not None
     assert headline.near is not None
-    assert (headline.hidden, headline.near.hidden, headline.near.withheld) == (0, 1, 2)
-    assert headline.near.left == (apis[1],)
+    assert (headline.hidden, headline.near.hidden, headline.near.withheld) == (0, 2, 2)
+    assert headline.laid_out == (ratio,)
     file = tmp_path / "d.json"
     file.write_text(json.dumps(decision.to_json()), encoding="utf-8")
     export = ["export", str(file), "--to", "webextension", "-o", str(tmp_path / "x")]
     assert run(export) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("webextension: 0 of 2 withheld APIs are hidden")
-    assert said[1].startswith("In the page's own scripts, frames and workers, 1 of 2")
-    assert any("hidden from the page's own scripts, frames and workers" in line for line in said)
+    near = "From what APIs answer to the page's own scripts, frames and workers, 2 of 2"
+    assert said[1].startswith(near)
+    assert said[2] == f"Layout and drawing still tell 1 of them: {ratio}."
+    assert any("hidden in what APIs answer" in line for line in said)
     readme = (tmp_path / "x" / "README.txt").read_text(encoding="utf-8")
-    assert "In the page's own scripts, frames and workers, 1 of 2" in readme
+    assert near in readme
+    assert said[2] in readme
+
+
+def test_a_hint_is_withheld_without_the_others() -> None:
+    """A page that may read the model still does; the version of the platform is no more told."""
+    hint = "NavigatorUAData.getHighEntropyValues#{}".format
+    apis = [hint("model"), hint("platformVersion")]
+    decision = decided(apis, allow=[[apis[0]]], block=[[apis[1]]], recommended=[apis[0]])
+    result = WEBEXTENSION.export(decision, ExportOptions())
+    assert {one.api: one.verdict for one in result.verdicts}[apis[0]] == "exact"
+    assert withheld(dict(result.files)) == {apis[1]: None}
+    [rule] = json.loads(result.files["rules.json"])
+    changed = [entry["header"] for entry in rule["action"]["requestHeaders"]]
+    assert changed == ["sec-ch-ua-platform-version"]
+
+
+def test_plugins_beside_the_pdf_viewer_are_told_by_no_pdf() -> None:
+    """A page that is told of no plugin learns none by what an embedded document becomes."""
+    beside = "Navigator.plugins#beyond-pdf"
+    decision = decided([beside], allow=[], block=[[beside]], recommended=[])
+    result = WEBEXTENSION.export(decision, ExportOptions())
+    assert [one.name for one in result.controls] == ["plugins"]
+    assert result.verdicts[0].enforced
 
 
 @pytest.mark.parametrize("hostile", ['"); alert(1); ("', "</script>", "\u2028", "'\\\"`${1}"])

@@ -22,7 +22,7 @@ from fpmonitor.export.lists import api_actions
 
 
 def write(decision):
-    return "".join(f"{entry.api}\\n" for entry in api_actions(decision) if entry.action == "allow")
+    return "".join(f"{entry.api}\\n" for entry in api_actions(decision) if not entry.is_withheld)
 
 
 def check(text):
@@ -98,20 +98,13 @@ def groups(
     show(listing(found.rows()), output_format, output)
 '''
 ENGINE = """
-from contextlib import suppress
-from pathlib import Path
-
 import duckdb
 
-from fpmonitor.closing import Closing
-from fpmonitor.errors import InputError
-
-KINDS = {"VARCHAR": "string", "BIGINT": "bigint", "DOUBLE": "double", "BOOLEAN": "boolean"}
+from fpmonitor.cluster.engine import Engine
 
 
-class DuckEngine(Closing):
+class ToyEngine(Engine):
     dialect = "duckdb"
-    lost = False
 
     def __init__(self, address):
         self.address, self._connection = address, duckdb.connect()
@@ -119,28 +112,8 @@ class DuckEngine(Closing):
     def close(self):
         self._connection.close()
 
-    def frame(self, text):
-        return self._connection.sql(text).pl()
-
-    def define_table(self, name, table):
-        files = f"read_parquet('{table}/**/*.parquet')"
-        with suppress(duckdb.Error):
-            self.define(name, f"SELECT * FROM {files if Path(table).is_dir() else table}")
-            columns = self._connection.sql(f"DESCRIBE {name}").fetchall()
-            return {(column,): KINDS.get(kind, kind.lower()) for column, kind, *_ in columns}
-        raise InputError(f"{table}: no table and no folder of Parquet files")
-
-    def define_rows(self, name, rows):
-        self._connection.register("sent", rows)
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM sent")
-
-    def define(self, name, text):
-        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {text}")
-
-    def write(self, text, folder, *, add=False):
-        files = len(list(Path(folder).glob("*"))) if add else 0
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self._connection.execute(f"COPY ({text}) TO '{folder}/{files}.parquet'")
+    def frames(self, text):
+        yield self._connection.sql(text).pl()
 """
 # The line of a command, as it stands in fpmonitor/cli/table.py.
 ENTRY = 'Entry("groups", "toy_groups:groups")'
@@ -234,21 +207,27 @@ def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
 
 
 def test_an_engine_is_one_file_and_one_line(toys: Toys) -> None:
-    (toys.folder / "toy_duck.py").write_text(ENGINE, encoding="utf-8")
-    line = "from fpmonitor.cluster.engine import ENGINES\nENGINES['duck'] = 'toy_duck:DuckEngine'"
+    (toys.folder / "toy_engine.py").write_text(ENGINE, encoding="utf-8")
+    line = "from fpmonitor.cluster.engine import ENGINES\nENGINES['toy'] = 'toy_engine:ToyEngine'"
     rows = [f"u{i},{'common' if i < 60 else 'rare' if i < 63 else i % 2}" for i in range(100)]
     (toys.folder / "log.csv").write_text("\n".join(["user,a", *rows]), encoding="utf-8")
-    there = ["--engine", "duck://memory"]
     question = ["exposure", "--apis", "a", "--k", "10", "--format", "json"]
-    _, plain, _ = toys.run(
+    there = [
+        "--engine",
+        "toy://memory",
+        "--from",
+        "SELECT * FROM 'log.csv'",
+        "--db",
+        "there.duckdb",
+    ]
+    _, plain, _, fetched = toys.run(
         ["ingest", "log.csv"],
         question,
-        ["scale", "snapshot", *there, "--from", "'log.csv'", "--to", "taken"],
+        ["scale", "fetch", *there],
+        [*question, "--db", "there.duckdb"],
         before=line,
     )
-    [taken] = (toys.folder / "taken").iterdir()
-    [answer] = toys.run([*question, "--snapshot", f"taken/{taken.name}", *there], before=line)
-    assert json.loads(answer) == json.loads(plain)
+    assert json.loads(fetched) == json.loads(plain)
 
 
 def test_a_question_is_one_file_and_one_line(toys: Toys) -> None:

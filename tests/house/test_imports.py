@@ -45,7 +45,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"log", "planning", "snapshots"},
+    {"log", "planning", "warehouse"},
     {"serve", "watch"},
     {"assistant", "ui"},
     {"cli"},

@@ -381,7 +381,7 @@ ELSEWHERE = {
     "ui": "its page shows the owner what the owner has, and it is refused for others",
     **dict.fromkeys(
         (
-            *("scale convert", "scale snapshot", "scale sample"),
+            *("scale convert", "scale fetch"),
             *("scale sketch key", "scale sketch make", "scale sketch merge"),
         ),
         "what it writes is as secret as the log or table that it reads; it tells numbers of users",

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from benchmarks.lab import browsers
 from benchmarks.lab.measure import differing, still_open
-from benchmarks.lab.record import FILE, laid_out, recorded
+from benchmarks.lab.record import FILE, as_file, laid_out, recorded
 from benchmarks.lab.secrets import SECRETS
 from benchmarks.lab.site import PAGES, Site
-from fpmonitor.export.controls import HIDING, controls_of, effect_of
+from fpmonitor.export.controls import HIDING, Control, Product, controls_of, effect_of
 from fpmonitor.export.effect import left_readable
 from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.evidence import Evidence, Run
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -27,6 +28,7 @@ from fpmonitor.policy import Policy
 from tests.decided import decided
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from benchmarks.lab.site import Reading
@@ -77,6 +79,54 @@ def test_what_changes_by_itself_tells_no_secret() -> None:
     assert differing(sessions("1", "1"), sessions("2", "2")) == {"a"}
     assert differing(sessions("1", "2"), sessions("3", "3")) == set()
     assert differing(sessions("late"), sessions("1")) == set()
+    assert differing([{}], sessions("1")) == set()
+    assert differing([{}], [{"http:sec-gpc@the request of a page": "1"}]), "nor is it sent"
+
+
+def evidence_of(told: Sequence[str], read: Sequence[str], closed: Sequence[str] = ()) -> Evidence:
+    """One secret, read in the page; `control` closes some of what tells it."""
+    ways = {name: (0, "a secret", name, "the page") for name in told}
+    run = Run(
+        title="a product",
+        told={"a secret": frozenset(ways.values())},
+        closed={frozenset({"control"}): frozenset(ways[name] for name in closed)},
+        read=frozenset(read),
+        breaks={},
+        is_whole=True,
+    )
+    return Evidence([run], ("the width of ",))
+
+
+def test_a_part_that_told_nothing_where_the_whole_did_has_no_other_ways() -> None:
+    """The plugins beside the PDF viewer are not told by what an embedded PDF becomes."""
+    part, whole, other = "Navigator.plugins#beyond-pdf", "Navigator.plugins", "an embedded PDF"
+    found = evidence_of([whole, other], [whole, part], [whole])
+    assert not found.others(part, set())
+    assert [way[2] for way in found.others(whole, set())] == [other]
+    unread = evidence_of([whole, other], [whole], [whole])
+    assert [way[2] for way in unread.others(part, set())] == [other]
+
+
+def test_an_api_that_told_nothing_where_its_siblings_did_is_believed_hidden() -> None:
+    """No browser tells by `check` which fonts it has; a control is believed that says so."""
+    check, load, width = "FontFaceSet.check", "FontFace.load", "HTMLElement.offsetWidth"
+    control = Control(family="x", name="control", effects={check: "constant", load: "constant"})
+    asked = Product(evidence=evidence_of([load, width], [check, load, width], [load]))
+    assert effect_of(check, [control], asked) == "constant"
+    assert effect_of(check, [], asked) is None
+    never = Product(evidence=evidence_of([load, width], [load, width], [load]))
+    assert effect_of(check, [control], never) == "untried"
+
+
+def test_what_is_laid_out_is_no_answer() -> None:
+    api, width = "Navigator.cookieEnabled", "the width of a border"
+    evidence = evidence_of([api, width], [api], [api])
+    for product, left in (
+        (Product(evidence=evidence), (api,)),
+        (Product(evidence=evidence, by_layout=False), ()),
+    ):
+        control = Control(family="x", name="control", effects={api: "constant"})
+        assert left_readable([api], [control], product) == left
 
 
 def test_the_file_keeps_places_of_apis_and_others_only_where_all_are_closed() -> None:
@@ -91,7 +141,8 @@ def test_the_file_keeps_places_of_apis_and_others_only_where_all_are_closed() ->
 
 
 def test_the_file_is_laid_out_as_it_is_written() -> None:
-    assert laid_out(CONTENT) == FILE.read_text(encoding="utf-8")
+    assert as_file(CONTENT) == FILE.read_text(encoding="utf-8")
+    assert CONTENT["laid out"] == laid_out()
 
 
 def test_the_controls_that_were_tried_exist() -> None:
@@ -122,7 +173,7 @@ def test_a_list_has_one_answer(name: str, apis: set[str], data: st.DataObject) -
     left = left_readable(candidates, result.controls, exporter.product, decision.means)
     assert result.headline is not None
     assert result.headline.left == left
-    withheld = [entry for entry in result.verdicts if entry.action == "block"]
+    withheld = [entry for entry in result.verdicts if entry.is_withheld]
     assert {entry.api for entry in withheld if not entry.enforced} == {
         entry.api for entry in withheld if entry.api in left
     }
@@ -145,7 +196,9 @@ def test_nothing_is_exact_that_a_way_opens_or_nobody_tried(name: str) -> None:
         decision = decided([api], allow=[], block=[[api]], recommended=[])
         [verdict] = exporter.export(decision, ExportOptions()).verdicts
         if verdict.enforced:
-            assert product.lacks(api) or product.evidence.is_whole(api), api
+            assert product.lacks(api) or product.evidence.is_whole(product.evidence.ways_of(api)), (
+                api
+            )
     if name == "brave":
         assert not product.evidence.runs, "Brave was never run: nothing of it is called exact"
 

@@ -12,7 +12,9 @@ const read = async (at) => {
   if (!document) return read;
   await note("screen", () => [at.screen.width, at.screen.colorDepth, at.screen.pixelDepth].join());
   await note("ratio", () => at.devicePixelRatio);
-  await note("resolution", () => [1, 1.25, 1.5, 2].some((r) => at.matchMedia(`(resolution: ${r}dppx)`).matches));
+  const ratios = ["resolution: Rdppx", "-webkit-device-pixel-ratio: R", "Rdppx <= resolution", "min-r\\65 solution: Rdppx", "-moz-device-pixel-ratio: R"];
+  await note("resolution", () => ratios.some((way) => [1, 1.25, 1.5, 2].some((r) => at.matchMedia(`(${way.replace("R", r)})`).matches)));
+  await note("hover", () => at.matchMedia("(any-hover: none), (any-hover: hover)").matches);
   await note("scheme", () => at.matchMedia("(prefers-color-scheme: light)").matches || at.matchMedia("(prefers-color-scheme:dark)").matches);
   await note("plugins", () => navigator.plugins.length + navigator.mimeTypes.length + [...navigator.plugins].length);
   await note("battery", () => navigator.getBattery ? navigator.getBattery() : Promise.reject(new DOMException("", "NotAllowedError")));
@@ -37,6 +39,27 @@ const read = async (at) => {
   await note("renderer", () => {
     const gl = document.createElement("canvas").getContext("webgl");
     return gl ? String(gl.getParameter(0x9246)) : "null";
+  });
+  await note("limits", () => {
+    const gl = document.createElement("canvas").getContext("webgl"), found = new Set();
+    for (const name in gl ?? {}) if (/^(MAX|ALIASED)/.test(name)) found.add(gl.getParameter(gl[name]).toString());
+    return gl ? [...found].sort().join(" ") : "1,1 15 16 224 256 32 4096 4096,4096";
+  });
+  await note("extensions", () => {
+    const gl = document.createElement("canvas").getContext("webgl");
+    return !gl || gl.getSupportedExtensions().every((name) => gl.getExtension(name)) && !gl.getExtension("WEBGL_compressed_texture_s3tc");
+  });
+  await note("fonts", async () => {
+    const faces = ["Nonesuch", "DejaVu Sans"].map((name) => new at.FontFace(name, `local("${name}")`));
+    faces.forEach((face) => document.fonts.add(face));
+    const loaded = await Promise.all(faces.map((face) => face.load().then(() => face.loaded).then(() => face.status)));
+    const found = await Promise.all(["Nonesuch", "DejaVu Sans"].map((name) => document.fonts.load(`12px "${name}"`)));
+    return [...loaded, ...found.map(({ length }) => length), document.fonts.check('12px "Nonesuch"')].join();
+  });
+  await note("adapter", () => navigator.gpu?.requestAdapter() ?? null);
+  await note("hints", async () => {
+    const found = await navigator.userAgentData?.getHighEntropyValues(["platformVersion", "model", "bitness"]);
+    return found ? Object.keys(found).filter((name) => /Version|model|bitness/.test(name)).sort().join() : "bitness,model";
   });
   await note("sound", async () => {
     const audio = new at.OfflineAudioContext(1, 500, 44100), tone = audio.createOscillator();

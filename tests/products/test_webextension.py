@@ -42,7 +42,11 @@ REFUSED = [
     *("WebGLRenderingContext.getParameter#UNMASKED_RENDERER_WEBGL", "css:prefers-color-scheme"),
     *("Navigator.doNotTrack", "Keyboard.getLayoutMap", "CanvasRenderingContext2D.getImageData"),
     *("OffscreenCanvas.convertToBlob", "Navigator.requestMediaKeySystemAccess"),
+    *("FontFaceSet.check", "GPU.requestAdapter", "WebGLRenderingContext.getParameter#limits"),
+    *("NavigatorUAData.getHighEntropyValues#platformVersion", "css:hover"),
+    "WebGLRenderingContext.getSupportedExtensions",
 ]
+# `css:hover` must not hide `css:any-hover`, nor a hint of the platform the others.
 ALLOWED = "Navigator.cookieEnabled"
 HIDDEN = {
     "cores": 6, "platform": "Made up", "agent": "Shared/1.0", "version": "undefined",
@@ -50,6 +54,8 @@ HIDDEN = {
     "scheme": False, "plugins": 0, "battery": "NotAllowedError", "devices": 0, "voices": 0,
     "rtc": "undefined" * 3, "memory": "undefined", "dnt": "undefined", "canvas": True, "pixels": 0,
     "blob": True, "offscreen": True, "renderer": "null", "sound": "NotAllowedError",
+    "hover": True, "limits": "1,1 15 16 224 256 32 4096 4096,4096", "extensions": True,
+    "fonts": "loaded,loaded,1,1,true", "adapter": None, "hints": "bitness,model",
 }  # fmt: skip
 IN_WORKERS = ("cores", "platform", "agent", "version", "languages")
 READ, KINDS = (

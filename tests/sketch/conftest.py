@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fpmonitor.cluster.local import LocalEngine
+from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.sketch.making import sketch_table
 from fpmonitor.sketch.plan import SketchPlan
 from fpmonitor.sketch.words import SketchKey
@@ -67,7 +67,7 @@ def sketched(key: SketchKey) -> Callable[..., Sketch]:
     ) -> Sketch:
         level = 2 if level is None and entries is None else level
         plan = SketchPlan(key=other_key or key, sets=sets, entries=entries, level=level)
-        with LocalEngine() as engine:
+        with DuckEngine() as engine:
             return sketch_table(engine, str(table), plan, **more)
 
     return made

@@ -13,11 +13,12 @@ import polars as pl
 import pytest
 
 from fpmonitor.answers.sketch import report_sketch
+from fpmonitor.cluster.parts import UserPart
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.sketches import sketch_exposures
-from fpmonitor.sketch.file import UserPart, read_sketch, sketch_of_part, write_sketch
+from fpmonitor.sketch.file import read_sketch, sketch_of_part, write_sketch
 from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.merge import merge_sketches
 from fpmonitor.sketch.words import SketchKey

@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.cluster import table as table_module
-from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.cluster.parts import UserPart
+from fpmonitor.errors import InputError, StoreError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
-from fpmonitor.sketch import local
-from fpmonitor.sketch.file import UserPart
+from fpmonitor.sketch import making
 from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.making import sketch_population
 from fpmonitor.sketch.plan import SketchPlan, share_level
@@ -67,7 +66,7 @@ def held(values: KeptValues) -> dict[int, int]:
     return dict(zip(values.words.tolist(), values.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("level", "few", "coded"), [(0, 0, 0), (2, 20, 10), (2, 10**6, 10**6)])
+@pytest.mark.parametrize(("level", "few"), [(0, 0), (2, 20), (2, 10**6)])
 def test_all_users_of_kept_values_are_counted(
     frame: pl.DataFrame,
     table: Path,
@@ -76,12 +75,10 @@ def test_all_users_of_kept_values_are_counted(
     *,
     level: int,
     few: int,
-    coded: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whether values are coded, or their words looked up, or made row by row."""
-    monkeypatch.setattr(table_module, "_MOST_FEW", few)
-    monkeypatch.setattr(local, "_MOST_CODED", coded)
+    """Whether the words of values are looked up, or made row by row."""
+    monkeypatch.setattr(making, "_MOST_IN_DICTIONARY", few)
     sketch = sketched(table, level=level)
     assert sketch.users == len(frame)
     for values in sketch.sets:
@@ -180,7 +177,7 @@ def test_what_cannot_be_kept_is_refused(table: Path, sketched: Callable[..., Ske
         sketched(table, sets=(("A", "E"),))
     with pytest.raises(InputError, match="whose rows are whose"):
         sketched(table, part=UserPart(1, 1, 2))
-    with pytest.raises(InputError, match="no query or Parquet files"):
+    with pytest.raises(StoreError, match="refused the statement"):
         sketched("nowhere.parquet")
     with pytest.raises(InputError, match="1 to"):
         sketched(table, sets=((),))

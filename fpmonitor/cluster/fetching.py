@@ -1,0 +1,127 @@
+"""Fetches the visits of a table of an engine into a database: all at first, then what is new.
+
+The database notes the newest moment of each table that was fetched whole. An attempt that was
+killed begins at the same moment again, and what it stored already is known by then: a visit is told
+by user, time and source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from fpmonitor.cluster.asking import is_query, newest, visits
+from fpmonitor.collectors.choosing import choose_collector
+from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.frames import frame_log
+from fpmonitor.sql import quote_name, quote_text
+from fpmonitor.store.convert import SEPARATOR
+from fpmonitor.store.ingest import ingest_log
+from fpmonitor.store.names import say_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fpmonitor.cluster.engine import Engine
+    from fpmonitor.cluster.parts import UserPart
+    from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.store.batches import BatchReport
+    from fpmonitor.store.database import Database
+
+_ROWS_A_LOG = 1 << 18  # so many are stored at once; memory follows them
+
+
+def fetch_visits(
+    database: Database,
+    engine: Engine,
+    table: str,
+    column_map: ColumnMap,
+    *,
+    part: UserPart | None = None,
+    progress: Callable[[str], None] = lambda _stage: None,
+) -> list[BatchReport]:
+    """Store the visits of a table, as `ingest` would store them of a file with its rows.
+
+    Args:
+        table: A table, a query or files of Parquet, as the engine names them.
+        column_map: Names the columns. With one of the time, rows before the newest moment that is
+            known are not read again; without, all are, and nothing that is known is stored twice.
+        part: Only these users.
+
+    Raises:
+        InputError: A column of the time that holds none; rows of `fpmonitor scale convert`; and as
+            of `ingest_log`.
+        StoreError, EngineLostError: The engine refuses, or does not answer.
+    """
+    label = _label(engine, table, part)
+    conditions, latest = [], ""
+    if part is not None:
+        user = f"v.{quote_name(column_map.name_of('user'))}"
+        conditions.append(part.holds(user))
+    if (time := column_map.columns.get("time")) is not None:
+        [moment] = engine.frame(newest(table, engine.dialect, time)).row(0)
+        latest = _text_of(moment, time)
+        [since] = [*database.rows("fetched/newest", label=label), ("",)][0]
+        if since:
+            literal = f"CAST({quote_text(since)} AS {_kind_of(moment)})"
+            conditions.append(f"v.{quote_name(time)} >= {literal}")
+    text = visits(table, engine.dialect, condition=" AND ".join(conditions) or "TRUE")
+    say_names(database, column_map.apis)
+    reports = []
+    for number, rows in enumerate(engine.batches(text, _ROWS_A_LOG), 1):
+        if len(rows):
+            progress(f"{label}: part {number}")
+            reports.append(_stored(database, rows, label, column_map))
+    if latest:
+        database.run("fetched/note", label=label, newest=latest)
+    return reports
+
+
+def _label(engine: Engine, table: str, part: UserPart | None) -> str:
+    """Return what the visits of a table are called, without what a query may tell."""
+    text = table.strip()
+    name = f"query {hashlib.sha256(text.encode()).hexdigest()[:8]}" if is_query(text) else text
+    of_part = "" if part is None else f" part {part}"
+    return f"{name}{of_part} of {engine.address}"
+
+
+def _stored(
+    database: Database, rows: pl.DataFrame, label: str, column_map: ColumnMap
+) -> BatchReport:
+    texts = rows.select(pl.col(pl.String).str.starts_with(SEPARATOR).any())
+    if any(texts.row(0)) if texts.width else False:
+        raise InputError(
+            f"{label}: these are rows of `fpmonitor scale convert`",
+            hint="ingest the logs that they were converted from",
+        )
+    with frame_log(rows.with_columns(pl.col(pl.Null).cast(pl.String)), label) as log:
+        return ingest_log(database, log, choose_collector(log, column_map), column_map)
+
+
+def _text_of(moment: Any, column: str) -> str:
+    """Return the text of the newest moment of a table, empty where there is none.
+
+    It is not in the future, or the clock of one visitor would hide all new rows.
+    """
+    if moment is None:
+        return ""
+    now = datetime.now(UTC)
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            return str(min(moment, now.replace(tzinfo=None)))
+        return str(min(moment.astimezone(UTC), now))
+    if isinstance(moment, date):
+        return str(min(moment, now.date()))
+    raise InputError(
+        f"--time: the column {excerpt(column)!r} holds no times of the engine",
+        hint="turn it into a timestamp in a query, so that new rows can be told from old ones",
+    )
+
+
+def _kind_of(moment: Any) -> str:
+    if not isinstance(moment, datetime):
+        return "DATE"
+    return "TIMESTAMP" if moment.tzinfo is None else "TIMESTAMPTZ"

@@ -1,0 +1,153 @@
+"""What a decision file says that does not follow from the rest of it: no data are needed to see it.
+
+A command that carries a decision out refuses such a file; `audit certificate` lists all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fpmonitor.decide.coherence import TooManyStepsError, uncovered
+from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.decide.utility import weight_bound
+from fpmonitor.errors import InputError
+from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+
+_ROUNDING = 1e-9
+_SIGNS = {"allow": -1, "block": 1}
+_FEW_STEPS = 3_000  # a tenth of a second
+
+
+class Discrepancy(NamedTuple):
+    """A claim of a decision, and why it is wrong, or may be; empty if it is not."""
+
+    claim: str
+    reason: str
+    is_certain: bool = True
+
+
+def read_credible_decision(
+    path: Path, read: Callable[[Path], Decision] = read_any_decision
+) -> Decision:
+    """Read a decision file that is to be carried out.
+
+    Raises:
+        InputError: As of `read`; or a member does not follow from the others.
+    """
+    decision = read(path)
+    proof = Discrepancy("proof", _other_question(decision))
+    for claim, reason, is_certain in (proof, *departures_within(decision, most_steps=_FEW_STEPS)):
+        if reason and is_certain:
+            raise not_credible(f"{path}: `{claim}`, {reason}")
+    return decision
+
+
+def not_credible(what: str) -> InputError:
+    """Return the refusal of a decision file."""
+    return InputError(
+        f"the decision file is not to be trusted: {what}",
+        hint="decide again; `fpmonitor audit certificate` lists all that is wrong",
+    )
+
+
+def departures_within(
+    decision: Decision, *, most_steps: int | None = None
+) -> Iterator[Discrepancy]:
+    """Judge what a decision says by its other members; `most_steps` limits comparisons of lists."""
+    try:
+        found = _uncovered(decision, most_steps)
+    except TooManyStepsError:
+        yield Discrepancy("lists", "too long to compare", is_certain=False)
+    else:
+        unsettled = "" if found is None or not decision.complete else f"none settles {found}"
+        yield Discrepancy("lists", unsettled)
+        if found is None and not decision.complete and getattr(decision, "cut", None) is None:
+            reason = "the lists settle every set, and may be all"
+            yield Discrepancy("complete", reason, is_certain=False)
+    if not isinstance(decision, LevelDecision) and decision.utility is not None:
+        yield _utility(decision)
+
+
+def _other_question(decision: Decision) -> str:
+    """Say of which other question the proof of a decision is."""
+    policy, level = decision.policy, decision.level or decision.policy.delta
+    if not decision.proof or level is None:
+        return ""
+    if decision.setting == "sample":
+        return "of another question: setting"
+    sides: Mapping[str, Any] = decision.proof
+    for name, side in sides.items():
+        halved = policy.realised and name == "allow"
+        asked: dict[str, float] = {
+            "k": policy.k,
+            "population": policy.population,
+            "sign": _SIGNS[name],
+        }
+        asked |= {"delta": level / 2 if halved else level}
+        if policy.sample.departure == NO_DEPARTURE and not halved:
+            asked |= {"budget": policy.budget}
+        for design in [side, *side.get("designs", ())]:
+            for member, value in asked.items():
+                if design.get(member, value) != value:
+                    return f"of another question: {member}"
+            if halved and design.get("budget") == policy.budget:
+                return "of another question: realised"
+        designs = side.get("designs") or [side]
+        observed = all(tuple(one.get("factors", AS_OBSERVED)) == AS_OBSERVED for one in designs)
+        observed = observed and all(one.get("bias", 1) == 1 for one in designs)
+        if observed != (policy.sample.departure.factors == AS_OBSERVED):
+            return "of another question: sample"
+    return ""
+
+
+def _utility(decision: Decision) -> Discrepancy:
+    """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
+    utility, bound = decision.utility or 0.0, decision.utility_bound
+
+    def weight(apis: Iterable[str]) -> float:
+        return math.fsum(decision.weights.get(api, 1.0) for api in apis)
+
+    def alike(told: float, found: float) -> bool:
+        return math.isclose(told, found, rel_tol=_ROUNDING)
+
+    must, never = {*decision.must}, {*decision.never}
+    best = max((weight({*apis} - never) for apis in decision.allow if must <= {*apis}), default=0.0)
+    if not alike(utility, weight(decision.recommended)):
+        return Discrepancy("utility", "it is not the weight of `recommended`")
+    if not (alike(utility, best) or decision.cut):
+        return Discrepancy("utility", "a set of `allow` has more than `recommended`")
+    if decision.complete and bound is not None:
+        return Discrepancy("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
+    if bound is None:
+        return Discrepancy("utility", "")
+    refused = [*decision.block, *decision.undecided]
+    free = [api for api in decision.evident if api not in decision.never]
+    most = weight_bound(free, refused, weights=decision.weights, must=decision.must)
+    short = bound < most * (1 - _ROUNDING)
+    return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
+
+
+def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
+    """Return what no list settles."""
+    if isinstance(decision, LevelDecision):
+        return decision.uncovered()
+    must, never = set(decision.must), {*decision.never, *decision.no_evidence}
+    found = uncovered(
+        [api for api in decision.policy.candidates if api not in must | never],
+        [set(apis) - must for apis in decision.allow or [()] if must <= {*apis} or not apis],
+        [
+            set(apis) - must
+            for apis in (*decision.block, *decision.undecided)
+            if never.isdisjoint(apis)
+        ],
+        most_steps=most_steps,
+    )
+    return None if found is None else ", ".join(sorted(found | must)) or "nothing"

@@ -1,0 +1,1 @@
+SELECT * FROM {relation} LIMIT 0

@@ -1,1 +1,0 @@
-CREATE OR REPLACE TYPE {kind} AS ENUM ({texts})

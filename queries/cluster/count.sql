@@ -1,1 +1,0 @@
-SELECT {counts} FROM {relation}

@@ -1,1 +1,0 @@
-CREATE OR REPLACE TEMP VIEW {view} AS {scan}

@@ -1,1 +1,0 @@
-SELECT DISTINCT {column} FROM {relation} WHERE {column} IS NOT NULL

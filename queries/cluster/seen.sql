@@ -1,1 +1,0 @@
-SELECT DISTINCT {number} AS number, {column} AS cell FROM {cells} WHERE {column} IS NOT NULL

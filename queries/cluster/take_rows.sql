@@ -1,1 +1,0 @@
-CREATE OR REPLACE TEMP TABLE {relation} AS FROM sent

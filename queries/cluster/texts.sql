@@ -1,1 +1,0 @@
-SELECT DISTINCT {number} AS number, {column} AS text FROM {rows} WHERE {condition}

@@ -1,2 +1,0 @@
--- Different visits: the same visit in two overlapping logs is one.
-SELECT DISTINCT * FROM {visits}

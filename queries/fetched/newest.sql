@@ -1,0 +1,2 @@
+-- The newest moment of a table that was fetched whole.
+SELECT value FROM meta WHERE name = 'fetched:' || $label
