@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
-from fpmonitor.answers.check import (
-    CheckReport,
-    Confirmed,
-    check_window,
-    count_confirmed,
-    longer_windows,
-    report_check,
-)
+from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
@@ -33,6 +26,8 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
 from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
+from fpmonitor.answers.window_check import check_window
+from fpmonitor.answers.window_lengths import Confirmed, count_confirmed, longer_windows
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line

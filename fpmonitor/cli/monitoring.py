@@ -45,6 +45,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
+from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import windows_that_decide
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -54,7 +55,7 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
 from fpmonitor.unit import spoken
 from fpmonitor.vocabulary import split_names
-from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from fpmonitor.watch import DeliveryError, Watch, WatchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

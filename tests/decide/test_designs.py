@@ -338,6 +338,7 @@ def test_users_who_do_not_fit_into_memory_are_not_divided(
     assert "do not fit into memory" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> None:
     """A thousand equal values of ten users each: designed and tested on the same users, a list of
     the frequent ones is above the budget nearly always; on others, within δ."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZES = [  # users, population, k, budget, universe
+    (10_000, 10_000, 10, 0.05, 1000),
     (23, 23, 2, 0.5, 4),
     (50, 50, 2, 0.2, 4),
     (100, 10, 5, 0.2, 10),
     (200, 10**10, 2, 0.5, 2),
     (1_000, 1_000, 5, 0.05, 1),
     (1_000, 10**6, 10, 0.1, 8),
-    (10_000, 10_000, 10, 0.05, 1000),
     (10_000, 1_000, 50, 0.05, 1000),  # moments of e^-300
     (6_000, 6_000, 1_000, 0.05, 1000),  # a sixth of the users share a value: once, minutes
     (10_000, 10**6, 5, 0.01, 1000),
