@@ -39,10 +39,8 @@ def read_credible_decision(
 ) -> Decision:
     """Read a decision file that is to be carried out.
 
-    Raises
-    ------
-    InputError
-        As of `read`; or a member does not follow from the others.
+    Raises:
+        InputError: As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
     proof = Discrepancy("proof", _other_question(decision))
