@@ -4,8 +4,10 @@
 users who come with any frequency, other ones at weekends, some `--users` of them a day. It lets a
 `watch --by day` look at the end of each, and runs `check` and `trend`. Known events happen on known
 days: see `EVENTS`. It prints each event with its day and the day on which each command first names
-it, all that they said, and what a look of the watch took at the beginning and at the end. JSON goes
-to stdout.
+it, all that they said, and what a look of the watch took at the beginning and at the end. Two usual
+rules see the same logs as they come: a column is told whose Jensen-Shannon distance is 0.1 or more,
+from the first two weeks (`reference`, the default of Evidently) or from the day a week before
+(`same weekday`). JSON goes to stdout.
 
 `--null N` lives N years without any event instead, and goes on where it was stopped. Each has one
 of the panels of `panel.py`, one of `LAWS`, whose true exposure is a stated share of the budget, and
@@ -30,7 +32,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +42,7 @@ import numpy as np
 import polars as pl
 from panel import PANELS, Panel
 from scipy.optimize import brentq
+from scipy.spatial.distance import jensenshannon
 from scipy.stats import binom
 
 from fpmonitor import monitor, watch
@@ -50,7 +53,7 @@ from fpmonitor.store.upkeep import forget_batch, forget_user
 from fpmonitor.watch import Watch, WatchSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.decide.decision import Decision
@@ -64,6 +67,8 @@ BROWSERS = (
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COMMANDS = ("watch", "check", "trend")
+RULES = ("reference", "same weekday")
+REFERENCE, FAR = 14, 0.1  # days; Jensen-Shannon distance
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,12 @@ class Event:
     watch: str | None
     check: str | None = None
     trend: str | None = None
+
+    @property
+    def column(self) -> str | None:
+        """What a rule about columns would say."""
+        api = (self.trend or "").rpartition(" ")[2]
+        return f"changed {api}" if "." in api else None
 
 
 EVENTS = {
@@ -132,6 +143,44 @@ class Clock(datetime):
         return cls.today.astimezone(tz)
 
 
+class Rules:
+    """What two usual rules tell of the logs of a day."""
+
+    def __init__(self) -> None:
+        self._days: list[dict[str, Counter[str]]] = []
+
+    def look(self, logs: Iterable[Path]) -> dict[str, set[str]]:
+        """Read what has come on a day; columns that it lacks count as one value."""
+        today: dict[str, Counter[str]] = defaultdict(Counter)
+        for frame in map(pl.read_parquet, logs):
+            for api in {*frame.columns, *today, *(self._days or [{}])[0]} - {"user", "time"}:
+                values = frame[api] if api in frame.columns else ["absent"] * frame.height
+                today[api].update(map(str, values))
+        reference: dict[str, Counter[str]] = defaultdict(Counter)
+        for day in self._days[:REFERENCE]:
+            for api, values in day.items():
+                reference[api].update(values)
+        before = {"reference": reference, "same weekday": (self._days or [{}])[-7:][0]}
+        is_known = len(self._days) >= REFERENCE
+        self._days.append(today)
+        return {
+            rule: {
+                f"changed {api}"
+                for api, values in today.items()
+                if is_known and _distance(before[rule].get(api, Counter()), values) >= FAR
+            }
+            for rule in RULES
+        }
+
+
+def _distance(before: Counter[str], after: Counter[str]) -> float:
+    """Jensen-Shannon distance, natural logarithm; 0 where there is nothing to compare."""
+    if not before or not after:
+        return 0.0
+    names = sorted({*before, *after})
+    return float(jensenshannon([before[name] for name in names], [after[name] for name in names]))
+
+
 class Year:
     """A population, the logs of its days, and an engineer who reads what is said of them.
 
@@ -153,7 +202,8 @@ class Year:
         self._incoming.mkdir()
         self._day = 0
         self.notices: list[tuple[int, dict[str, Any]]] = []
-        self.said: dict[str, list[set[str]]] = {command: [] for command in COMMANDS}
+        self.said: dict[str, list[set[str]]] = {name: [] for name in (*COMMANDS, *RULES)}
+        self._rules = Rules()
         self.decided: list[int] = []
         self._decide(0)
 
@@ -241,8 +291,11 @@ class Year:
 
     def live(self, day: int) -> float:
         """Live a day, and look at its end; return the processor's seconds of the watch."""
-        self._day, heard = day, len(self.notices)
+        self._day, heard, known = day, len(self.notices), {*self._incoming.glob("*.parquet")}
         self._happens(day)
+        come = {*self._incoming.glob("*.parquet")} - known
+        for rule, said in self._rules.look(sorted(come)).items():
+            self.said[rule].append(said)
         Clock.today = START + timedelta(days=day + 1, hours=3)
         started = time.process_time()
         self._watch.step()
@@ -377,6 +430,10 @@ def events(days: int, users: int) -> dict[str, Any]:
                 )
                 for command in COMMANDS
             },
+            **{
+                rule: first_day(year.said[rule], event.column, event.day, lasts=True)
+                for rule in RULES
+            },
         }
         for name, event in EVENTS.items()
     }
@@ -391,7 +448,7 @@ def events(days: int, users: int) -> dict[str, Any]:
         "notices": [(at, sorted(words(body))) for at, body in year.notices],
         "said": {
             command: [(day, sorted(said)) for day, said in enumerate(year.said[command])]
-            for command in ("check", "trend")
+            for command in ("check", "trend", *RULES)
         },
         "seconds_of_a_look": {
             "first_tenth": round(statistics.median(seconds[:tenth]), 2),

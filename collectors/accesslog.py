@@ -52,10 +52,8 @@ _RULE = VISITOR_RULE.replace("'", "''")
 def log_line(server: str) -> str:
     """Return the configuration that makes a web server log what this collector reads.
 
-    Parameters
-    ----------
-    server
-        `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
+    Args:
+        server: `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
     """
     if server == "apache":
         escaped = APACHE_FORMAT.replace('"', '\\"')
@@ -72,30 +70,15 @@ def log_line(server: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """A log of requests as SQL.
+    """A log of requests as SQL."""
 
-    Attributes
-    ----------
-    relation
-        What stands behind FROM.
-    members
-        What its columns are.
-    text
-        Column -> expression of its text; null where it is absent, empty or `-`.
-    whole
-        Expression of a text of the whole record.
-    problem
-        Expression of what is wrong with a line, if anything.
-    lines
-        The table of a text log.
-    """
-
-    relation: str
-    members: RequestMembers
+    relation: str  # What stands behind FROM.
+    members: RequestMembers  # What its columns are.
+    # Column -> expression of its text; null where it is absent, empty or `-`.
     text: Mapping[Column, str]
-    whole: str
-    problem: str
-    lines: TextTable | None = None
+    whole: str  # Expression of a text of the whole record.
+    problem: str  # Expression of what is wrong with a line, if anything.
+    lines: TextTable | None = None  # The table of a text log.
 
 
 class AccesslogCollector:
@@ -128,11 +111,9 @@ class AccesslogCollector:
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
 
-        Raises
-        ------
-        InputError
-            No request has a header that tells the browser, or nobody said who a row is, or
-            `log_format` of the column map is none.
+        Raises:
+            InputError: No request has a header that tells the browser, or nobody said who a row is,
+                or `log_format` of the column map is none.
         """
         requests = self._read(log, column_map)
         self._lines = requests.lines
@@ -175,10 +156,8 @@ class AccesslogCollector:
     def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
         """Return who a row is.
 
-        Raises
-        ------
-        InputError
-            Nothing names users, and nobody said it; or the form of the lines is none.
+        Raises:
+            InputError: Nothing names users, and nobody said it; or the form of the lines is none.
         """
         if column_map.visitor:
             return "visitor"
@@ -208,10 +187,8 @@ class AccesslogCollector:
     ) -> Iterator[tuple[str, str, str] | None]:
         """Tell of each request the day, the address or cookie, and the user agent; else null.
 
-        Raises
-        ------
-        InputError
-            No request has a user agent.
+        Raises:
+            InputError: No request has a user agent.
         """
         requests = self._read(log, column_map)
         if USER_AGENT not in requests.members.apis:
@@ -303,10 +280,8 @@ def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> l
 def _read(log: LogFile, column_map: ColumnMap) -> _Requests:
     """Read a log of requests.
 
-    Raises
-    ------
-    InputError
-        It has no header that tells the browser.
+    Raises:
+        InputError: It has no header that tells the browser.
     """
     if forms_of(log, column_map.log_format):
         requests = _read_text(log, column_map)

@@ -123,10 +123,8 @@ class FingerprintjsCollector(ResultCollector):
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
 
-        Raises
-        ------
-        InputError
-            As of other results; or events of Fingerprint Pro, which hold no components.
+        Raises:
+            InputError: As of other results; or events of Fingerprint Pro, which hold no components.
         """
         names = {name for record in self.first(log) if isinstance(record, dict) for name in record}
         fields = map(column_map.name_of, ("user", "time"))

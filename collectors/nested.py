@@ -21,18 +21,12 @@ _TWICE = "a result says it too"
 class Result:
     """What a library returned.
 
-    Attributes
-    ----------
-    values
-        As of a visit.
-    source
-        The library and its version.
-    own
-        Members of the result (places in a list) that are the library's, taken or not.
-    not_taken
-        Of those, what is left out, by name within the result, and why.
-    paths
-        APIs -> the members that hold them, by name within the result.
+    Attributes:
+        values: As of a visit.
+        source: The library and its version.
+        own: Members of the result (places in a list) that are the library's, taken or not.
+        not_taken: Of those, what is left out, by name within the result, and why.
+        paths: APIs -> the members that hold them, by name within the result.
     """
 
     values: Mapping[str, str]
@@ -59,31 +53,20 @@ class Library(Protocol):
     def result(self, content: Any) -> Result:
         """Tell what a result says.
 
-        Raises
-        ------
-        RecordError
-            It holds a value that cannot be kept.
+        Raises:
+            RecordError: It holds a value that cannot be kept.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records are read.
+    """How records are read."""
 
-    Attributes
-    ----------
-    libraries
-        Whose results are looked for; those that tell most come first.
-    fields
-        Names of members that are no APIs (the user, the time, what is ignored), and why one of
-        them is left out; empty for those that are read.
-    flatten
-        Whether a nested member is an API a leaf, as of the wide collector.
-    """
-
-    libraries: Sequence[Library]
+    libraries: Sequence[Library]  # Whose results are looked for; those that tell most come first.
+    # Names of members that are no APIs (the user, the time, what is ignored), and why one of them
+    # is left out; empty for those that are read.
     fields: Mapping[str, str] = field(default_factory=dict)
-    flatten: bool = True
+    flatten: bool = True  # Whether a nested member is an API a leaf, as of the wide collector.
 
     def library_of(self, content: object) -> Library | None:
         """Return the library whose result this is."""
@@ -162,19 +145,14 @@ def read(record: object, reading: Reading, known: Result | None = None) -> Told:
 
     Of several results of a library, the outermost counts, and of those the first.
 
-    Parameters
-    ----------
-    record
-        The whole record.
-    reading
-        How it is read.
-    known
-        What the record says as a result, without its own members, where that is known already.
+    Args:
+        record: The whole record.
+        reading: How it is read.
+        known: What the record says as a result, without its own members, where that is known
+            already.
 
-    Raises
-    ------
-    RecordError
-        It holds a value that cannot be kept.
+    Raises:
+        RecordError: It holds a value that cannot be kept.
     """
     told = Told()
     search = _Search(lambda content: reading.library_of(content) is not None)

@@ -71,10 +71,8 @@ def request_headers(
     These are cookies, what names places, and what tells the resource, unless `Sec-Fetch-Mode` says
     that a page was asked for.
 
-    Parameters
-    ----------
-    headers
-        Name in any case -> value; null where the request had none.
+    Args:
+        headers: Name in any case -> value; null where the request had none.
     """
     told = {name.lower(): value for name, value in headers.items() if value is not None}
     left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
@@ -128,10 +126,8 @@ class Visit:
 def value_text(value: object) -> str:
     """Return a value as JSON text; large ones by digest and length, as the store keeps them.
 
-    Raises
-    ------
-    RecordError
-        It holds half of a character (a lone surrogate).
+    Raises:
+        RecordError: It holds half of a character (a lone surrogate).
     """
     if isinstance(value, str):
         return _digest_of(value) or _quoted(value)
@@ -229,10 +225,8 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
 def record_json(raw: bytes) -> Any:
     """Parse JSON as `safe_files.strict_json` does.
 
-    Raises
-    ------
-    ValueError
-        It is not JSON, or not UTF-8.
+    Raises:
+        ValueError: It is not JSON, or not UTF-8.
     """
     return safe_files.strict_json(raw.decode())
 
@@ -323,14 +317,11 @@ def leaves(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Values of nested members by their APIs, and the members' names, joined by dots, by the same.
 
-    Parameters
-    ----------
-    source
-        Whose names they are.
-    content
-        The members.
-    depth
-        How deep to go for names that the vocabulary does not have; below, objects are values.
+    Args:
+        source: Whose names they are.
+        content: The members.
+        depth: How deep to go for names that the vocabulary does not have; below, objects are
+            values.
     """
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -367,10 +358,8 @@ class RecordCollector(ABC):
     def visit(self, record: Any) -> Visit:
         """Tell what a record says.
 
-        Raises
-        ------
-        RecordError
-            The record is not what this collector reads.
+        Raises:
+            RecordError: The record is not what this collector reads.
         """
 
     @abstractmethod
@@ -380,12 +369,9 @@ class RecordCollector(ABC):
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:  # noqa: ARG002 -- for subclasses
         """Tell what a line of JSON says without parsing all of it; null where `visit` must.
 
-        Parameters
-        ----------
-        raw
-            The line.
-        user, time
-            Names of the members that tell the user and the time.
+        Args:
+            raw: The line.
+            user, time: Names of the members that tell the user and the time.
         """
         return None
 
@@ -404,11 +390,9 @@ class RecordCollector(ABC):
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log: rows are written to temporary files here, and selected by the store.
 
-        Raises
-        ------
-        InputError
-            No record says anything of an API; or records are requests, and nobody said who a row
-            is.
+        Raises:
+            InputError: No record says anything of an API; or records are requests, and nobody said
+                who a row is.
         """
         self.unit = self.unit_of(log, column_map)
         table = RowTable()
@@ -445,10 +429,8 @@ class RecordCollector(ABC):
     def unit_of(self, log: LogFile, column_map: ColumnMap) -> Unit:
         """Return who a row is.
 
-        Raises
-        ------
-        InputError
-            Records are requests, and nobody said it.
+        Raises:
+            InputError: Records are requests, and nobody said it.
         """
         self._fields = {name: column_map.name_of(name) for name in ("user", "time", *IDS)}
         said = column_map.columns.get("user")
@@ -540,10 +522,8 @@ class RecordCollector(ABC):
 def _without(absent: frozenset[str], visit: Visit) -> Visit:
     """Return a visit without what is one of some texts that stand for a missing value.
 
-    Raises
-    ------
-    RecordError
-        Nothing is left.
+    Raises:
+        RecordError: Nothing is left.
     """
     if not absent:
         return visit
@@ -557,18 +537,10 @@ def _without(absent: frozenset[str], visit: Visit) -> Visit:
 
 @dataclass
 class RowTable:
-    """A wide table on disk, one row a record, grown part by part.
+    """A wide table on disk, one row a record, grown part by part."""
 
-    Attributes
-    ----------
-    lines
-        Line of each row.
-    fields
-        Which of `user` and `time` some row has.
-    """
-
-    lines: array[int] = field(default_factory=lambda: array("q"))
-    fields: set[str] = field(default_factory=set)
+    lines: array[int] = field(default_factory=lambda: array("q"))  # Line of each row.
+    fields: set[str] = field(default_factory=set)  # Which of `user` and `time` some row has.
     _not_taken: dict[str, NotTaken] = field(default_factory=dict)
     _paths: dict[str, str] = field(default_factory=dict)
     _columns: dict[str, int] = field(default_factory=dict)
@@ -584,10 +556,8 @@ class RowTable:
     def add(self, line: int, visit: Visit) -> None:
         """Add the row of a record.
 
-        Raises
-        ------
-        RecordError
-            It brings more APIs than a log may have.
+        Raises:
+            RecordError: It brings more APIs than a log may have.
         """
         fresh = [api for api in visit.values if api not in self._columns]
         own = sum(api not in known_apis() for api in fresh)  # there is room for the others
@@ -638,10 +608,8 @@ class RowTable:
     def scan(self, log: LogFile) -> Scan:
         """SELECT of all rows in their order.
 
-        Raises
-        ------
-        InputError
-            There is no API.
+        Raises:
+            InputError: There is no API.
         """
         self._write_part()
         if not self._columns:

@@ -70,38 +70,23 @@ _OWN = re.compile(r"(http|transport):.+|user|host|time")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMembers:
-    """The members of a log of requests.
+    """The members of a log of requests."""
 
-    Attributes
-    ----------
-    apis
-        API -> the members that hold it; of several, the first that a record has.
-    user
-        Names the user; null where nothing does.
-    address
-        Where a request came from; never stored.
-    time
-        The time, or the day and the time of day.
-    spare
-        All others, and why they are not taken.
-    """
-
+    # API -> the members that hold it; of several, the first that a record has.
     apis: Mapping[str, list[Column]]
-    user: Column | None = None
-    address: Column | None = None
-    time: tuple[Column, ...] = ()
+    user: Column | None = None  # Names the user; null where nothing does.
+    address: Column | None = None  # Where a request came from; never stored.
+    time: tuple[Column, ...] = ()  # The time, or the day and the time of day.
+    # All others, and why they are not taken.
     spare: Mapping[Column, str] = field(default_factory=dict)
 
 
 def are_requests(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> bool:
     """Whether a log is one of requests: a user agent, and what only a server knows.
 
-    Parameters
-    ----------
-    columns
-        Its members.
-    sample
-        Member -> texts of the first records, as far as they are known.
+    Args:
+        columns: Its members.
+        sample: Member -> texts of the first records, as far as they are known.
     """
     named = {column.name: header_of(column.name) for column in columns}
     is_sure = USER_AGENT in named.values()

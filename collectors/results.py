@@ -43,10 +43,8 @@ class ResultCollector(RecordCollector):
     def result(self, content: Any) -> Result:
         """Tell what a result says.
 
-        Raises
-        ------
-        RecordError
-            It holds a value that cannot be kept.
+        Raises:
+            RecordError: It holds a value that cannot be kept.
         """
 
     def recognises_record(self, record: Any) -> bool:

@@ -127,7 +127,6 @@ class Reader(Protocol):
 
         Args:
             logs: A log; of JSON lines also several, which are packed alike, as if they were one.
-            texts, values: The columns.
             with_nulls: Whether a JSON null is the value `null`, rather than absent.
             with_whole: Whether the text of the whole record is wanted, too.
         """

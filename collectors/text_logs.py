@@ -42,18 +42,11 @@ _CONTROL = r"[\x00-\x08\x0a-\x1f\x7f]"  # but tabs, between fields
 
 @dataclass
 class TextTable:
-    """A text log that became a table in temporary files.
+    """A text log that became a table in temporary files."""
 
-    Attributes
-    ----------
-    names
-        Its columns; one more, `PROBLEM`, is null where the line can be used.
-    lines
-        Line of each row.
-    """
-
+    # Its columns; one more, `PROBLEM`, is null where the line can be used.
     names: dict[str, None] = field(default_factory=dict)
-    lines: array[int] = field(default_factory=lambda: array("q"))
+    lines: array[int] = field(default_factory=lambda: array("q"))  # Line of each row.
     _parts: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -77,17 +70,12 @@ class TextTable:
 def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
     """Forms of the first lines of a log, the most frequent first; none for other logs.
 
-    Parameters
-    ----------
-    log
-        A log that may be text.
-    given
-        A `log_format` or `LogFormat`; empty to recognise the form.
+    Args:
+        log: A log that may be text.
+        given: A `log_format` or `LogFormat`; empty to recognise the form.
 
-    Raises
-    ------
-    InputError
-        `given` is neither.
+    Raises:
+        InputError: `given` is neither.
     """
     head = log.head
     if head[:4] == b"PAR1" or b"\0" in head[:4096] or head.lstrip()[:1] in {b"{", b""}:

@@ -44,10 +44,9 @@ _NO_OBJECT = b"no JSON object\n"
 def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     """Return the log, or a copy in which each record is a line, and texts of JSON are objects.
 
-    Raises
-    ------
-    InputError
-        It is one JSON object that is too large, or of which several members hold records.
+    Raises:
+        InputError: It is one JSON object that is too large, or of which several members hold
+            records.
     """
     if is_logfmt(log, column_map):
         log = _copy(log, as_json(log), form="logfmt")
@@ -169,12 +168,9 @@ def _is_object(text: object) -> bool:
 def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
     """Copy a table to JSON lines; a line without an object stands for what is broken in it.
 
-    Parameters
-    ----------
-    log
-        The table.
-    columns
-        Columns whose texts are JSON -> the type of it.
+    Args:
+        log: The table.
+        columns: Columns whose texts are JSON -> the type of it.
     """
     reader = reader_of(log)
     found = [column for column in reader.head_columns(log) if not column.path and column.name]

@@ -81,10 +81,9 @@ class WideCollector:
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
 
-        Raises
-        ------
-        InputError
-            Two columns have one name, or there is no API, or nothing that tells visitors.
+        Raises:
+            InputError: Two columns have one name, or there is no API, or nothing that tells
+                visitors.
         """
         log = log.shortened
         if column_map.visitor:
@@ -110,12 +109,8 @@ class WideCollector:
         Null where that could be another reading: an object would be nested in one log and a value
         in another.
 
-        Parameters
-        ----------
-        logs
-            Logs of which the head is the whole.
-        column_map
-            As of `scan`.
+        Args:
+            logs: Logs of which the head is the whole.
         """
         said = column_map.columns
         if self.name != WideCollector.name or "weight" in said or column_map.visitor:
@@ -278,10 +273,8 @@ def _row_as_user(log: LogFile, whole: str) -> str:
 def _told_by(log: LogFile, column_map: ColumnMap) -> Mapping[str, Column]:
     """Columns that tell visitors: `address`, `agent` and `time`.
 
-    Raises
-    ------
-    InputError
-        One of them is missing.
+    Raises:
+        InputError: One of them is missing.
     """
     columns = [column for column in _head_columns(log) if not column.is_attribute]
     found = visitor_members(columns, reader_of(log).sample(log))
@@ -306,10 +299,9 @@ def _users(weight: str) -> str:
 def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
     """Return the number of users of each record; one where it does not say, to be rejected.
 
-    Raises
-    ------
-    InputError
-        There is no such column, it holds shares, or the users are too many to be stored one by one.
+    Raises:
+        InputError: There is no such column, it holds shares, or the users are too many to be stored
+            one by one.
     """
     weight = Column(column_map.name_of("weight"))
     if weight not in _head_columns(log):

@@ -38,7 +38,7 @@ _ABOUT = (
 class Tools:
     """What an assistant may ask."""
 
-    db: Path  # The database.
+    db: Path
     decision: Path | None = None  # Decision file; null where nothing is decided.
     k: int = 10  # Users that must look alike in every answer.
     key_file: Path | None = None

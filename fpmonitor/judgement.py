@@ -61,7 +61,7 @@ _WHOLE = re.compile(r"\d{1,15}")
 class Profile:
     """What a member has in the whole log."""
 
-    path: str  # Its name.
+    path: str
     records: int  # Records that have a value.
     values: int  # Different values.
     # Some of the different values, drawn evenly; all of them where they are few.

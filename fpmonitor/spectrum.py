@@ -91,15 +91,11 @@ class CountSpectrum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CohortSpectrum(CountSpectrum):
-    """The spectrum of all users, and how the groups of each cohort are: no group is in two.
+    """The spectrum of all users, and how the groups of each cohort are: no group is in two."""
 
-    Attributes:
-        cohort_users: int64, users of each cohort, by its number.
-        cohorts, sizes, members_of: Of each cohort and size of group that there is: its number, the
-            size, and the users of the cohort in groups of that size.
-    """
-
-    cohort_users: NDArray[np.int64]
+    cohort_users: NDArray[np.int64]  # int64, users of each cohort, by its number.
+    # cohorts, sizes, members_of: Of each cohort and size of group that there is: its number, the
+    # size, and the users of the cohort in groups of that size.
     cohorts: NDArray[np.int64]
     sizes: NDArray[np.int64]
     members_of: NDArray[np.int64]

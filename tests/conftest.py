@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import json
 import logging
 import os
+import pickle
 from dataclasses import dataclass
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +50,39 @@ def pytest_sessionstart() -> None:
         duckdb_connection.SETTINGS["threads"] = int(threads)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _shared_designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Share the designs of certificates among processes: they follow from the question alone.
+
+    Half a second each, and a tenth of the time of all tests.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "designs"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (("looks", "_menu"), ("limits", "_menus"), ("evalues", "_design")):
+            owner = importlib.import_module(f"fpmonitor.estimate.{module}")
+            patch.setattr(owner, name, _on_disk(getattr(owner, name).__wrapped__, folder))
+        yield
+
+
+def _on_disk(design: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    @cache
+    @wraps(design)
+    def read_or_made(*asked: Any, **named: Any) -> Any:
+        question = repr((design.__qualname__, asked, sorted(named.items())))
+        path = folder / hashlib.sha256(question.encode()).hexdigest()
+        if not path.exists():
+            part = path.with_suffix(f".{os.getpid()}")
+            part.write_bytes(pickle.dumps(design(*asked, **named)))
+            part.replace(path)
+        return pickle.loads(path.read_bytes())
+
+    return read_or_made
+
+
 @pytest.fixture(autouse=True)
 def _log_level() -> Iterator[None]:
     """Put back how much is logged: a service that a test runs logs more, also for later tests."""
@@ -79,20 +115,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out_of_a_push(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Tests marked long, spark or warehouse, and the cases of one between its first and its last.
+    """Tests marked long, spark or warehouse, and all cases of a test but its first.
 
     A case costs a quarter of a second on average, and there were 4,774 of 2,007 tests.
     """
-    cases: dict[str, list[pytest.Item]] = {}
+    left_out, begun = set(), set()
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out: set[pytest.Item] = set()
-    for all_of_one in cases.values():
-        for item in all_of_one:
-            names = {mark.name for mark in item.iter_markers()}
-            is_between = item not in (all_of_one[0], all_of_one[-1]) and "each" not in names
-            if is_between or not names.isdisjoint({"long", "spark", "warehouse"}):
-                left_out.add(item)
+        test, names = item.nodeid.partition("[")[0], {mark.name for mark in item.iter_markers()}
+        if not names.isdisjoint({"long", "spark", "warehouse"}) or (
+            test in begun and "each" not in names
+        ):
+            left_out.add(item)
+        else:
+            begun.add(test)
     return left_out
 
 

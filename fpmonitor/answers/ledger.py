@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,7 @@ class Ledger:
     now: datetime
     audience: Audience
     population: Callable[[Window], Population]
+    _read: dict[tuple[Span, tuple[str, ...]], WindowUsers] = field(default_factory=dict)
 
     def newest(self, limits: Window | None = None) -> tuple[Population, tuple[LeftOut, ...]]:
         """Return the users of the newest window that can be checked, and the newer windows.
@@ -139,17 +140,18 @@ class Ledger:
             return []
         return [span.window for span in spans if (span.window.until or self.now) <= self.now]
 
-    def has_users(self, window: Window) -> bool:
-        """Whether a window can be checked."""
-        try:
-            return usable(self.population(window), self.decision)
-        except UndecidableError:
-            return False
+    def users_of(self, window: Window) -> Population | None:
+        """Return the users of a window that can be checked; null for too few."""
+        with suppress(UndecidableError):
+            users = self.population(window)
+            if usable(users, self.decision):
+                return users
+        return None
 
     def gap(self, since: datetime, until: datetime) -> datetime | None:
         """Return when the first window begins that cannot be checked, of those between."""
         while since < until:
-            if not self.has_users(Window(since, end_of(since, self.period), self.limits.source)):
+            if self.users_of(Window(since, end_of(since, self.period), self.limits.source)) is None:
                 return since
             since = end_of(since, self.period)
         return None
@@ -167,7 +169,9 @@ class Ledger:
         )
         decision = called_as(self.decision, users)
         apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
-        return SinceDecided(windows, decision, sorted(apis))
+        # What is masked follows from who came in the window itself: nothing is shared then.
+        known = {} if windows.may_be_masked(sorted(apis)) else self._read
+        return SinceDecided(windows, decision, tuple(sorted(apis)), known)
 
 
 @dataclass(frozen=True)
@@ -178,11 +182,13 @@ class SinceDecided:
         windows: Calendar windows, of which `windows.window` is the one in question.
         decision: What was decided.
         apis: Its candidates that were ever observed.
+        known: Users of windows that were read already, by these APIs.
     """
 
     windows: Windows
     decision: Decision
-    apis: Sequence[str]
+    apis: tuple[str, ...]
+    known: dict[tuple[Span, tuple[str, ...]], WindowUsers]
 
     def faults(self) -> dict[str, str]:
         """Find APIs whose values are at fault in the window: see `find_faults`."""
@@ -281,9 +287,8 @@ class SinceDecided:
     def _now(self) -> Span:
         return whole_span(self.windows.database, self.windows.window)
 
-    @functools.cached_property
-    def _read(self) -> Callable[[Span], WindowUsers]:
+    def _read(self, span: Span) -> WindowUsers:
         """Read the users of a window, once."""
-        return functools.cache(
-            functools.partial(read_users, self.windows, apis=self.apis, k=self._k)
-        )
+        if (span, self.apis) not in self.known:
+            self.known[span, self.apis] = read_users(self.windows, span, self.apis, k=self._k)
+        return self.known[span, self.apis]

@@ -25,20 +25,15 @@ LISTED_FROM = 0.01  # of the users: nearly all of fewer are in small groups, wha
 class PeopleReport:
     """Who is behind the average of a recommended set; limits hold whichever set was chosen.
 
-    Attributes
-    ----------
-    population, delta
-        The question.
-    linked
-        Share of n users whose visits any method can link by the set alone, at most.
-    cohorts
-        Exposure within each browser family and operating system; null where nobody knows these, or
-        where cohorts have no limits.
-    most
-        What no cohort of at least `least_share` of the users is above, seen or not; null without
-        cohorts.
-    kinds, least_share, listed_from
-        What tells cohorts, and the least shares of the users of one that is limited and named.
+    Attributes:
+        population, delta: The question.
+        linked: Share of n users whose visits any method can link by the set alone, at most.
+        cohorts: Exposure within each browser family and operating system; null where nobody knows
+            these, or where cohorts have no limits.
+        most: What no cohort of at least `least_share` of the users is above, seen or not; null
+            without cohorts.
+        kinds, least_share, listed_from: What tells cohorts, and the least shares of the users of
+            one that is limited and named.
     """
 
     population: int
@@ -64,12 +59,9 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     That is where nothing is recommended, where observed users were counted, and where rows are not
     in memory: a decision is not to wait for it.
 
-    Parameters
-    ----------
-    population
-        The users, seen as the decision saw them.
-    decision
-        Its recommended set.
+    Args:
+        population: The users, seen as the decision saw them.
+        decision: Its recommended set.
     """
     counted = decision.setting == "sample" or decision.policy.delta is None
     by_visits = decision.policy.visits != "last"

@@ -54,21 +54,15 @@ _FORMS = (
 class SharesReport:
     """Shares of strata, each of at least k users.
 
-    Attributes
-    ----------
-    strata
-        The shares; `other` holds what has fewer than k users, and users of whom a column is not
-        known.
-    users
-        Users who were counted; in an access log, visitors on a day.
-    automated
-        Those who were left out as they look automated, or are no browsers; null if fewer than k.
-    days
-        First and last day; null where they are not known.
-    rejected
-        Lines of an access log that tell no visitor.
-    busiest
-        Share of the visitors that one address has; null below a tenth, or k.
+    Attributes:
+        strata: The shares; `other` holds what has fewer than k users, and users of whom a column is
+            not known.
+        users: Users who were counted; in an access log, visitors on a day.
+        automated: Those who were left out as they look automated, or are no browsers; null if fewer
+            than k.
+        days: First and last day; null where they are not known.
+        rejected: Lines of an access log that tell no visitor.
+        busiest: Share of the visitors that one address has; null below a tenth, or k.
     """
 
     strata: Strata
@@ -82,17 +76,13 @@ class SharesReport:
 def shares_of_users(population: Population, by: str, *, k: int, delta: float = 0.0) -> SharesReport:
     """Count the users of a population by strata.
 
-    Parameters
-    ----------
-    population
-        The users; those that its view leaves out are not counted.
-    by
-        See `Population.kinds`.
-    k
-        Users that a stratum must have to be named.
-    delta
-        Probability that any limit of a share fails, where the users are a sample; 0 for shares as
-        they were counted. Clopper and Pearson (1934), at an even part for each stratum that occurs.
+    Args:
+        population: The users; those that its view leaves out are not counted.
+        by: See `Population.kinds`.
+        k: Users that a stratum must have to be named.
+        delta: Probability that any limit of a share fails, where the users are a sample; 0 for
+            shares as they were counted. Clopper and Pearson (1934), at an even part for each
+            stratum that occurs.
     """
     users = population.without_few(k)
     strata = shares_of_counts(_counted(users, by, told_brave=True), by, k, delta)
@@ -118,21 +108,14 @@ def shares_of_logs(
     Visitors are told by the rule of `fpmonitor.unit`. Of addresses and cookies, digests with a key
     that is forgotten are held in memory.
 
-    Parameters
-    ----------
-    logs
-        As `accesslog` reads them.
-    by
-        `browser family`, `operating system`, or both.
-    log_format
-        As of a column map.
+    Args:
+        logs: As `accesslog` reads them.
+        by: `browser family`, `operating system`, or both.
+        log_format: As of a column map.
 
-    Raises
-    ------
-    InputError
-        Another stratum, a log of another form, or one without user agents.
-    UndecidableError
-        Fewer than two strata have k visitors.
+    Raises:
+        InputError: Another stratum, a log of another form, or one without user agents.
+        UndecidableError: Fewer than two strata have k visitors.
     """
     columns = split_names(by)
     if not columns or not set(columns) <= {BROWSER_FAMILY, OPERATING_SYSTEM}:
@@ -202,17 +185,11 @@ def shares_of_counts(
 ) -> Strata:
     """Shares of the strata of at least k users, and of `other`, the rest, as large if there is any.
 
-    Parameters
-    ----------
-    counts
-        Users of each kind; null for those of whom it is not known.
-    by, k, delta
-        As of `shares_of_users`.
+    Args:
+        counts: Users of each kind; null for those of whom it is not known.
 
-    Raises
-    ------
-    UndecidableError
-        Fewer than two strata have k users.
+    Raises:
+        UndecidableError: Fewer than two strata have k users.
     """
     listed = sorted((-users, name) for name, users in counts.items() if name and users >= k)
     told = {name: -negative for negative, name in listed if name != "other"}

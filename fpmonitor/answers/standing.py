@@ -43,12 +43,9 @@ _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
 class Problem:
     """Something that keeps a list from being judged, or that its decision knows nothing of.
 
-    Attributes
-    ----------
-    kind, what
-        What it is, and of which file, window or API; told once.
-    text
-        A sentence without values.
+    Attributes:
+        kind, what: What it is, and of which file, window or API; told once.
+        text: A sentence without values.
     """
 
     kind: ProblemKind
@@ -122,28 +119,18 @@ class SetStanding:
 class Standing:
     """What is known of a watched list.
 
-    Attributes
-    ----------
-    outcome
-        Of the last check.
-    sets
-        What was certain of each set last.
-    alarm
-        Whether the windows so far raise an alarm.
-    problems
-        What is in the way.
-    apis
-        Names of APIs that others may see, so that a new one shows.
-    until
-        End of the newest window that was checked; null without windows.
-    users
-        Users of the windows that were checked last, the newest at the end.
-    moved
-        APIs with other values in the newest window than on the days of the decision.
-    faulty
-        Begins of the windows whose logs are at fault, as far as is known; and of days in them.
-    day
-        End of the last day that was looked at for faults, where windows are longer.
+    Attributes:
+        outcome: Of the last check.
+        sets: What was certain of each set last.
+        alarm: Whether the windows so far raise an alarm.
+        problems: What is in the way.
+        apis: Names of APIs that others may see, so that a new one shows.
+        until: End of the newest window that was checked; null without windows.
+        users: Users of the windows that were checked last, the newest at the end.
+        moved: APIs with other values in the newest window than on the days of the decision.
+        faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
+            them.
+        day: End of the last day that was looked at for faults, where windows are longer.
     """
 
     outcome: Outcome
@@ -192,14 +179,10 @@ class Standing:
 def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standing:
     """Return what is known after a check; a set that cannot be told is what it was known to be.
 
-    Parameters
-    ----------
-    before
-        What was known, null at first.
-    report
-        The check.
-    now
-        When it was made, where it is of no window.
+    Args:
+        before: What was known, null at first.
+        report: The check.
+        now: When it was made, where it is of no window.
     """
     known = {} if before is None else {found.apis: found for found in before.sets}
     since = now if report.since is None else report.since.isoformat()
@@ -244,14 +227,10 @@ def taken_back(
 ) -> Standing:
     """Return what is known once the logs of an earlier window were corrected.
 
-    Parameters
-    ----------
-    before
-        What was known.
-    report, since
-        Another look at that window, and its begin; null where it is a day in one.
-    faults
-        APIs whose values are at fault in it.
+    Args:
+        before: What was known.
+        report, since: Another look at that window, and its begin; null where it is a day in one.
+        faults: APIs whose values are at fault in it.
     """
     sets = []
     for found in before.sets:
@@ -317,13 +296,10 @@ def changes(
 ) -> list[dict[str, Any]]:
     """Return the sets of which something else is certain now.
 
-    Parameters
-    ----------
-    before, after
-        What was known, null at first, and what is.
-    limits, without_automation
-        Limits of the exposure of each set in the last check, shares; and without browsers that look
-        automated, where that was looked at.
+    Args:
+        before, after: What was known, null at first, and what is.
+        limits, without_automation: Limits of the exposure of each set in the last check, shares;
+            and without browsers that look automated, where that was looked at.
     """
     was = {} if before is None else {found.apis: found.verdict for found in before.sets}
     return [
@@ -371,14 +347,10 @@ def next_steps(
 ) -> list[str]:
     """Return commands for a shell that help with what was found.
 
-    Parameters
-    ----------
-    decision, after
-        What is watched, and what is known of it.
-    by
-        Length of its windows, null without.
-    folder, database
-        Where logs arrive, and where they are stored.
+    Args:
+        decision, after: What is watched, and what is known of it.
+        by: Length of its windows, null without.
+        folder, database: Where logs arrive, and where they are stored.
     """
     stored, steps = ["--db", str(database)], []
     if after.above:

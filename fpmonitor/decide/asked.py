@@ -257,7 +257,8 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
 
 
 def _is_said(value: Any) -> bool:
-    return type(value) in {int, float} or (bool(value) and value not in {"auto", "last"})
+    by_default = isinstance(value, str) and value in {"auto", "last"}
+    return type(value) in {int, float} or (bool(value) and not by_default)
 
 
 def asking(

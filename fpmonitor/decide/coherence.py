@@ -22,13 +22,10 @@ def contradiction(
 ) -> str | None:
     """Return what in the lists of a decision contradicts the rest, in words; null for nothing.
 
-    Parameters
-    ----------
-    lists
-        `allow`, `block` and `undecided`: what a site reads, for level vectors each level with all
-        coarser ones of its component.
-    recommended
-        As the sets of the lists.
+    Args:
+        lists: `allow`, `block` and `undecided`: what a site reads, for level vectors each level
+            with all coarser ones of its component.
+        recommended: As the sets of the lists.
     """
     # For each element the allowed sets that hold it, as the bits of one number: 5,000 refused sets
     # beside 500 allowed ones then take 5 ms, set by set 500.

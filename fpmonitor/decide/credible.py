@@ -38,10 +38,8 @@ def read_credible_decision(
 ) -> Decision:
     """Read a decision file that is to be carried out.
 
-    Raises
-    ------
-    InputError
-        As of `read`; or a member does not follow from the others.
+    Raises:
+        InputError: As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
     # What no list settles is withheld: a file that lists less allows no more.

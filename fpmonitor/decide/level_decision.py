@@ -43,16 +43,13 @@ _WHERE_ANY = ("masked", "coverage", "account", "assumed", "must", "never", "cut"
 class LevelDecision(Decision):
     """Which levels of some components stay within the budget.
 
-    Attributes
-    ----------
-    components
-        What is shown at levels: see `Component`; the candidates of the policy are their APIs.
-    allow, block, undecided, recommended, must, never
-        As in `Decision`, of levels as `screen=2`; nothing at all is allowed where `allow` is empty.
-    utility, utility_bound
-        By the utilities of the components.
-    proof
-        As in `Decision`; its limits are by the sum of the levels above the lowest.
+    Attributes:
+        components: What is shown at levels: see `Component`; the candidates of the policy are their
+            APIs.
+        allow, block, undecided, recommended, must, never: As in `Decision`, of levels as
+            `screen=2`; nothing at all is allowed where `allow` is empty.
+        utility, utility_bound: By the utilities of the components.
+        proof: As in `Decision`; its limits are by the sum of the levels above the lowest.
     """
 
     components: tuple[Component, ...]
@@ -132,10 +129,8 @@ class LevelDecision(Decision):
     def recommended_levels(self) -> list[tuple[Component, int]]:
         """Return each component with its recommended level.
 
-        Raises
-        ------
-        InputError
-            No vector is allowed.
+        Raises:
+            InputError: No vector is allowed.
         """
         if not self.allow:
             raise InputError("no level vector is allowed", hint="a larger --budget")
@@ -160,10 +155,8 @@ class LevelDecision(Decision):
     def word(self, name: str, level: int) -> str:
         """Name a level of a component.
 
-        Raises
-        ------
-        InputError
-            A component or a level that there is not.
+        Raises:
+            InputError: A component or a level that there is not.
         """
         known = {component.name: len(component.levels) for component in self.components}
         if name not in known:
@@ -175,10 +168,8 @@ class LevelDecision(Decision):
     def named(self, apis: Iterable[str]) -> set[str]:
         """Read COMPONENT=LEVEL; return these levels with all coarser ones.
 
-        Raises
-        ------
-        InputError
-            An entry without a level, or as of `word`.
+        Raises:
+            InputError: An entry without a level, or as of `word`.
         """
         found = []
         for entry in apis:
@@ -193,10 +184,8 @@ class LevelDecision(Decision):
     def uncovered(self) -> str | None:
         """Return levels that no list settles, as NAME=LEVEL; null where none are.
 
-        Raises
-        ------
-        TooManyStepsError
-            There are too many vectors to look at each.
+        Raises:
+            TooManyStepsError: There are too many vectors to look at each.
         """
         ranges = [range(each.least, each.most + 1) for each in self.components]
         if math.prod(map(len, ranges)) > _MOST_VECTORS:
@@ -251,10 +240,8 @@ class LevelDecision(Decision):
     def from_json(cls, content: Any) -> LevelDecision:
         """Read what `to_json` gave; other members are passed over.
 
-        Raises
-        ------
-        InputError
-            Not a decision about levels: a member is missing, or of the wrong kind.
+        Raises:
+            InputError: Not a decision about levels: a member is missing, or of the wrong kind.
         """
         named = typed(content, _Listed, _NAME)
         if named.proof is not None and len(named.proof) != 2:

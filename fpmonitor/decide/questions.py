@@ -128,7 +128,6 @@ def level_of(
     is registered, these have the whole.
 
     Args:
-        question: What is asked.
         registered: What was registered in the database.
         universe: APIs that may be chosen after looking; null for a question fixed before.
 
@@ -165,7 +164,6 @@ def questions_before(
     """Count other questions that were asked before one.
 
     Args:
-        asked: The question.
         listed: What a database lists, in the order of asking.
         fixed: Whether candidates and view were to be fixed, too: otherwise they may be chosen.
         users: Count up to where the question was first answered on so many users; null: all.

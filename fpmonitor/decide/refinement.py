@@ -150,23 +150,15 @@ class Gains:
     Each is its `floor` plus the sum of its `of_group[min(c, cap)]` over the groups of `c` users; a
     group of `cap` or more adds nothing, so sizes may be cut to `cap`. Weights are multiples of a
     small power of two, which makes the sums exact.
-
-    Attributes
-    ----------
-    floor
-        float64, shape (I,): sums if all users were in groups of `cap` or more.
-    of_group
-        float64, shape (cap + 1, I): what a group of `c` users adds to each, `c` from 0 to `cap`.
-    steps
-        intp, shape (cap + 1,): alike for two counts where all their weights are.
-    score
-        Puts the sums together.
     """
 
+    # float64, shape (I,): sums if all users were in groups of `cap` or more.
     floor: NDArray[np.float64]
+    # float64, shape (cap + 1, I): what a group of `c` users adds to each, `c` from 0 to `cap`.
     of_group: NDArray[np.float64]
+    # intp, shape (cap + 1,): alike for two counts where all their weights are.
     steps: NDArray[np.intp]
-    score: Score
+    score: Score  # Puts the sums together.
 
     @classmethod
     def of(cls, criterion: Criterion, users: int) -> Gains:

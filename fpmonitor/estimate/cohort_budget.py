@@ -44,19 +44,12 @@ _TILTS = np.geomspace(1e-3, 10, 200)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CohortPart:
-    """A design for cohorts of a share, at one number of users.
+    """A design for cohorts of a share, at one number of users."""
 
-    Attributes:
-        score: Its weights by count: those of thinnings that are tilted by `e^t`.
-        mean: `mu`, mean number of users of a thinning, which the budget has lowered.
-        thinnings: Of as many users.
-        by_user: What a user of the cohort adds, nats, at most.
-    """
-
-    score: AveragedScore
-    mean: float
-    thinnings: Clock
-    by_user: float
+    score: AveragedScore  # Its weights by count: those of thinnings that are tilted by `e^t`.
+    mean: float  # `mu`, mean number of users of a thinning, which the budget has lowered.
+    thinnings: Clock  # Of as many users.
+    by_user: float  # What a user of the cohort adds, nats, at most.
 
     @classmethod
     def of(cls, base: Base, *, users: int) -> CohortPart:
@@ -103,21 +96,13 @@ class CohortPart:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Unseen:
-    """What rules out cohorts of a share of whom few were seen, or nobody.
+    """What rules out cohorts of a share of whom few were seen, or nobody."""
 
-    Attributes:
-        mean: Mean number of users of a thinning.
-        thinnings: Of as many users.
-        tilt: `h`: a user of the cohort counts `exp(-h)`.
-        by_user: What a user of the cohort adds, nats, negative.
-        bonus: What the share of the cohort adds, nats.
-    """
-
-    mean: float
-    thinnings: Clock
-    tilt: float
-    by_user: float
-    bonus: float
+    mean: float  # Mean number of users of a thinning.
+    thinnings: Clock  # Of as many users.
+    tilt: float  # `h`: a user of the cohort counts `exp(-h)`.
+    by_user: float  # What a user of the cohort adds, nats, negative.
+    bonus: float  # What the share of the cohort adds, nats.
 
     @classmethod
     def of(cls, mean: float, *, users: int, least_share: float, log_term: float) -> Unseen:
@@ -162,18 +147,12 @@ class CohortTest:
 
     It passes for a set where its score is at most the limit of the size, as a `Criterion`; larger
     sets have larger scores.
-
-    Attributes:
-        parts: Designs, each with the weight of all.
-        unseen: What rules out cohorts of whom few were seen.
-        least_share: Share of all users from which on a cohort counts.
-        log_terms: float64, evidence that sets of each size need, nats.
     """
 
-    parts: tuple[CohortPart, ...]
-    unseen: Unseen
-    least_share: float
-    log_terms: NDArray[np.float64]
+    parts: tuple[CohortPart, ...]  # Designs, each with the weight of all.
+    unseen: Unseen  # What rules out cohorts of whom few were seen.
+    least_share: float  # Share of all users from which on a cohort counts.
+    log_terms: NDArray[np.float64]  # float64, evidence that sets of each size need, nats.
     largest: None = None
 
     @property

@@ -74,7 +74,6 @@ def window_test(
 
     Args:
         users: `m`, users of the window.
-        k, population, budget: The question.
         log_terms: Evidence that would do, nats, at which each side is sharpest.
         monotone: Whether also the evidence for "above" must grow with the set.
     """

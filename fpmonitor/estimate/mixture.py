@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -99,8 +100,7 @@ class Menu:
 
     def averaged(self, *, users: int, fakes: Fakes | None = None) -> Mixture:
         """Return the test for a number of users; arguments as of `averaging.averaged`."""
-        scores = tuple(averaged(base, users=users, fakes=fakes) for base in self.bases)
-        return Mixture.of(scores, self.shares)
+        return _at(self, users, fakes)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -179,6 +179,12 @@ class Mixture:
         """Return what each design adds to its score, against the budget, nats; (I,)."""
         prices = np.array([float(score.prices()) for score in self.scores])
         return _rounded_down(np.log(self.shares) - prices)
+
+
+@lru_cache(maxsize=4)  # whoever asks set after set; each may take 50 MB
+def _at(menu: Menu, users: int, fakes: Fakes | None) -> Mixture:
+    scores = tuple(averaged(base, users=users, fakes=fakes) for base in menu.bases)
+    return Mixture.of(scores, menu.shares)
 
 
 def log_evidence(

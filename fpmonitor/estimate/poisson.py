@@ -99,7 +99,7 @@ class PoissonLaws:
     """
 
     mean: float  # `mu`, mean number of kept users.
-    function: ExposureFunction  # The question.
+    function: ExposureFunction
     # float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     means: NDArray[np.float64]
     # For each sign, float64, shape (P,): `function.at(means / mu)`.
@@ -129,7 +129,6 @@ def poisson_laws(
 
     Args:
         mean: `mu`, mean number of kept users, at most `useful_mean`.
-        function: The question.
         budget: `Q*`, a share; values with an exposure probability far below it get weight 0.
     """
     first, end = _decisive_counts(mean, function, budget)

@@ -24,36 +24,22 @@ HIDING: frozenset[Effect] = frozenset({"removed", "constant", "noise"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Something that a product can be told to do, and what it is said to do to APIs.
+    """Something that a product can be told to do, and what it is said to do to APIs."""
 
-    Attributes
-    ----------
-    family, name
-        Where it belongs, and its name in the product.
-    effects
-        API -> effect. `removed`, `constant` and `noise` leave nothing that distinguishes users;
-        `coarsened` leaves fewer values; `unchanged` removes a request header only. What was found
-        in the product makes `untried` or `evaded` of them: nobody looked, or scripts get round it.
-    value
-        What the control is set to, where the product wants a value.
-    site_name
-        Name of the control when it is for one site.
-    also
-        Rules that are written with it, for other names of the same API.
-    any_site
-        Whether it can be restricted to a site.
-    note
-        What to know about it, or the empty string.
-    """
-
+    # family, name: Where it belongs, and its name in the product.
     family: str
     name: str
+    # API -> effect. `removed`, `constant` and `noise` leave nothing that distinguishes users;
+    # `coarsened` leaves fewer values; `unchanged` removes a request header only. What was found in
+    # the product makes `untried` or `evaded` of them: nobody looked, or scripts get round it.
     effects: Mapping[str, Effect] = field(hash=False)
+    # What the control is set to, where the product wants a value.
     value: str | int | bool | None = None
-    site_name: str = ""
+    site_name: str = ""  # Name of the control when it is for one site.
+    # Rules that are written with it, for other names of the same API.
     also: Sequence[str] = field(hash=False, default=())
-    any_site: bool = True
-    note: str = ""
+    any_site: bool = True  # Whether it can be restricted to a site.
+    note: str = ""  # What to know about it, or the empty string.
 
     def effect_on(self, api: str) -> Effect | None:
         """Effect on an API: by its name, by the name without selector, or by the way to it."""
@@ -68,21 +54,12 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is known of a product beside its controls.
+    """What is known of a product beside its controls."""
 
-    Attributes
-    ----------
-    absent
-        APIs that it does not have.
-    evidence
-        What was found when it was run; null where its controls are to be believed.
-    by_layout
-        Whether what else tells an API counts where it is laid out or drawn.
-    """
-
-    absent: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()  # APIs that it does not have.
+    # What was found when it was run; null where its controls are to be believed.
     evidence: Evidence | None = field(default=None, compare=False)
-    by_layout: bool = True
+    by_layout: bool = True  # Whether what else tells an API counts where it is laid out or drawn.
 
     def lacks(self, api: str) -> bool:
         """Whether it does not have the API, nor what hands it out."""

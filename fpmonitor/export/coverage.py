@@ -26,16 +26,11 @@ def product_exporters() -> dict[str, Exporter]:
 class Coverage:
     """Verdicts of several formats on the same decision.
 
-    Attributes
-    ----------
-    verdicts
-        Format -> its verdicts, one for each candidate.
-    together
-        The fewest formats that hide every blocked API between them (in one product each).
-    missed
-        Blocked APIs that no format hides.
-    unknown
-        Blocked names of which nobody knows what they are.
+    Attributes:
+        verdicts: Format -> its verdicts, one for each candidate.
+        together: The fewest formats that hide every blocked API between them (in one product each).
+        missed: Blocked APIs that no format hides.
+        unknown: Blocked names of which nobody knows what they are.
     """
 
     verdicts: Mapping[str, tuple[ApiVerdict, ...]]

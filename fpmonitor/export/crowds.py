@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Crowds:
     """What at least k users share, and how many users there are."""
 
-    users: int  # Observed users.
-    unit: Unit  # What is counted.
+    users: int
+    unit: Unit
     # API -> values that at least k users share: `v` and the text, or `u` for undefined. An API that
     # cannot be compared is not there.
     values: Mapping[str, Sequence[str]]

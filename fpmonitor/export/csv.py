@@ -86,10 +86,8 @@ def _check(text: str) -> list[str]:
 def _read(text: str) -> PlainList:
     """Read a list, also one of before, which had `action` for `outcome`.
 
-    Raises
-    ------
-    InputError
-        It is not such a list.
+    Raises:
+        InputError: It is not such a list.
     """
     try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)

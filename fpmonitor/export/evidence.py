@@ -27,30 +27,15 @@ _DERIVED = ("every member: ", "found: ", "all styles of ", "the size of <", "a c
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What was found about one product in one browser.
+    """What was found about one product in one browser."""
 
-    Attributes
-    ----------
-    title
-        Product, versions, date.
-    told
-        Secret -> the ways that tell it without a list.
-    closed
-        Names of controls -> the ways of `told` that tell nothing beside them.
-    read
-        APIs that were read, whether they told a secret or not.
-    breaks
-        Control -> ordinary pages that stop beside it.
-    is_whole
-        Whether all readers were called; otherwise only those of the API itself.
-    """
-
-    title: str
-    told: Mapping[str, frozenset[Way]]
+    title: str  # Product, versions, date.
+    told: Mapping[str, frozenset[Way]]  # Secret -> the ways that tell it without a list.
+    # Names of controls -> the ways of `told` that tell nothing beside them.
     closed: Mapping[frozenset[str], frozenset[Way]]
-    read: frozenset[str]
-    breaks: Mapping[str, frozenset[str]]
-    is_whole: bool
+    read: frozenset[str]  # APIs that were read, whether they told a secret or not.
+    breaks: Mapping[str, frozenset[str]]  # Control -> ordinary pages that stop beside it.
+    is_whole: bool  # Whether all readers were called; otherwise only those of the API itself.
 
 
 class Evidence:

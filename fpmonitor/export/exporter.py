@@ -32,47 +32,29 @@ _REPORT_URL = re.compile(r"https://[A-Za-z0-9.-]+(?::\d+)?(?:/[A-Za-z0-9._~/-]*)
 class ExportOptions:
     """What a list is written for.
 
-    Attributes
-    ----------
-    site
-        The domain that the list is restricted to, or null for all sites.
-    variant
-        Name of one of the exporter's variants, or the empty string for the first.
-    targets
-        Firefox: a version that fpmonitor knows, or a file that `fpmonitor lists targets` wrote.
-    by_information
-        Whether to block APIs as well that are no candidates and tell what a blocked one tells.
-    report_to
-        Permissions-Policy, report only: the https address that reports go to.
-    replace_protection
-        Whether the list may lower the product's own protection, for what sites may read.
-    allow_breakage
-        Whether the list may hold controls that stop more ordinary pages than they withhold APIs.
-    crowds
-        Visitor page: tells what at least k users share; null without users.
-    measure
-        Tells the limits of the exposure of what stays readable: at most, and at least; null without
-        users.
-    values
-        Web extension: API -> the value that all are told in place of their own, one that at least k
-        users share. Other APIs are refused.
-
-    Raises
-    ------
-    InputError
-        The site is not a domain name, or the address not a plain https address: it could break
-        out of the format.
+    Raises:
+        InputError: The site is not a domain name, or the address not a plain https address: it
+            could break out of the format.
     """
 
-    site: str | None = None
-    variant: str = ""
+    site: str | None = None  # The domain that the list is restricted to, or null for all sites.
+    variant: str = ""  # Name of one of the exporter's variants, or the empty string for the first.
+    # Firefox: a version that fpmonitor knows, or a file that `fpmonitor lists targets` wrote.
     targets: str | Path = "153"
+    # Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     by_information: bool = False
-    report_to: str = ""
+    report_to: str = ""  # Permissions-Policy, report only: the https address that reports go to.
+    # Whether the list may lower the product's own protection, for what sites may read.
     replace_protection: bool = False
+    # Whether the list may hold controls that stop more ordinary pages than they withhold APIs.
     allow_breakage: bool = False
+    # Tells the limits of the exposure of what stays readable: at most, and at least; null without
+    # users.
     measure: Callable[[tuple[str, ...], tuple[str, ...]], tuple[float, float]] | None = None
+    # Web extension: API -> the value that all are told in place of their own, one that at least k
+    # users share. Other APIs are refused.
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    # Visitor page: tells what at least k users share; null without users.
     crowds: Callable[[], Crowds] | None = None
 
     def __post_init__(self) -> None:
@@ -90,44 +72,27 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVerdict:
-    """How faithfully a list carries out what was decided about one API.
+    """How faithfully a list carries out what was decided about one API."""
 
-    Attributes
-    ----------
-    api, outcome
-        What was decided.
-    verdict
-        `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `untried`: said to be hidden, but nobody has looked in the product;
-        `by-passable`: hidden from scripts that do not try to get round it, and `note`
-        says how others read it; `header-only`: scripts still read the value; `impossible`: still
-        readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
-    effect
-        What becomes of the API, or null for nothing.
-    controls
-        Names of the controls that act on it.
-    collateral
-        APIs that these controls change though they were not to be blocked.
-    breaks
-        Ordinary pages that stop beside these controls, as they were tried in the product.
-    note
-        What to know, or the empty string.
-    means
-        API of the vocabulary, where it is called otherwise.
-    within_reach
-        Whether what APIs answer hides it wherever the product can reach, if not everywhere; null
-        where the product reaches all.
-    """
-
+    # api, outcome: What was decided.
     api: str
     outcome: Outcome
+    # `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that is
+    # changed; `untried`: said to be hidden, but nobody has looked in the product; `by-passable`:
+    # hidden from scripts that do not try to get round it, and `note` says how others read it;
+    # `header-only`: scripts still read the value; `impossible`: still readable; `unknown`: nobody
+    # knows what surface this name is, and nothing is done about it.
     verdict: Enforcement
-    effect: Effect | None = None
-    controls: tuple[str, ...] = ()
+    effect: Effect | None = None  # What becomes of the API, or null for nothing.
+    controls: tuple[str, ...] = ()  # Names of the controls that act on it.
+    # APIs that these controls change though they were not to be blocked.
     collateral: tuple[str, ...] = ()
+    # Ordinary pages that stop beside these controls, as they were tried in the product.
     breaks: tuple[str, ...] = ()
-    note: str = ""
-    means: str = ""
+    note: str = ""  # What to know, or the empty string.
+    means: str = ""  # API of the vocabulary, where it is called otherwise.
+    # Whether what APIs answer hides it wherever the product can reach, if not everywhere; null
+    # where the product reaches all.
     within_reach: bool | None = None
 
     @property
@@ -168,21 +133,13 @@ class ParsedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainList:
-    """What a list for programs says.
+    """What a list for programs says."""
 
-    Attributes
-    ----------
-    together
-        What a site may read together, one for each combination that it may choose.
-    named
-        All APIs that the list has a word on; nothing is known of what becomes of others.
-    problems
-        Where it contradicts itself.
-    """
-
+    # What a site may read together, one for each combination that it may choose.
     together: tuple[ApiSet, ...]
+    # All APIs that the list has a word on; nothing is known of what becomes of others.
     named: frozenset[str]
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # Where it contradicts itself.
 
 
 class Exporter(Protocol):
@@ -195,10 +152,8 @@ class Exporter(Protocol):
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write a list; one that `validate` complains about is a bug and raises.
 
-        Raises
-        ------
-        InputError
-            The options ask for what the format cannot do.
+        Raises:
+            InputError: The options ask for what the format cannot do.
         """
 
     def validate(self, text: str) -> list[str]:
@@ -254,10 +209,9 @@ def check_export_options(
 ) -> None:
     """Check that an exporter can do what the options ask for.
 
-    Raises
-    ------
-    InputError, UnknownNameError
-        A site for a format without sites; a variant that the exporter does not have.
+    Raises:
+        InputError, UnknownNameError: A site for a format without sites; a variant that the exporter
+            does not have.
     """
     if options.site is not None and not sites:
         raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")

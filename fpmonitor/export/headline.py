@@ -24,39 +24,25 @@ def between_shares(limits: tuple[float, float]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """One number and one verdict on a list.
+    """One number and one verdict on a list."""
 
-    Attributes
-    ----------
-    hidden, withheld
-        APIs that the product hides, by every name that tells the same, of those that the list
-        withholds.
-    left
-        Candidates that stay readable.
-    verdict
-        What the decision says of reading `left`.
-    budget
-        Its budget.
-    limits
-        Of the exposure of what stays readable, in [0, 1]; null where no users were asked.
-    about, readable
-        APIs of the vocabulary that the list is about, of those that the product lets pages read.
-    near
-        The same for what the product can reach: answers to the scripts of pages, frames and
-        workers; null where it reaches all.
-    laid_out
-        Of what `near` calls hidden, the APIs that layout or drawing tell, sorted.
-    """
-
+    # hidden, withheld: APIs that the product hides, by every name that tells the same, of those
+    # that the list withholds.
     hidden: int
     withheld: int
-    left: tuple[str, ...]
-    verdict: Verdict
-    budget: float
+    left: tuple[str, ...]  # Candidates that stay readable.
+    verdict: Verdict  # What the decision says of reading `left`.
+    budget: float  # Its budget.
+    # Of the exposure of what stays readable, in [0, 1]; null where no users were asked.
     limits: tuple[float, float] | None
+    # about, readable: APIs of the vocabulary that the list is about, of those that the product lets
+    # pages read.
     about: int
     readable: int
+    # The same for what the product can reach: answers to the scripts of pages, frames and workers;
+    # null where it reaches all.
     near: Headline | None = None
+    # Of what `near` calls hidden, the APIs that layout or drawing tell, sorted.
     laid_out: tuple[str, ...] = ()
 
     @property
@@ -138,14 +124,13 @@ def headline_of(
 ) -> Headline:
     """Judge a list by the controls that are in force with it.
 
-    Parameters
-    ----------
-    decision, withheld
-        What is carried out, and of each API that is withheld whether a control hides it.
-    controls, product
-        All controls in force, those of the product itself included; what is known of the product.
-    measure
-        Limits of the exposure of what stays readable at most, and at least; null without users.
+    Args:
+        decision, withheld: What is carried out, and of each API that is withheld whether a control
+            hides it.
+        controls, product: All controls in force, those of the product itself included; what is
+            known of the product.
+        measure: Limits of the exposure of what stays readable at most, and at least; null without
+            users.
     """
     candidates = decision.policy.candidates
     left = left_readable(candidates, controls, product, decision.means)

@@ -63,10 +63,8 @@ class _Members(msgspec.Struct):
 def _read(text: str) -> PlainList:
     """Read a list, also one of before: programs may carry out what is exposed, or an allowed set.
 
-    Raises
-    ------
-    InputError
-        It is not such a list.
+    Raises:
+        InputError: It is not such a list.
     """
     try:
         content = json.loads(text)

@@ -22,22 +22,13 @@ _NEVER = "left out by --never"
 
 @dataclass(frozen=True, slots=True)
 class ApiAction:
-    """What a product does with one API, and why.
+    """What a product does with one API, and why."""
 
-    Attributes
-    ----------
-    api
-        What the log calls it.
-    outcome, reason
-        What becomes of it, and why.
-    means
-        API of the vocabulary, which products know; `api` where nobody knows it.
-    """
-
-    api: str
+    api: str  # What the log calls it.
+    # outcome, reason: What becomes of it, and why.
     outcome: Outcome
     reason: str
-    means: str
+    means: str  # API of the vocabulary, which products know; `api` where nobody knows it.
 
     @property
     def is_withheld(self) -> bool:

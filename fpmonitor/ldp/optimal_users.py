@@ -48,7 +48,7 @@ _TIDY = 1e-6  # nats that a simpler matrix may tell less
 class BestForUsers:
     """The best matrix that a search found for so many users."""
 
-    matrix: StochasticMatrix  # The mechanism.
+    matrix: StochasticMatrix
     distribution_utility: float  # `U^distr` of it, exact, a share.
     reports: int  # Most different reports of the matrices searched.
     proved: bool  # Whether no matrix of this privacy has more.

@@ -205,7 +205,7 @@ def _root(falling: Callable[[float], float]) -> float | None:
 class ApiPlan:
     """How to collect one API."""
 
-    api: str  # Its name.
+    api: str
     values: int  # Number of values to list before collection.
     # mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
     # and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that tells

@@ -40,49 +40,35 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How the store reads the records of a log.
+    """How the store reads the records of a log."""
 
-    Attributes
-    ----------
-    select
-        A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
-        columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
-        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide; where values are JSON text, also
-        `undefined` and `error:` followed by the message as JSON text or null).
-    apis
-        Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
-    values_are_json
-        Whether values are JSON text (strings in quotes) rather than plain text.
-    by_column
-        Wide logs: whether a column can be read without the others, as in Parquet. Then the store
-        need not keep the values until it knows them all; `select` also yields `ROW`, the place of
-        the record from 0.
-    fields
-        Fields of a record (`user`, `time`, `source`, `weight`) -> their names in the log.
-    spare
-        Members that are not taken -> why. `select` also yields hashes of their values as `s0`,
-        `s1`, ..., so that the store can count them.
-    not_taken
-        Members that the collector leaves out, where it counts them itself.
-    paths
-        APIs -> the columns of the log, where they are called otherwise.
-    names_visits
-        Whether `select` also yields the texts `visit_id` and `session_id`, null where a record
-        has none.
-    otherwise
-        Where `select` takes the log for simpler than it may be, and then raises an error of
-        DuckDB: makes the scan that reads it whatever it holds.
-    """
-
+    # A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
+    # columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
+    # `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide; where values are JSON text, also
+    # `undefined` and `error:` followed by the message as JSON text or null).
     select: str
+    # Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
     apis: tuple[str, ...] | None
+    # Whether values are JSON text (strings in quotes) rather than plain text.
     values_are_json: bool
+    # Wide logs: whether a column can be read without the others, as in Parquet. Then the store need
+    # not keep the values until it knows them all; `select` also yields `ROW`, the place of the
+    # record from 0.
     by_column: bool = False
+    # Fields of a record (`user`, `time`, `source`, `weight`) -> their names in the log.
     fields: Mapping[str, str] = field(default_factory=dict)
+    # Members that are not taken -> why. `select` also yields hashes of their values as `s0`, `s1`,
+    # ..., so that the store can count them.
     spare: Mapping[str, str] = field(default_factory=dict)
+    # Members that the collector leaves out, where it counts them itself.
     not_taken: Mapping[str, NotTaken] = field(default_factory=dict)
+    # APIs -> the columns of the log, where they are called otherwise.
     paths: Mapping[str, str] = field(default_factory=dict)
+    # Whether `select` also yields the texts `visit_id` and `session_id`, null where a record has
+    # none.
     names_visits: bool = False
+    # Where `select` takes the log for simpler than it may be, and then raises an error of DuckDB:
+    # makes the scan that reads it whatever it holds.
     otherwise: Callable[[], Scan] | None = None
 
 
@@ -97,10 +83,8 @@ class Collector(Protocol):
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
 
-        Raises
-        ------
-        InputError
-            The log is not what the collector reads.
+        Raises:
+            InputError: The log is not what the collector reads.
         """
 
     def locate(
@@ -108,40 +92,26 @@ class Collector(Protocol):
     ) -> list[Reject]:
         """Find the records that could not be stored.
 
-        Parameters
-        ----------
-        log
-            The log that was scanned.
-        rows
-            Row of the scan, from 0 -> reason.
-        refused
-            Records that are no row of the scan, in their order.
+        Args:
+            log: The log that was scanned.
+            rows: Row of the scan, from 0 -> reason.
+            refused: Records that are no row of the scan, in their order.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A script that read an API on a site `calls` times; rejected where one of them is empty.
+    """A script that read an API on a site `calls` times; rejected where one of them is empty."""
 
-    Attributes
-    ----------
-    site, script, api, calls
-        Host of the page, host and path of the script, what it read, how often.
-    line
-        Of the record, from 1; 0 where the log has no lines.
-    text
-        Its beginning, by which somebody finds it again.
-    problem
-        Why it cannot be used, where that is not what it lacks.
-    """
-
+    # site, script, api, calls: Host of the page, host and path of the script, what it read, how
+    # often.
     site: str
     script: str
     api: str
     calls: int
-    line: int = 0
-    text: str = ""
-    problem: str = ""
+    line: int = 0  # Of the record, from 1; 0 where the log has no lines.
+    text: str = ""  # Its beginning, by which somebody finds it again.
+    problem: str = ""  # Why it cannot be used, where that is not what it lacks.
 
     @property
     def reason(self) -> str:
@@ -166,8 +136,6 @@ class DemandCollector(Protocol):
     def calls(self, log: LogFile) -> Iterator[Call]:
         """Read the calls; a record that cannot be used yields one that names nothing.
 
-        Raises
-        ------
-        InputError
-            The log cannot be read.
+        Raises:
+            InputError: The log cannot be read.
         """

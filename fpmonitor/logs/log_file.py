@@ -85,10 +85,8 @@ class LogFile:
     def head(self) -> bytes:
         """The first bytes, unpacked.
 
-        Raises
-        ------
-        InputError
-            The file cannot be read, or its packing is broken.
+        Raises:
+            InputError: The file cannot be read, or its packing is broken.
         """
         try:
             with self.open() as file:
@@ -100,10 +98,8 @@ class LogFile:
     def check_expansion(self) -> None:
         """Check that a packed log or Parquet file does not hold far more than its size suggests.
 
-        Raises
-        ------
-        InputError
-            It does, or its packing is broken.
+        Raises:
+            InputError: It does, or its packing is broken.
         """
         packed = self.path.stat().st_size
         times = _most_expansion()
@@ -179,10 +175,8 @@ class LogFile:
     def parquet_columns(self) -> list[tuple[str, str]]:
         """Names and DuckDB's types of the columns of a Parquet file.
 
-        Raises
-        ------
-        InputError
-            The file cannot be read as Parquet.
+        Raises:
+            InputError: The file cannot be read as Parquet.
         """
         try:
             with in_memory() as connection:
@@ -198,10 +192,9 @@ class LogFile:
     def format(self) -> Format:
         """What the bytes are.
 
-        Raises
-        ------
-        InputError
-            Empty, binary junk, or a form that no collector reads; the message says what was seen.
+        Raises:
+            InputError: Empty, binary junk, or a form that no collector reads; the message says what
+                was seen.
         """
         head = self.head
         if head[:4] == _PARQUET:

@@ -27,7 +27,6 @@ class DuckDBSource:
     """Spectrum source over a snapshot; each spectrum is one query.
 
     Args:
-        database: The open database.
         snapshot: One of its snapshots.
         apis: The APIs that may be asked for; all of the snapshot by default.
     """

@@ -45,7 +45,7 @@ class CohortSpectra:
 class Returned:
     """Users who brought an API on several visits."""
 
-    users: int = 0  # How many.
+    users: int = 0
     changed: int = 0  # Those who brought different values.
     kept: int = 0  # Those who brought the same value on two visits.
 

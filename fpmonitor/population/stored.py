@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class StoredSnapshot:
     """A snapshot in a table of the database: see `snapshot.Snapshot`."""
 
-    database: Database  # The open database.
+    database: Database
     table: Table  # Its rows.
     window: Window  # What it was taken of.
 

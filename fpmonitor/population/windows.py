@@ -37,7 +37,6 @@ class Windows:
     """The windows of a database.
 
     Attributes:
-        database: The open database.
         division: Their length, or `batch` or `source`.
         window: Which visits count.
         view, audience: As of `Population`; values made coarser cannot be compared between windows.

@@ -124,7 +124,6 @@ class Knowledge:
     """Counts of some API sets, and the limits that follow in one setting.
 
     Args:
-        study: The policy.
         counts: Number of reports by tuple of tokens, for each API set, with every single API. A
             report with a redacted token counts as exposed.
         randomised: Randomised answers on APIs that have no counts. They say nothing of the observed

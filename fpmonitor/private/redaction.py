@@ -46,7 +46,7 @@ _MOST_RESTORED = 200
 class ApiRedaction:
     """Effect of the rules on one API."""
 
-    api: str  # Its name.
+    api: str
     # values, kept: Number of observed tokens, and of those that are sent.
     values: int
     kept: int
@@ -62,7 +62,7 @@ class ApiRedaction:
 class RedactionPlan:
     """Rules for one set, their cost and their effect."""
 
-    apis: ApiSet  # The set.
+    apis: ApiSet
     basis: str  # Source of the limits: `marginals`, `certificate` or `count`.
     # before, after: Upper limits of the exposure without and with the rules, shares, in the same
     # sense.
@@ -127,7 +127,6 @@ def plan_from_marginals(
     Args:
         study, counts, setting: As in `Knowledge`. Only values of `k` reports or more are kept: the
             rules are public.
-        apis: The set.
         weights: What a redacted token of each API costs; 1 where not named.
         suspicion: Largest probability that a redacted token hides one that is not kept, in (0, 1].
 
@@ -324,9 +323,7 @@ def plan_from_sample(
     out unnecessary to withhold are restored.
 
     Args:
-        study: The policy.
         table: Tokens, a row per user, a text column per API of the set; at least 4 users.
-        apis: The set.
         rng: Splits the users and draws covers. Derive its seed from the data.
         setting: `fixed`: `after` is the largest share of the users of the table exposed in a few
             draws of the covers. `statistical`: the rules are chosen on one half of the users, and

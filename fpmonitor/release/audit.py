@@ -296,7 +296,6 @@ def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.floa
     """Probability of each row of a release for a distribution that is given as a table.
 
     Args:
-        release: The release.
         records: A text column for each of its APIs, null where absent, and `weight`.
 
     Raises:

@@ -112,7 +112,6 @@ def generalise(
 
     Args:
         users: At least k, a row each: a text column per API without nulls.
-        apis: The columns.
         k: Threshold, users.
         components: Levels of some of the APIs; others are shown as ranges, or as lists of values.
     """

@@ -152,7 +152,6 @@ def read_values(
 
     Args:
         database, snapshot: Values as they were logged; no view.
-        apis: The columns.
         transforms: API -> what is made of its values.
 
     Raises:
@@ -351,7 +350,6 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release
     """Check that a release was made of these values, by making it again; return that.
 
     Args:
-        release: The release.
         values, digest: Values of all users under the transforms of the manifest, and the digest of
             the data.
 
@@ -384,7 +382,6 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
     The users need not be those that the release was made of.
 
     Args:
-        release: The release.
         values: Values of users under the transforms of the manifest.
     """
     if release.generalised is not None:

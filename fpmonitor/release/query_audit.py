@@ -60,7 +60,7 @@ class QueryPolicy:
 class QueryAuditor:
     """Counts that readers have had answered, in memory; `Monitor.ask` keeps them in a database."""
 
-    policy: QueryPolicy  # The limits.
+    policy: QueryPolicy
     # Digests of the counts of each (reader, digest of the data).
     answered: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 

@@ -70,7 +70,6 @@ def release_users(
     Values are taken as they were logged, or made coarser.
 
     Args:
-        database, window: The users.
         apis: The columns of the table.
         transforms: API -> what it returns instead.
         sample, epsilon: Draw each user with this probability, in secret, for differential privacy
@@ -114,7 +113,6 @@ def attack_release(
 
     Args:
         database, window: What the release was made of.
-        release: The release.
         seed: Of the attacks' draws.
         control: Other users, to estimate the weights of predicates from; these users by default.
         distribution: Of a fresh record, as a table for `audit.weights_by_table`: one more beside
@@ -288,7 +286,6 @@ def several_histograms(
     """Estimate the privacy of several histograms of the users of a database, published together.
 
     Args:
-        database, window: The users.
         sets: Columns of each histogram.
         k: Counts below it are withheld, in all of them.
 

@@ -35,7 +35,6 @@ def truncated_histogram(users: pl.DataFrame, apis: Sequence[str], k: int) -> Sup
 
     Args:
         users: A row per user, a text column per API without nulls.
-        apis: The columns.
         k: Threshold, users.
     """
     return publish_patterns(_distinct(users, apis), apis, [tuple(apis)], k)

@@ -394,27 +394,33 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
                 name="users",
             ),
         ),
-        table=Table(
-            title=title,
-            columns=[
-                *columns("text", _window_word(trend), "APIs"),
-                *columns("count", "users"),
-                *columns("short share", "lower", "estimate", "upper"),
-                *columns("decimal", "entropy, bits"),
-            ],
-            rows=[
-                (
-                    window.name,
-                    " + ".join(line.apis),
-                    window.users,
-                    line.lower,
-                    _estimate(line),
-                    line.upper,
-                    line.entropy_bits,
-                )
-                for window, line in lines
-            ],
-        ),
+        table=_trend_table(trend, title, lines),
+    )
+
+
+def _trend_table(
+    trend: TrendReport, title: str, lines: Sequence[tuple[TrendWindow, TrendLine]]
+) -> Table:
+    return Table(
+        title=title,
+        columns=[
+            *columns("text", _window_word(trend), "APIs"),
+            *columns("count", "users"),
+            *columns("short share", "lower", "estimate", "upper"),
+            *columns("decimal", "entropy, bits"),
+        ],
+        rows=[
+            (
+                window.name,
+                " + ".join(line.apis),
+                window.users,
+                line.lower,
+                _estimate(line),
+                line.upper,
+                line.entropy_bits,
+            )
+            for window, line in lines
+        ],
     )
 
 

@@ -69,7 +69,6 @@ def service_app(
     """Return the application.
 
     Args:
-        config: The settings.
         key_file: Holds the key of an encrypted database.
         apart: Whether a process of its own has the database, so that readers take no time from
             senders.

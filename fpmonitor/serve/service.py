@@ -31,7 +31,6 @@ class Service:
     """What takes records.
 
     Args:
-        config: The settings.
         store: Puts records into the database, and answers what concerns it.
         key_file: Holds the key of an encrypted database.
 

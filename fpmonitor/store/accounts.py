@@ -36,7 +36,7 @@ _FIELDS: dict[str, tuple[Kind, None, str]] = {
 class Staged:
     """Logs whose records and values are staged."""
 
-    labels: Sequence[str]  # The logs.
+    labels: Sequence[str]
     scan: Scan  # How they were read.
     apis: Mapping[str, int]  # Candidates -> their numbers.
     known: frozenset[str]  # APIs that the database had before.

@@ -214,7 +214,6 @@ def read_scripts(
 
     Args:
         by: By script, or by the host that serves it.
-        most: How many.
         crawl: Glob pattern of the logs that count.
         reports: Whether what browsers of users reported counts: a script may be that of one user
             alone.

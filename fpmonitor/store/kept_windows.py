@@ -28,7 +28,7 @@ _QUESTIONS = 8  # that are kept, those asked last
 class KeptWindow:
     """A calendar window, and what a question found in it."""
 
-    span: Span  # The window.
+    span: Span
     # Begin of the window that it was compared with, UTC; null where it was with none.
     against: datetime | None = None
     content: bytes | None = None  # What was found; null where it has to be read.
@@ -40,7 +40,6 @@ def kept_windows(
     """Return all calendar windows with visits, in the order of time, and what is kept of them.
 
     Args:
-        database: The open database.
         question: Name of all that the content follows from, apart from the visits.
         period, source: Length of the windows, and which visits count.
     """

@@ -47,7 +47,7 @@ class Span:
     # First day of a calendar window (a week begins on Monday); number and log of a batch; source.
     name: str
     window: Window  # Observations that count.
-    visits: int  # How many.
+    visits: int
     # first, last: The lowest and the highest number of a visit.
     first: int
     last: int
@@ -72,7 +72,6 @@ def list_spans(
     """Windows with visits, in the order of time; batches and sources as they were first stored.
 
     Args:
-        database: The open database.
         division: Length of calendar windows, or what else divides the visits.
         window: Only visits of this time and source; it cuts windows that it does not hold.
 

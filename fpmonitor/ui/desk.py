@@ -50,7 +50,7 @@ class Stored:
     """What the database holds."""
 
     batches: tuple[BatchReport, ...]  # The logs that were stored.
-    unit: Unit  # What is counted.
+    unit: Unit
     users: int  # How many; 0 before the first log.
     apis: tuple[ApiOverview, ...]  # Every API alone, the most exposing first.
     lacks: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
@@ -74,7 +74,7 @@ class Explored:
     # users.
     bits: float
     by_entropy: float
-    unit: Unit  # What is counted.
+    unit: Unit
     no_evidence: Mapping[str, str]  # API -> why the users are no evidence of how it divides them.
     # The same within each group of the users; null where no group was asked for.
     cohorts: CohortReport | None = None

@@ -330,7 +330,6 @@ def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
     """Find the columns that hold an API, by any name that means nothing else; none if unknown.
 
     Args:
-        api: Its name.
         means: Column -> the API that it holds.
     """
     wanted = api_named(api) if meanings(api) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fpmonitor.answers.check import _all_or_nothing
+from fpmonitor.answers.window_check import _all_or_nothing
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor

@@ -111,6 +111,7 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     assert json.loads(biased)["basis"] == "upper", "an estimate knows nothing of a bias"
 
 
+@pytest.mark.long
 def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.estimate import averaging, looks
+from fpmonitor.estimate import averaging, limits, looks
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.programme import sharpest_weights
 from fpmonitor.monitor import Monitor
@@ -72,8 +73,18 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     proofs = [(claim, "proved") for claim in claims]
     assert audit(decision) == 3
     assert answers(capsys.readouterr().out) == [*proofs, ("verdicts", "cannot tell")]
-    of_users = ("names", "coverage", "masked", "unit", "account", "made", "engine")
-    of_users = (*of_users, "registered", "level", "asked before")
+    of_users = (
+        "names",
+        "coverage",
+        "masked",
+        "unit",
+        "account",
+        "made",
+        "engine",
+        "users_possible",
+    )
+    of_users = (*of_users, "registered", "level", "first look", "names of the first log")
+    of_users = (*of_users, "asked before")
     all_proved = [(claim, "proved") for claim in (*claims, *of_users, *sets)]
     assert audit(decision, "--db", folder / "x.duckdb") == 0
     assert answers(capsys.readouterr().out) == all_proved
@@ -96,9 +107,9 @@ def test_a_file_is_resumed_by_tests_made_anew_whoever_made_its_own(
 
     with monkeypatch.context() as patch:
         patch.setattr(averaging, "sharpest_weights", otherwise)
-        looks._menu.cache_clear()
+        for module, name in ((looks, "_menu"), (limits, "_menus")):
+            patch.setattr(module, name, inspect.unwrap(getattr(module, name)))
         assert run([*asked, "--max-size", "1", "-o", str(first)]) == 0
-    looks._menu.cache_clear()
     stopped = json.loads(first.read_text(encoding="utf-8"))
     # What it says to be allowed is blocked.
     whole = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
@@ -360,6 +371,7 @@ def test_what_may_be_less_than_the_database_holds_is_not_believed_either(
         assert (claim, "cannot tell") in answers(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_a_forecast_and_weights_are_proved_with_the_decision(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -393,6 +405,7 @@ def test_a_view_has_no_more_weight_than_its_name(
     assert "`view_weight` is more than its view may have" in printed.err
 
 
+@pytest.mark.long
 def test_the_average_behind_a_realised_share_is_proved_and_no_larger_one(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli import run
+from fpmonitor.decide import deciding
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
@@ -222,7 +223,7 @@ def test_the_command_covers_any_choice_unless_the_question_was_fixed(
         (
             ["--fixed-question"],
             None,
-            "provided that this question and its view of the users were fixed",
+            "this question and its view of the users were fixed",
         ),
     ):
         assert run([*arguments, *option]) == 0
@@ -368,6 +369,7 @@ def test_settings_that_do_not_apply_are_passed_over_and_flags_are_refused(
     monkeypatch.chdir(tmp_path)
     asked = ["decide", "--db", str(database), "--budget", "5%", "--quiet", "-o", "d.json"]
     few = ["--candidates", "Screen.height,Screen.width", "--search-users", "1000"]
+    monkeypatch.setattr(deciding, "_BIASES", deciding._BIASES[:1])
     settings = "[decide]\nconfirm = 5\ndesign-share = '30%'\nmax-sets = 9\ntolerance = true\n"
     Path("fpmonitor.toml").write_text(settings, encoding="utf-8")
     assert run([*asked, *few[:2]]) == 0

@@ -156,9 +156,13 @@ def end_in(code: CodeType, after: float) -> None:
 
 
 def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file, whole = tmp_path / "decision.json", read_decision(folder / "whole.json")
+    monkeypatch.setattr(deciding, "_BIASES", deciding._BIASES[:1])
     options = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(file), "--tolerance"]
     asked = ["decide", "--db", str(folder / "d.duckdb"), *options]
     end_in(deciding._bias_tolerated.__code__, 0.0)

@@ -251,6 +251,7 @@ def test_what_was_said_is_in_the_settings_of_a_copy(capsys: pytest.CaptureFixtur
 # ---- Either name --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_command_takes_either_name(capsys: pytest.CaptureFixture[str]) -> None:
     db = user_agents()
     both = [

@@ -273,6 +273,7 @@ def answered(db: str, capsys: pytest.CaptureFixture[str], *options: str) -> int:
     return int(line["answered"])
 
 
+@pytest.mark.long
 def test_what_changes_a_figure_is_counted_once(db: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = answered(db, capsys)
     for options in (

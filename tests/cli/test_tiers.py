@@ -29,6 +29,7 @@ def test_a_share_of_the_population_is_a_number_of_users_rounded_up() -> None:
     assert threshold_of(7, None) == 7
 
 
+@pytest.mark.long
 def test_tiers_of_a_larger_population_are_told_and_decided(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -292,6 +292,7 @@ def make(out: Path, *options: str) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
+@pytest.mark.long
 def test_script_writes_the_same_bytes_for_the_same_seed(tmp_path):
     pytest.importorskip(SCRIPT_NEEDS, reason=f"{SCRIPT_NEEDS} is not installed")
     tiny = ("--users", "200", "--population", "2000")
@@ -302,6 +303,7 @@ def test_script_writes_the_same_bytes_for_the_same_seed(tmp_path):
     assert other["logs/browsers-2.csv.gz"] != first["logs/browsers-2.csv.gz"]
 
 
+@pytest.mark.long
 def test_committed_files_are_what_the_script_writes(tmp_path):
     pytest.importorskip(SCRIPT_NEEDS, reason=f"{SCRIPT_NEEDS} is not installed")
     version = importlib.metadata.version(SCRIPT_NEEDS)

@@ -197,6 +197,7 @@ def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds(tmp_path: 
     assert (part.complete, part.utility_bound, part.utility_possible) == (False, 30, 30)
 
 
+@pytest.mark.long
 def test_cut_lists_settle_each_api_and_say_of_none_what_they_do_not_hold() -> None:
     source = devices(1, columns=30, rows=4_000)
     policy = Policy(k=10, population=4_000, budget=0.05, delta=0.05, candidates=tuple(source.apis))

@@ -127,6 +127,7 @@ def test_a_proof_for_few_values_proves_nothing_of_users_who_all_count() -> None:
     assert found == ["another question: value_share"] * 2
 
 
+@pytest.mark.long
 def test_what_was_confirmed_is_proved_again_from_the_database_and_from_spectra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +182,7 @@ def test_such_a_decision_is_no_test_of_other_users(
     assert "say how many to search: --search-users" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
     """Chosen by the users searched, among sets all of which are just above the budget."""
     rng = np.random.default_rng(2)

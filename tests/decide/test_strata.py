@@ -99,6 +99,7 @@ def test_exposures_are_those_of_the_users_who_were_drawn(
     )
 
 
+@pytest.mark.long
 def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,6 +106,7 @@ def test_tiers_that_hold_a_tenth_each_are_allowed() -> None:
     assert min(found) > 0.095
 
 
+@pytest.mark.long
 def test_a_decision_allows_tiers_that_hold_a_tenth_each() -> None:
     """Of 40 samples of a fixed question; none where a tier is a little below a tenth."""
     criteria = decision_criteria(

@@ -144,6 +144,7 @@ def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order() -> None:
             assert upper["top-r"] <= upper["theorem 2"] + ROUNDING
 
 
+@pytest.mark.long
 def test_top_r_stays_above_the_truth_on_hundreds_of_joint_laws() -> None:
     rng = np.random.default_rng(3)
     closest = 1.0
@@ -351,6 +352,7 @@ def sample_spectra(
     return [CountSpectrum.from_counts(marginal(counts, part)) for part in parts]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_pairs", [False, True])
 def test_sampled_composition_covers_the_statistical_exposure(with_pairs: bool) -> None:
     rng = np.random.default_rng(8)

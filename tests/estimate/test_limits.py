@@ -197,6 +197,7 @@ def test_limits_enclose_the_truth_for_values_at_the_threshold() -> None:
                 assert lower <= truth <= upper
 
 
+@pytest.mark.long
 def test_a_population_far_below_the_users_is_limited_as_sharply_as_any() -> None:
     """A million users tell of 2,000 what 3 % of them are exposed to, whatever their values are."""
     users, k, population = 1_000_000, 50, 2_000
@@ -236,6 +237,7 @@ def test_bad_arguments_are_named(argument: str, value: float) -> None:
     assert caught.value.argument == argument
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("population", "at_least", "at_most"), [(1_000_000, 0.0195, 0.037), (14_192, 0.0205, 0.037)]
 )

@@ -151,6 +151,7 @@ def moments_between(
     return logarithms / means
 
 
+@pytest.mark.long
 def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margins() -> None:
     rng = np.random.default_rng(3)
     exceeded = 0

@@ -31,6 +31,7 @@ LAWS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("population", [300, 3_000, 30_000])
 @pytest.mark.parametrize("name", LAWS)
 def test_limits_are_wrong_no_more_often_than_they_say(name: str, population: int) -> None:

@@ -75,6 +75,7 @@ def menu_at_one_look(
     ).averaged(users=users)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monotone", [True, False])
 def test_the_sum_over_designs_is_an_e_value_and_the_best_of_them_is_none(monotone: bool) -> None:
     users, k, population, budget = 1_000, 5, 20_000, 0.05

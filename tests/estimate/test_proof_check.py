@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZES = [  # users, population, k, budget, universe
+    (10_000, 10_000, 10, 0.05, 1000),
     (23, 23, 2, 0.5, 4),
     (50, 50, 2, 0.2, 4),
     (100, 10, 5, 0.2, 10),
     (200, 10**10, 2, 0.5, 2),
     (1_000, 1_000, 5, 0.05, 1),
     (1_000, 10**6, 10, 0.1, 8),
-    (10_000, 10_000, 10, 0.05, 1000),
     (10_000, 1_000, 50, 0.05, 1000),  # moments of e^-300
     (6_000, 6_000, 1_000, 0.05, 1000),  # a sixth of the users share a value: once, minutes
     (10_000, 10**6, 5, 0.01, 1000),
@@ -201,7 +201,8 @@ def test_what_allows_must_not_increase(member: str) -> None:
     """Else a set above the budget is allowed while the smaller one that stands for it is not."""
     content = proofs(CHANGED[0])["allow"]
     if member == "weights":
-        content["designs"][1]["weights"][-2] = 1.0  # on the safe side, by itself
+        weights = content["designs"][1]["weights"]
+        weights[-2] = weights[0]  # on the safe side, by itself
     else:
         content["nats"][3] = content["nats"][4] + 1
     assert "must not increase" in check_proof(content)
@@ -249,9 +250,11 @@ def test_a_file_of_before_is_proved_by_its_one_design_and_its_limits(
     for name, terms in zip(sides, criteria.log_terms, strict=True):
         mixture = sides[name]
         assert mixture is not None
-        critical = mixture.scores[0].critical(terms[:4]).tolist()
+        score = mixture.scores[0]
+        critical = score.critical(terms[:4]).tolist()
         shared = {"delta": 0.05, "bases": criteria.bases, "universe": universe}
-        before = {**mixture.scores[0].to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        before = {**score.to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        before |= {"weights": score.weights.tolist(), "scale": score.scale}
         content = json.loads(json.dumps(before))
         assert check_proof(content) == "", name
         looser = -1 if name == "block" else 1

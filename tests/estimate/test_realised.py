@@ -52,6 +52,7 @@ def test_within_the_average_few_populations_exceed_the_budget(delta: float) -> N
             assert exceeding(law, rng) <= delta + 3 * math.sqrt(delta / RUNS), group
 
 
+@pytest.mark.long
 def test_averages_fall_with_the_level_and_approach_the_budget() -> None:
     for k, population in ((2, 1000), (10, 10**6), (500, 1000), (2, 10**10), (500, 10**10)):
         averages = np.array(
@@ -132,6 +133,7 @@ def test_a_fixed_number_of_users_costs_no_less_than_it_must() -> None:
             assert math.log(fixed) <= math.log(random) + cost
 
 
+@pytest.mark.long
 def test_no_decision_allows_what_a_population_breaks_more_often_than_delta() -> None:
     """The law that the default allows, and of which two populations in five break the budget."""
     rng, users = np.random.default_rng(3), 200_000

@@ -38,6 +38,7 @@ def test_fitted_law_has_about_the_exposure_of_the_true_one() -> None:
     assert law.shares @ exposed == pytest.approx(truth, rel=0.1)
 
 
+@pytest.mark.long
 def test_who_looks_until_a_set_is_decided_needs_as_many_users_as_forecast() -> None:
     budget = round(statistical_exposure(ZIPF, k=10, population=POPULATION) / 0.7, 3)
     question = {**QUESTION, "budget": budget}

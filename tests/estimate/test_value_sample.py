@@ -187,6 +187,7 @@ def test_words_that_are_too_short_for_so_many_values_are_refused() -> None:
         value_limits(users=10**10, k=10, population=10**10, delta=1e-3, level=0)
 
 
+@pytest.mark.long
 def test_the_proof_holds_for_the_share_of_values_that_it_names_and_no_other() -> None:
     criteria = value_criteria(
         users=USERS, k=K, population=POPULATION, budget=BUDGET, delta=DELTA, level=LEVEL, tests=12

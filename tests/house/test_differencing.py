@@ -28,6 +28,7 @@ def test_a_release_does_not_tell_rare_values_from_none() -> None:
     assert found["told_apart"] == []
 
 
+@pytest.mark.long
 def test_the_search_tells_them_apart_where_the_owner_asks() -> None:
     found = SEARCH(11, ["of each kind"], [9], 12, audience="owner")
     assert found["told_apart"]

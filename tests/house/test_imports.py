@@ -45,7 +45,7 @@ FLOORS = [
     {"answers"},
     {"render"},
     {"monitor"},
-    {"log", "planning", "warehouse"},
+    {"log", "lookout", "planning", "warehouse"},
     {"serve", "watch"},
     {"assistant", "ui"},
     {"cli"},

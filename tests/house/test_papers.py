@@ -58,6 +58,7 @@ def test_the_name_that_answers_an_item_is_public(row: dict[str, str]) -> None:
         assert words[0] in {option for parameter in below.params for option in parameter.opts}
 
 
+@pytest.mark.long
 def test_reference_numbers_are_what_their_script_computes() -> None:
     spec = importlib.util.spec_from_file_location("make_reference", FIXTURES / "make_reference.py")
     assert spec is not None

@@ -249,6 +249,7 @@ def test_pages_that_stop_are_pages_of_the_laboratory(run: dict[str, dict[str, li
     assert {page for pages in run["breaks"].values() for page in pages} <= known
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(browsers.CHROMIUM is None, reason="chromium is not installed")
 def test_a_scheme_is_told_and_the_same_scheme_is_not(tmp_path: Path) -> None:

@@ -504,6 +504,7 @@ def test_a_prior_that_favours_values_has_a_best_matrix_too() -> None:
     assert all(utility(other, prior) <= most + 2e-3 for other in others)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [(0.5, 0.5, 0.5), (1.0, 2.0, 0.5)])
 def test_the_best_matrix_at_an_average_privacy_tells_the_truth_to_some(
     alpha: tuple[float, ...],
@@ -570,6 +571,7 @@ def test_sums_are_exact_where_enumeration_of_values_is_out_of_reach(
         assert abs(again.of_distribution - found.of_distribution) < 5 * again.standard_error
 
 
+@pytest.mark.long
 def test_bits_on_many_values_are_sampled() -> None:
     prior, mechanism = DirichletPrior((2.0,) * 14), basic_rappor(14, 3.0)
     found = reports_information(mechanism, prior, 1000, rng=generator())
@@ -579,6 +581,7 @@ def test_bits_on_many_values_are_sampled() -> None:
     assert found.digit_utility(prior) == pytest.approx(limit, abs=0.15)
 
 
+@pytest.mark.long
 def test_a_matrix_that_is_not_faithful_is_told_of_for_many_users() -> None:
     """A value whose reports are those of the two others, mixed: no two columns are equal."""
     first, second = np.array([0.8, 0.1, 0.1]), np.array([0.1, 0.2, 0.7])

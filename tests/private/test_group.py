@@ -60,6 +60,7 @@ def sealed(
     return folder, asked, found
 
 
+@pytest.mark.long
 def test_sealed_or_open_all_participants_find_the_same_set(
     sealed: tuple[Path, list[CollectionRequest], GroupRun],
 ) -> None:

@@ -147,6 +147,7 @@ def test_withholding_never_lowers_the_certified_limit(
     assert limits.of(after)[1] >= limits.of(before)[1] - 1e-12
 
 
+@pytest.mark.long
 def test_promises_of_a_population_hold_with_redacted_rounds_of_the_same_users() -> None:
     joint = np.random.default_rng(5).dirichlet(np.full(60, 0.2)).reshape(5, 4, 3)
     apis = NAMES[:3]

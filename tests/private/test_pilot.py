@@ -170,6 +170,7 @@ def copy_a_running_pilot(world: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "--port" not in said
 
 
+@pytest.mark.long
 def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

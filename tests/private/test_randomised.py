@@ -72,6 +72,7 @@ def counts_of(ask: CollectionRequest, users: int, seed: int) -> Counter[tuple[st
     return Counter((randomised(token, ask.randomise["x"], rng),) for token in held)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_estimates_are_unbiased_and_limits_hold_in_repeated_collections(
     mechanism: MechanismName, check_collections: Any
@@ -307,6 +308,7 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert not (tmp_path / "next.json").exists()
 
 
+@pytest.mark.long
 def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
     """Dependent APIs, every mechanism: no set is promised less than it exposes more than rarely."""
     study = study_of(apis=("x", "y"), k=20, population=5000, budget=0.4, delta=0.2)

@@ -122,6 +122,7 @@ def test_interval_buckets_have_the_reference_success() -> None:
         assert holds(interval_bucket_success(figure["users"], figure["bits"]), figure), figure
 
 
+@pytest.mark.long
 def test_hash_predicates_work_on_sorted_groups() -> None:
     for figure in REFERENCE["sorted_groups"]:
         rng = np.random.default_rng(79)

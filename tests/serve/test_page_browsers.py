@@ -463,6 +463,7 @@ def test_nothing_is_read_or_sent_without_leave_in_chromium(
     )
 
 
+@pytest.mark.long
 def test_nothing_is_read_or_sent_when_firefox_says_no(service: Service, tmp_path: Path) -> None:
     """By Firefox's own setting for Global Privacy Control."""
     refusing = 'user_pref("privacy.globalprivacycontrol.enabled", true);\n'
@@ -531,6 +532,7 @@ def test_browsers_answer_for_the_vocabulary(service: Service, either_browser: Br
         assert unread >= {"css:system-color", "css:no-such-feature", made_up[4], made_up[-1]}
 
 
+@pytest.mark.long
 def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
     either_browser: Browser, service: Service, tmp_path: Path
 ) -> None:

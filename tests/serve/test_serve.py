@@ -740,6 +740,7 @@ def test_lists_that_are_not_made_in_time_are_logged(
     assert '"event": "lists", "reason": "the lists were not made within 0 s"' in caplog.text
 
 
+@pytest.mark.long
 def test_lists_of_a_stopped_search_are_judged_again(tmp_path: Path) -> None:
     config = with_decision(tmp_path)
     assert config.decision is not None
@@ -1235,11 +1236,10 @@ def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Pa
     rng = random.Random(8)
     acknowledged: set[str] = set()
     number = 0
-    for _ in range(4):
+    for _ in range(2):
         process, address = start(tmp_path)
-        end = time.monotonic() + rng.uniform(0.3, 1.2)
         with httpx.Client(base_url=address) as client:
-            while time.monotonic() < end:
+            for _ in range(rng.randrange(20, 300)):
                 number += 1
                 body = {"user": f"u{number}", "api": "A.a", "value": str(number)}
                 if client.post("/v1/observations", json=body).status_code == 202:

@@ -169,7 +169,7 @@ def test_from_a_raw_file_to_the_right_one_in_five_steps_by_keyboard(
         again.wait_for_selector("#answer:not([aria-busy]) .lead >> text=These 4 APIs together")
         query = again.url.partition("?")[2].partition("#")[0]
         context.close()
-        if who in {"vendor", "student"}:
+        if who == "student":
             shown = f"{address}&{query}&given=hardwareConcurrency"
             assert list(hindrances(chromium, shown)) == []
 

@@ -28,10 +28,11 @@ from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.store.watching import Notice
-from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+from fpmonitor.watch import DeliveryError, Watch, WatchSettings
 from tests.patience import patience
 
 if TYPE_CHECKING:
@@ -730,7 +731,7 @@ def test_an_answer_that_is_no_http_ends_no_watch_and_hides_no_violation(
 def test_a_webhook_that_answers_without_an_end_holds_nobody_up(
     settings: WatchSettings, odd_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpmonitor.watch._TIMEOUT", 0.2)
+    monkeypatch.setattr("fpmonitor.lookout.delivery._TIMEOUT", 0.2)
     told: list[dict[str, Any]] = []
     log(settings.folder, "1.jsonl", range(100), "common")
     watch = Watch(settings, deliver=[collect(told), post_to(odd_server)])
@@ -1337,6 +1338,22 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     assert notice["mended"] == ["2026-01-02T00:00:00"]
     assert daily(3, by)[1] == []
     assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
+
+
+@pytest.mark.parametrize("by", ["week", "month"])
+def test_days_without_logs_are_told_once_however_long_windows_are(
+    by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    """But not a Sunday on which nobody ever comes; a few users are as good as nobody."""
+    told = {}
+    for day in range(20):
+        if day % 7 != 3 and day != 13:
+            good(tmp_path / "in", day, users=3 if day == 12 else 1000)
+        notices = daily(day, by)[1]
+        found = [one for notice in notices for one in notice["problems"] if one["new"]]
+        named = [one["what"] for one in found if one["kind"] == "no logs"]
+        told |= {day: named} if named else {}
+    assert told == {13: ["2026-01-13"]}
 
 
 def test_a_fault_that_lasts_is_told_once_and_never_as_mended(on_population: Path) -> None:

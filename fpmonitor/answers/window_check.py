@@ -1,0 +1,304 @@
+"""Whether an allow list holds on one window of many, all of which share its delta."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.answers.check import (
+    RUN_LENGTH,
+    CheckReport,
+    CheckSlot,
+    RunAlarm,
+    coverage_of,
+    lack_all,
+    other_sets,
+    report_of,
+    told_by,
+    touched,
+)
+from fpmonitor.answers.decide import called_as, question_of, recheck_sets
+from fpmonitor.decide.evidence import (
+    Evidence,
+    identity_of,
+    needed_evidence,
+    prices_of_choice,
+    weigh,
+)
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.evalues import (
+    LEAST_USERS,
+    go_on,
+    log_best,
+    log_mean,
+    taken_in,
+    window_test,
+)
+from fpmonitor.store.checks import (
+    CheckedList,
+    CheckedWindow,
+    add_checked,
+    last_runs,
+    lower_checked,
+    read_checked,
+    read_list,
+    users_before,
+)
+from fpmonitor.store.windows import position
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
+    from fpmonitor.spectrum import SpectrumSource
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.windows import Period
+
+_LATEST_WINDOWS = 400  # that are added up where users were forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """The windows of a list in a database, of which one has the users `asked`."""
+
+    database: Database
+    name: str
+    decision: Decision
+    known: CheckedList
+    asked: Population
+
+
+def check_window(
+    population: Population,
+    decision: Decision,
+    *,
+    database: Database,
+    period: Period | None = None,
+    origin: datetime | None = None,
+    new_users: bool = False,
+    faulty: Collection[str] = (),
+) -> CheckReport:
+    """Test the allow list of a decision on one window of many; what comes out is recorded.
+
+    A window is tested once: what a later look finds can only take away from its evidence. One whose
+    users have no candidate passes nothing, and takes no part in the runs.
+
+    Parameters
+    ----------
+    population
+        The users of the window, seen as the decision saw its own.
+    decision
+        A decision on a population.
+    database
+        Keeps the numbers and outcomes of the windows.
+    period, origin
+        Length of calendar windows, and beginning of the newest one, which gets the first number
+        where the list is new; None for other windows, which are numbered as they come.
+    new_users
+        The caller says that the list was decided on none of the users in the database.
+    faulty
+        As of `report_check`. Its evidence is kept, so that mended logs of the window pass only
+        where both looks show it.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        The data lack a candidate, or hold too few users.
+    """
+    if decision.policy.sample.looked_at_once:
+        raise InputError(
+            "check: users who are drawn, or of whom some may be none, are looked at once",
+            hint="leave --by and --last away, or decide without that option",
+        )
+    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+        raise InputError(
+            "check: windows have no tests of cohorts and visits",
+            hint="leave --by and --last away: each check then tests the users of now, all together",
+        )
+    identity, decision = identity_of(decision), called_as(decision, population)
+    window, sets = population.window, decision.allow
+    name = _digest(identity, period, window.source, population.audience.value)
+    known = read_list(database, name, origin, made=decision.made)
+    last_visit = -1 if new_users else known.last_visit
+    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
+    # Where the list may be of anybody, its choice is paid for instead.
+    are_new, doubted = not decided.any(), last_visit is None
+    asked = population.asked(question_of(decision), decision.policy.candidates)
+    series = _Series(database, name, decision, known, asked)
+    coverage = coverage_of(population, decision)
+    label, place = _number(series, population, period)
+    evidence = _evidence(series, population, place, are_new=are_new)
+    whole, before = evidence, read_checked(database, name, label)
+    # Users without a candidate show nothing of it: a later look at the window decides alone.
+    is_blind = lack_all(coverage) and decision.missing == "value"
+    if before is None:
+        new = ~(seen if doubted else decided | seen)
+        cannot_pass = lack_all(coverage) or bool(touched(sets, faulty))
+        run = None if period is None or lack_all(coverage) else _run(series, population, new=new)
+        before = _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass)
+        before = replace(before, run=run)
+        add_checked(database, name, label, window.since, before)
+    else:
+        evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
+        if not is_blind:
+            lower_checked(database, name, label, within=evidence.within, above=evidence.above)
+    listed, beside = evidence.split(len(sets))
+    # The shares of all windows add up to 1, so all that is ever found of the others holds together.
+    term = needed_evidence(decision.policy.delta or 1.0, place=before.number, successes=0)
+    others = other_sets(decision)[: len(beside.within)]
+    report = report_of(
+        population,
+        decision,
+        listed.verdicts(sets, before.terms),
+        CheckSlot(check=before.number, delta=math.exp(-before.terms[0])),
+        others=beside.verdicts(others, (term, term)),
+        coverage=coverage,
+        faulty=faulty,
+    )
+    return replace(
+        report,
+        period=period,
+        new_users=are_new,
+        doubted=doubted,
+        late=tuple(
+            apis
+            for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
+            if now >= before.terms[1] > above
+        ),
+        alarm=None
+        if before.run is None or window.since is None
+        else _alarm(series, until=window.since, doubted=doubted),
+        origin=known.origin,
+    )
+
+
+def _number(series: _Series, population: Population, period: Period | None) -> tuple[str, int]:
+    """Name a window in its series, and its number: by the calendar, or as it comes."""
+    window, origin = population.window, series.known.origin
+    if period is None or window.since is None or origin is None:
+        label = _digest(population.digest, str(window.since), str(window.until))
+        return label, series.known.windows
+    return window.since.isoformat(), position(window.since, period) - position(origin, period)
+
+
+def _evidence(series: _Series, population: Population, place: int, *, are_new: bool) -> Evidence:
+    """Weigh the sets of the allow list, and after them the others."""
+    decision = series.decision
+    if decision.policy.realised:
+        delta = decision.policy.delta or 1.0
+        alone = math.exp(-needed_evidence(delta, place=place, successes=0))
+        return _all_or_nothing(population, decision, alone)
+    source = series.asked.source(decision.policy.candidates)
+    most, least = told_by(source, population, decision.policy.k)
+    return _weigh_all(decision, most, least=least, new_users=are_new)
+
+
+def _first_look(
+    series: _Series, evidence: Evidence, place: int, *, is_blind: bool, cannot_pass: bool
+) -> CheckedWindow:
+    """Return what is recorded of a window that nobody looked at before, but for the runs."""
+    known, sets = series.known, series.decision.allow
+    passes, violates = (
+        needed_evidence(series.decision.policy.delta or 1.0, place=place, successes=successes)
+        for successes in (known.passed, known.violated)
+    )
+    found = evidence.split(len(sets))[0].verdicts(sets, (passes, violates)).values()
+    unlimited = (math.inf,) * len(evidence.within)
+    return CheckedWindow(
+        number=place,
+        terms=(passes, violates),
+        within=unlimited if is_blind else evidence.within,
+        above=unlimited if is_blind else evidence.above,
+        passed=not cannot_pass and all(verdict == "allow" for verdict in found),
+        violated="block" in found,
+        run=None,
+    )
+
+
+def _weigh_all(
+    decision: Decision,
+    source: SpectrumSource,
+    *,
+    least: SpectrumSource | None,
+    new_users: bool,
+) -> Evidence:
+    """Weigh the sets of the allow list, and after them the other sets, all of these together."""
+    listed = weigh(decision, source, least=least, new_users=new_users)
+    others = other_sets(decision)
+    if not others:
+        return listed
+    beside = weigh(replace(decision, allow=others), source, least=least, new_users=new_users)
+    return listed.joined(beside, math.log(len(others)) if new_users else 0.0)
+
+
+def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
+    """Weigh a promise about one population: by its own test at a share of delta."""
+    sets = (*decision.allow, *other_sets(decision))
+    verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
+    full = -math.log(delta)
+    return Evidence(
+        within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),
+        above=tuple(full if verdict == "block" else -full for verdict in verdicts.values()),
+    )
+
+
+def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple[float, ...] | None:
+    """Take the users who first came in this window into the runs of all sets, if it is the next."""
+    policy, since, after = series.decision.policy, population.window.since, series.known.runs_after
+    before = last_runs(series.database, series.name)
+    last = max((begin for begin in (after, *(begin for begin, _ in before)) if begin), default=None)
+    if last is not None and since is not None and since <= last:
+        return None
+    asked = series.asked
+    if not asked.snapshot.in_memory(len(policy.candidates)):
+        return None
+    source = asked.source_among(new, policy.candidates)
+    if source is None or source.users < max(LEAST_USERS, policy.k):
+        return None
+    _, least = told_by(source, asked, policy.k)
+    test = window_test(
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
+        monotone=least is not None,
+    )
+    sets = series.decision.allow
+    evidence = [test.log_above((least or source).spectrum(apis)) for apis in sets]
+    return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
+
+
+def _alarm(series: _Series, *, until: datetime, doubted: bool) -> RunAlarm | None:
+    """Tell what the runs up to a window say; null where it does not count any more."""
+    decision, sets, after = series.decision, series.decision.allow, series.known.runs_after
+    if after is None:
+        [(_, run)] = last_runs(series.database, series.name, until=until)
+        evidence = log_mean(run)
+    elif until <= after:
+        return None
+    else:
+        runs = last_runs(series.database, series.name, until=until, most=_LATEST_WINDOWS + 1)
+        before = [[0.0] * len(sets), *(run for _, run in runs)]
+        found = [
+            taken_in(run, earlier)
+            for (since, run), earlier in zip(runs, before, strict=False)
+            if since > after
+        ]
+        _, block = prices_of_choice(decision)
+        chosen = [float(block[len(apis)]) for apis in sets]
+        prices = chosen if doubted else [math.log(len(sets))] * len(sets)
+        # What the first of so many has taken in is not known.
+        evidence = log_best(found[-_LATEST_WINDOWS:], prices)
+    return RunAlarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence, after=after)
+
+
+def _digest(*parts: str | None) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""What a watch does: finds logs that arrive, looks at windows, and delivers notices."""

@@ -1,0 +1,399 @@
+"""A look at what is stored: which windows are to be checked, and what is news of them."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fpmonitor.answers.check import report_check
+from fpmonitor.answers.ledger import compare_windows, read_users
+from fpmonitor.answers.standing import (
+    LACKS_ALL,
+    TOO_FEW,
+    Problem,
+    Standing,
+    again,
+    changes,
+    is_news,
+    judged,
+    known_again,
+    late,
+    next_steps,
+    probable_causes,
+    problem,
+    taken_back,
+    vanished,
+)
+from fpmonitor.decide.evidence import identity_of
+from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.export.exporter import printable
+from fpmonitor.monitor import ledger_of, windows_that_decide
+from fpmonitor.population.browsers import USER_AGENTS
+from fpmonitor.store.snapshot import Window
+from fpmonitor.store.watching import (
+    last_checked,
+    record_check,
+    stored_data,
+    users_of_the_future,
+)
+from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
+from fpmonitor.unit import spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.ledger import Ledger
+    from fpmonitor.decide.decision import ApiSet
+    from fpmonitor.lookout.settings import WatchSettings
+    from fpmonitor.monitor import Monitor
+    from fpmonitor.population.population import Population
+
+_FALSE_CAUSES = 0.01
+_MOST_DAYS = 31  # that are looked at for faults, the newest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """One look of a watch at an open database.
+
+    Attributes:
+        settings, watched: What is watched, and its name in the database.
+        monitor, now: The open database, and the time.
+        refused, corrected: Files that could not be read, and logs of k users or more that others
+            have corrected.
+        note, checked: As of `Watch`.
+    """
+
+    settings: WatchSettings
+    watched: str
+    monitor: Monitor
+    now: datetime
+    refused: Sequence[str]
+    corrected: Collection[str]
+    note: Callable[[str], None]
+    checked: Callable[[CheckReport], None]
+
+    @cached_property
+    def _days(self) -> Ledger:
+        """The days of the logs; what they are compared with is read once."""
+        return ledger_of(self.monitor, self.settings.checked, "day")
+
+    def check(self) -> None:
+        """Check each window that nobody looked at, and record what is known now."""
+        settings, database, now = self.settings, self.monitor.database, self.now
+        stored = stored_data(database)
+        if stored is None and not self.refused:
+            return
+        day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
+        data = "/".join([f"{stored}{day}", *self.refused])
+        checked, told = last_checked(database, self.watched)
+        if data == checked:
+            return
+        before = standing_of(told)
+        known = self._taken_back(before)
+        for until in self._missed(known):
+            known = self._look(before, now, data="", until=until, known=known)
+            before = known
+        self._look(before, now, data=data, known=known)
+
+    def _taken_back(self, before: Standing | None) -> Standing | None:
+        """Look again at windows that were at fault, or above the budget, and are corrected now."""
+        by = self.settings.by
+        if before is None or by is None or not self.corrected:
+            return before
+        known = before
+        for since in before.doubtful:
+            begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
+            with suppress(UndecidableError):
+                report = self.monitor.check(
+                    self.settings.checked,
+                    by=by,
+                    until=end_of(begin, by),
+                    new_users=self.settings.new_users,
+                )
+            if report is not None and report.since != begin:
+                report = None
+            faults = {} if report is None else report.faults
+            day = Window(begin, end_of(begin, "day"), self.settings.decision.source)
+            found = {} if by == "day" else self._faults_of(day)
+            if report is not None or (by != "day" and since in known.faulty and found is not None):
+                known = taken_back(known, report, since, faults=[*faults, *(found or ())])
+        return known
+
+    def _came(self, day: Window) -> Population | None:
+        """Return the users of a day; null for fewer than k, and for too few to be judged."""
+        users = self._days.users_of(day)
+        few = users is None or users.users < self.settings.decision.policy.k
+        return None if few else users
+
+    def _faults_of(self, day: Window) -> Mapping[str, str] | None:
+        """Find APIs whose values are at fault on a day; null where too few users came."""
+        users = self._came(day)
+        if users is None:
+            return None
+        beside = self._days.beside(users)
+        return {} if beside is None else beside.faults()
+
+    def _with_faulty_days(self, after: Standing, now: datetime) -> Standing:
+        """Find days at fault or without logs that are over, where their window is not."""
+        if self.settings.by in {None, "day"}:
+            return after
+        since = window_at(now, "day") - timedelta(days=1)
+        if after.day is not None:
+            since = datetime.fromisoformat(after.day)
+        problems = {(one.kind, one.what): one for one in after.problems}
+        missing = self._missing_day(since, now)
+        if missing is not None:
+            gap = problem("no logs", f"{missing:%Y-%m-%d}", by="day")
+            problems.setdefault((gap.kind, gap.what), gap)
+        for day in self._days.over(since)[-_MOST_DAYS:]:
+            if day.since is None or day.until is None:
+                continue
+            found = self._faults_of(day)
+            if found is None:  # a few visits are as good as none
+                continue
+            if found:
+                after = after.at_fault(day.since)
+            for api, words in found.items():
+                seen = problem("fault", api, words=words, day=f" of {day.since:%Y-%m-%d}")
+                problems.setdefault(("fault", api), seen)
+            after = replace(after, day=day.until.isoformat())
+        return replace(after, problems=tuple(problems.values()))
+
+    def _missing_day(self, since: datetime, now: datetime) -> datetime | None:
+        """Find a day that k users came a week before, and not now; the next one is over."""
+        source, week = self.settings.decision.source, timedelta(days=7)
+
+        def has_users(day: datetime) -> bool:
+            return self._came(Window(day, end_of(day, "day"), source)) is not None
+
+        last = window_at(now, "day") - timedelta(days=2)
+        for _ in range(_MOST_DAYS):
+            if since > last:
+                break
+            if not has_users(since) and has_users(since - week):
+                return since
+            since = end_of(since, "day")
+        return None
+
+    def _missed(self, before: Standing | None) -> Iterator[datetime]:
+        """Find where the windows end that nobody looked at since the last one, but the newest."""
+        by = self.settings.by
+        if by is None or before is None or before.until is None:
+            return
+        ledger = ledger_of(self.monitor, self.settings.decision, by)
+        for window in ledger.over(datetime.fromisoformat(before.until))[:-1]:
+            if window.until is not None and ledger.users_of(window) is not None:
+                yield window.until
+
+    def _look(
+        self,
+        before: Standing | None,
+        now: datetime,
+        *,
+        data: str,
+        until: datetime | None = None,
+        known: Standing | None,
+    ) -> Standing:
+        """Check the newest window, or that which ends then, and record what is known now.
+
+        `before` is what was told last, and `known` what corrected logs have made of it.
+        """
+        settings, database, report = self.settings, self.monitor.database, None
+        after = replace(known or Standing(outcome="cannot tell"), outcome="cannot tell")
+        problems = [problem("refused", file) for file in self.refused]
+        problems += self._in_the_future(*users_of_the_future(database, now))
+        try:
+            if stored_data(database) is not None:
+                report, after = self._judge(known, now, until)
+                problems += after.problems
+                self.checked(report)
+        except UndecidableError as error:
+            self.note(f"cannot be checked: {error}")
+            problems += [TOO_FEW, *known_again(before)]
+        except UnknownNameError as error:
+            self.note(f"cannot be checked: {error}")
+            problems += [LACKS_ALL, *self._all_gone(), *known_again(before)]
+        if before is None and settings.by is not None and after.outcome == "cannot tell":
+            longer = windows_that_decide(
+                self.monitor, settings.checked, settings.by, new_users=settings.new_users
+            )
+            if longer is not None:
+                self.note(longer)
+        after = replace(after, problems=tuple(problems))
+        if until is None:
+            after = self._with_faulty_days(after, now)
+        record_check(
+            database,
+            self.watched,
+            decision=identity_of(settings.decision),
+            data=data,
+            standing=msgspec.json.encode(after).decode(),
+            body=self._message(before, after, report) if is_news(before, after) else None,
+        )
+        return after
+
+    def _judge(
+        self,
+        before: Standing | None,
+        now: datetime,
+        until: datetime | None,
+    ) -> tuple[CheckReport, Standing]:
+        """Check the list, and look for APIs and windows that should be there."""
+        settings, policy = self.settings, self.settings.decision.policy
+        report = self.monitor.check(
+            settings.checked,
+            by=settings.by,
+            until=until,
+            new_users=settings.new_users,
+        )
+        window = Window(report.since, report.until, settings.decision.source)
+        apis = {*self.monitor.population(window=window).publishable_apis(policy.k)}
+        after = judged(before, report, now=now.isoformat(timespec="seconds"))
+        # Where users without a value count as exposed, that all lack it says enough.
+        is_blind = report.lacks_all and settings.decision.missing == "value"
+        problems = [LACKS_ALL] if is_blind and report.outcome != "violated" else []
+        problems += [vanished(api, settings.decision) for api in report.vanished]
+        seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
+        new = sorted(apis - seen)
+        is_first = before is None or not before.apis
+        # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
+        if not is_first or report.lacks_all or len(new) <= len(report.vanished):
+            problems += [problem("appeared", api) for api in new]
+        problems += self._without_logs(before, report, until or now)
+        problems += [problem("source", name, text=text) for name, text in report.sources.items()]
+        day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
+        problems += [
+            problem("fault", api, words=words, day=day) for api, words in report.faults.items()
+        ]
+        if report.late and settings.by is not None and report.since is not None:
+            problems.append(late(settings.by, report.since, report.late))
+        if report.renewal is not None:
+            problems += again(before, after, report.renewal)
+        return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
+
+    def _all_gone(self) -> list[Problem]:
+        """Tell what logs that hold no API of the list have in their place."""
+        decision = self.settings.decision
+        window, policy = Window(source=decision.source), decision.policy
+        apis = self.monitor.population(window=window).publishable_apis(policy.k)
+        gone = [vanished(api, decision) for api in policy.candidates]
+        return [*gone, *(problem("appeared", api) for api in apis)]
+
+    def _without_logs(
+        self, before: Standing | None, report: CheckReport, now: datetime
+    ) -> list[Problem]:
+        """Tell that windows are missing: between two that were checked, or for a whole one now."""
+        by = self.settings.by
+        if by is None or report.since is None or report.until is None:
+            return []
+        gap = None
+        if before is not None and before.until is not None:
+            # A watch that was away may have missed good windows.
+            ledger = ledger_of(self.monitor, self.settings.decision, by)
+            gap = ledger.gap(datetime.fromisoformat(before.until), report.since)
+        if gap is None and end_of(end_of(report.until, by), by) <= now.replace(tzinfo=None):
+            gap = report.until
+        return [] if gap is None else [problem("no logs", f"{gap:%Y-%m-%d}", by=by)]
+
+    def _in_the_future(self, users: int, logs: Mapping[str, int]) -> list[Problem]:
+        """Tell of visits whose clock is ahead, and of which log, where k users have such visits."""
+        k = self.settings.decision.policy.k
+        if users:
+            self.note(f"{users:,} users have visits of the future, which no window holds yet")
+        named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
+        more = f" and {len(named) - 1:,} more" if len(named) > 1 else ""
+        of = f" of {named[0]}{more}" if named else ""
+        return [problem("future", named[0] if named else "visits", of=of)] if users >= k else []
+
+    def _message(
+        self,
+        before: Standing | None,
+        after: Standing,
+        report: CheckReport | None,
+    ) -> dict[str, Any]:
+        """Return what others are told: what is certain now, what to do, and the last check."""
+        settings, decision = self.settings, self.settings.decision
+        known = {(one.kind, one.what) for one in (before.problems if before else ())}
+        told: dict[str, Any] = {
+            "was": None if before is None else before.state,
+            "state": after.state,
+            "changed": [],
+            "causes": [],
+            "problems": [
+                asdict(problem)
+                | {
+                    "text": spoken(problem.text, decision.unit),
+                    "new": (problem.kind, problem.what) not in known,
+                }
+                for problem in after.problems
+            ],
+            "corrected": sorted(self.corrected),
+            "mended": sorted({*(before.faulty if before else ())} - {*after.faulty}),
+            "usual_users": after.usual_users,
+            "unit": decision.unit,
+            "next": next_steps(
+                decision,
+                after,
+                by=settings.by,
+                folder=settings.folder,
+                database=settings.database,
+            ),
+        }
+        if report is None:
+            return told | {"outcome": after.outcome, "sets": [], "users": None}
+        is_worse = bool(after.above - (before.above if before else frozenset()))
+        told["causes"] = self._causes(report, after) if is_worse else []
+        told["changed"] = changes(
+            before,
+            after,
+            report.limits,
+            without_automation=self._without_automation(report) if is_worse else {},
+        )
+        return told | report.to_json()
+
+    def _causes(self, report: CheckReport, after: Standing) -> list[dict[str, Any]]:
+        """Return what changed against the window before, of the sets above and the browsers."""
+        decision, by, since = self.settings.decision, self.settings.by, report.since
+        if by is None or since is None:
+            return []
+        window = Window(start_before(since, by), report.until, decision.source)
+        seen = self.monitor.population(window=window).publishable_apis(decision.policy.k)
+        apis = {*USER_AGENTS, *itertools.chain.from_iterable(after.above)}.intersection(seen)
+        try:
+            halves = replace(window, until=since), replace(window, since=since)
+            before, now = (whole_span(self.monitor.database, half) for half in halves)
+        except UndecidableError:
+            return []
+        # The window before is no like day, but what newly exposes users is there anyway.
+        windows, k = self.monitor.windows(by, window=window), decision.policy.k
+        pair = [read_users(windows, span, sorted(apis), k=k) for span in (before, now)]
+        if min(users.size for users in pair) < k:
+            return []
+        alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
+        return probable_causes(alarms)
+
+    def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:
+        """Return the limits of each set without browsers that look automated."""
+        decision = self.settings.checked
+        if decision.view.drop_automation:
+            return {}
+        decision = replace(decision, view=replace(decision.view, drop_automation=True))
+        users = self.monitor.population_as(decision, window=Window(report.since, report.until))
+        try:
+            return report_check(users, decision).limits
+        except UndecidableError:
+            return {}
+
+
+def standing_of(standing: str | None) -> Standing | None:
+    """Read what was told last, as the database has it."""
+    return None if standing is None else msgspec.json.decode(standing, type=Standing)

@@ -1,0 +1,79 @@
+"""What is watched, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.answers.check import of_recommended
+from fpmonitor.decide.evidence import identity_of
+from fpmonitor.disclosure import Audience
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.database import Database
+from fpmonitor.store.files import NO_PATIENCE, Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.store.windows import Period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """What is watched, and how.
+
+    Attributes:
+        folder: Where logs arrive, also in its subfolders.
+        database: The database file; created if it does not exist.
+        decision: What is checked after every new log.
+        by, new_users: As in `Monitor.check`.
+        whole: Check every set on the allow list, not the recommended one alone.
+        collector, digest_values: As in `Monitor.ingest`.
+        column_map: Reads the column map, which may change while the watch runs.
+        settle: Seconds for which a file must not have changed before it is read.
+        key_file, patience: As of `Database`.
+        metrics: File for the numbers of Prometheus, written at each look; null for none.
+    """
+
+    folder: Path
+    database: Path
+    decision: Decision
+    by: Period | None = None
+    new_users: bool = False
+    whole: bool = False
+    collector: str | None = None
+    column_map: Callable[[], ColumnMap] = ColumnMap
+    digest_values: bool = False
+    settle: float = 2.0
+    key_file: Path | None = None
+    patience: Patience = NO_PATIENCE
+    metrics: Path | None = None
+
+    @property
+    def watched(self) -> str:
+        """Name of what is watched: the decision, and how it is checked unless as by default."""
+        identity = identity_of(self.checked)
+        options = (None, self.by, self.new_users)  # as databases have it
+        return identity if options == (None, None, False) else f"{identity}/{options}"
+
+    @property
+    def checked(self) -> Decision:
+        """The decision with the sets that are checked."""
+        return self.decision if self.whole else of_recommended(self.decision)
+
+    def open_database(self) -> Database:
+        """Open the database, which is created if it does not exist."""
+        return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
+
+    def open_monitor(self) -> Monitor:
+        """Open the database for questions whose answers go to others."""
+        return Monitor(
+            self.database,
+            create=True,
+            audience=Audience.OTHERS,
+            key_file=self.key_file,
+            patience=self.patience,
+        )
