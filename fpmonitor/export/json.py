@@ -20,9 +20,6 @@ _MEMBERS = ("guarantee", "policy", "exposed", "withheld", "allowed_sets", "block
 _OLD_WORDS = {"allow": "exposed", "block": "withheld"}
 
 
-_ASKED_OF_FEW = {"cohorts": None, "visits": "last"}  # members that a list names where they differ
-
-
 def _write(decision: Decision) -> str:
     """Write the list as JSON: what one site may read together, and every certified combination."""
     actions = api_actions(decision)
@@ -32,7 +29,7 @@ def _write(decision: Decision) -> str:
         "policy": {
             name: value
             for name, value in untyped(decision.policy).items()
-            if name not in _ASKED_OF_FEW or value != _ASKED_OF_FEW[name]
+            if (name, value) not in (("cohorts", None), ("visits", "last"))
         },
         "exposed": [entry.api for entry in actions if not entry.is_withheld],
         "withheld": [entry.api for entry in actions if entry.is_withheld],

@@ -229,11 +229,14 @@ def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
 
 
 def bar(lower: float, found: float, upper: float, widest: float, *, letters: int = _BAR) -> str:
-    """Draw limits and the share between them on a line from 0 to the widest limit."""
+    """Draw limits on a line from 0 to the widest, and the observed share where it is between them.
+
+    Of a population that is not as large as the observed users it may be far outside.
+    """
     at = [min(int(letters * share / (widest or 1)), letters - 1) for share in (lower, found, upper)]
     line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (letters - 1 - at[2])
     line[at[0]], line[at[2]] = "├", "┤"
-    if at[0] <= at[1] <= at[2]:
+    if lower <= found <= upper:
         line[at[1]] = "●"
     return "".join(line)
 
