@@ -133,11 +133,14 @@ def persons_table(lines: list[dict[str, Any]]) -> str:
 
 def counted(lines: list[dict[str, Any]]) -> str:
     """Share of the persons who were counted in groups smaller than k, beside `Q(n, k)`."""
-    found = [entry for entry in lines if entry["persons"] is not None]
-    return ", ".join(
-        f"{percent(entry['persons'])} % by {entry['law']} (Q: {percent(entry['truth'])} %)"
-        for entry in found
-        if entry["law"] in SHOWN_SETS
+    found = {
+        entry["law"]: (entry["persons"], entry["truth"])
+        for entry in lines
+        if entry["persons"] is not None and entry["law"] in SHOWN_SETS
+    }
+    return "; ".join(
+        f"{percent(share)} % by {law} (Q: {percent(truth)} %)"
+        for law, (share, truth) in found.items()
     )
 
 

@@ -63,6 +63,7 @@ COLUMNS = {
     "viewport": ["viewportWidth", "viewportHeight"],
     "connection": ["connection"],
 }
+LEFT_OUT = ("platform version, major", "full version")  # of the page; the JSON has them
 SHOWN = (
     *("userAgent", "screen", "viewport", "connection"),
     *("userAgent+screen", "userAgent+connection"),
@@ -373,18 +374,7 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
                     *(with_bits(releases[release]["hints"][name]) for release in chosen[:2]),
                 ]
                 for name in (*HINTS, "User-Agent")
-            ),
-        ),
-        "decisions": table(
-            ["release", "may be read together", "may not", "undecided"],
-            (
-                [
-                    f"{release} ({releases[release]['date'][:7]})",
-                    "; ".join(" + ".join(apis) for apis in found["allow"]) or "nothing",
-                    first_of(found["block"]),
-                    found["undecided"],
-                ]
-                for release, found in figures["decisions"].items()
+                if name not in LEFT_OUT
             ),
         ),
     }
@@ -420,13 +410,6 @@ def figure(figures: dict[str, Any]) -> str:
 def year(release: dict[str, Any]) -> float:
     years, month, day = map(int, release["date"].split("-"))
     return years + (month - 1) / 12 + (day - 1) / 365
-
-
-def first_of(sets: list[list[str]], shown: int = 4) -> str:
-    """The smallest sets, and how many more there are."""
-    smallest = sorted(sets, key=len)[:shown]
-    more = f" and {len(sets) - shown} more" if len(sets) > shown else ""
-    return "; ".join(" + ".join(apis) for apis in smallest) + more or "nothing"
 
 
 def written(figures: dict[str, Any]) -> dict[Path, str]:

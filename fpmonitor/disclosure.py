@@ -24,7 +24,9 @@ def told_from(k: int) -> int:
     """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
 
     How few users are recognised in an answer does not depend on how large safe groups are to be: a
-    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000.
+    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
+    smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
+    than k users tells of k.
     """
     return min(k, HIDE_BELOW)
 
@@ -86,10 +88,12 @@ def publishable_part(
 
 
 def publishable_coverage(having: int, users: int, k: int) -> float | None:
-    """Share of the users who have a value: 1 where fewer than k lack it, null where fewer have it.
+    """Share of the users who have a value: 1 where few lack it, null where few have it.
 
-    The same for every audience, as it stands in decisions, which are handed on.
+    Fewer than `told_from(k)`. The same for every audience, as it stands in decisions, which are
+    handed on.
     """
+    k = told_from(k)
     if users - having < k:
         return 1.0
     return None if having < k else having / users

@@ -100,7 +100,7 @@ class Log:
     def __init__(self, db: str | Path | None = None) -> None:
         folder = tempfile.TemporaryDirectory(prefix="fpmonitor-") if db is None else None
         path = Path(folder.name) / "log.duckdb" if folder is not None else Path(str(db))
-        self.monitor = Monitor(path, create=True)
+        self.monitor = Monitor(path, create=True, kept=folder is None)
         self._end = weakref.finalize(self, _ended, self.monitor, folder)
 
     def close(self) -> None:

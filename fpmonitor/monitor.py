@@ -34,7 +34,7 @@ from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
@@ -42,7 +42,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -64,6 +64,7 @@ from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
+from fpmonitor.store.looks import first_names, note_look
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period
@@ -91,6 +92,8 @@ class Monitor(Closing):
         audience: Whom the answers are for: the owner of the data, or others.
         key_file: Holds the key of an encrypted database.
         patience: How long to wait for a database that another process has open.
+        kept: Whether the file is there for the next question; else nobody can count the looks at
+            its users.
 
     Attributes:
         database: The open file, for what is no question: `store` and `release` take it.
@@ -111,12 +114,14 @@ class Monitor(Closing):
         audience: Audience = Audience.OWNER,
         key_file: Path | None = None,
         patience: Patience = NO_PATIENCE,
+        kept: bool = True,
     ) -> None:
         self.database = Database(Path(path), create=create, key_file=key_file, patience=patience)
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
         self.follower: Follower | None = None
+        self.kept = kept
 
     def close(self) -> None:
         """Close the database."""
@@ -245,7 +250,14 @@ class Monitor(Closing):
             window=window,
             view=view or self.view,
             audience=audience or self.audience,
+            look=self._look(window),
+            first_names=first_names(self.database) if self.kept else None,
         )
+
+    def _look(self, window: Window) -> Look | None:
+        """Note a look at the users; those of a window are looked at as before, whenever that is."""
+        look = note_look(self.database) if self.kept else None
+        return None if any(window.bounds.values()) else look
 
     def population_as(
         self,
@@ -547,7 +559,7 @@ def windows_that_decide(
         with suppress(UndecidableError, UnknownNameError):
             users, _ = ledger_of(monitor, decision, period).newest()
             one = count_confirmed(users, decision, period, new_users=new_users)
-            if monitor.audience is Audience.OWNER or one.users >= policy.k:
+            if monitor.audience is Audience.OWNER or one.users >= told_from(policy.k):
                 found.append(one)
     return longer_windows(found, by)
 

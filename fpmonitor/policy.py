@@ -183,6 +183,11 @@ class Departure(NamedTuple):
 NO_DEPARTURE = Departure()
 
 
+# Whether users are looked at for the first time, or later; null where nothing keeps count, so that
+# any look may be any.
+Look = Literal["first", "later"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleModel:
     """How the observed users may differ from independent draws from the population.
@@ -197,6 +202,8 @@ class SampleModel:
         cluster: Column that tells which of those observed came together, such as a household: one
             of each counts. Null: they came one by one.
         rows_are_users: Whether each row is taken for a user where the logs do not name the users.
+        look: Which look at the users of a database it is, see `store.looks`; null where nothing
+            keeps count, and in files of before.
 
     Raises:
         PolicyError: A number is out of its range, or strata or clusters go with added users.
@@ -207,6 +214,7 @@ class SampleModel:
     fake_share: float = 0.0
     cluster: str | None = None
     rows_are_users: bool = False
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.bias <= MAX_BIAS:

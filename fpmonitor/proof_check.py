@@ -49,6 +49,7 @@ EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number
 FREE_FROM = 1.7  # times the mean: of fewer, blocking weights always fall with the group
 DRAWS = 16  # of one visit of each user
 KEPT = 0.9  # of the number expected, that its design keeps
+LOOKS = 2
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -271,6 +272,9 @@ class _Proof:
         elif once or sample.get("cluster") or drawn:
             expected = drawn if drawn and not once else self.users
             fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
+        elif sample.get("look") is not None:  # each half of delta has its looks
+            _require(holds=sample["look"] in {"first", "later"}, what="form")
+            fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         _require(holds=bool(self.bases >= fewest), what="form")
 
     def of_weights(self) -> None:
@@ -549,7 +553,7 @@ class _Proof:
             _require(holds=self.content["weights"][-1] >= 0, what="weights: negative")
         price = self.price()
         for size, limit in enumerate(limits[1:], 1):
-            asked = (arb(self.bases) * arb(self._sets(size, chains)) / self.delta).log()
+            asked = (arb(self.bases) * self._numbers(size, chains) / self.delta).log()
             if nats is not None:
                 _require(holds=bool(asked <= _exact(limit)), what=f"limit of {size} APIs")
                 continue
@@ -559,9 +563,18 @@ class _Proof:
             idle = limit < 0 if self.sign < 0 else limit >= self.rows
             _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
 
-    def _sets(self, size: int, chains: Sequence[int] | None) -> int:
+    def _numbers(self, size: int, chains: Sequence[int] | None) -> arb:
+        """Count them so that half of delta is for all names, half for those of the first log."""
+        noted = self.content.get("first_names")
+        if noted is None or chains is not None:
+            return arb(self._sets(size, self.universe, chains))
+        shares, first = [Fraction(1, self._sets(size, self.universe, None))], _whole(noted)
+        if size <= first:
+            shares.append(Fraction(1, self._sets(size, min(first, self.universe), None)))
+        return _ratio(2 / sum(shares, Fraction(0)))
+
+    def _sets(self, size: int, universe: int, chains: Sequence[int] | None) -> int:
         """Count the sets that share delta, as those of a size count them."""
-        universe = self.universe
         if chains is not None:
             vectors = _vectors_of_ranks(chains)
             return max(vectors[: size + 1]) if self.sign < 0 else sum(vectors)
@@ -657,14 +670,14 @@ def check_proof(
 
 
 _OF_ALL = ("sign", "monotone", "k", "population", "budget", "users")
-_OF_SIDE = ("delta", "bases", "universe", "nats")
+_OF_SIDE = ("delta", "bases", "universe", "nats", "first_names")
 
 
 def _designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
     """List the designs of a side, each with what is told of all; a file of before has one."""
     if "designs" not in content:
         return [content]
-    told = {name: content[name] for name in _OF_SIDE}
+    told = {name: content.get(name) for name in _OF_SIDE}
     designs = [{**design, **told} for design in content["designs"]]
     _require(holds=bool(designs), what="form")
     for design in designs:
@@ -771,6 +784,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "universe": content.get("universe") or largest,
             "delta": level / 2 if realised and sign < 0 else level,
             "value_share": None,  # all values of the users were counted
+            "first_names": content.get("first_names"),
         }
         proof = content["proof"][side]
         first = (proof.get("designs") or [proof])[0]
@@ -781,6 +795,10 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         reason = (
             check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
         )
+        noted = content.get("first_names")
+        # conditions on cohorts have the levels of all names, and both share delta
+        if not reason and noted and (noted < len(policy["candidates"]) or policy.get("cohorts")):
+            reason = "another question: names of the first log"
         if not reason and not _is_share(share, content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)

@@ -11,7 +11,7 @@ from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.disclosure import Audience, publishable_count, told_from
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import (
     LEAST_USERS,
@@ -185,7 +185,7 @@ class CheckReport(Result):
             return "Exact, for the users of this check."
         sample = self.decision.policy.sample
         provided = "the users of each check are independent draws from one distribution"
-        if sample != PLAIN_DRAWS:
+        if sample.options:
             provided = f"the users of each check and those of the population are {draws(sample)}"
         if sample.looked_at_once:
             said = (
@@ -384,7 +384,7 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < policy.k or policy.visits != "last":
+    if not sets or asked.users < told_from(policy.k) or policy.visits != "last":
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(

@@ -16,7 +16,7 @@ from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
 from fpmonitor.population.evidence import lack_in_words
@@ -90,6 +90,8 @@ def decide_sets(
     else:
         begun = _with_level(begun, population, registered, asked)
     sample = users.model(asked.sample)  # after what may be registered
+    if begun.is_exact or asked.search_users is not None or asked.design_share is not None:
+        sample = replace(sample, look=None)  # exact, or decided once
     begun = replace(begun, policy=replace(begun.policy, sample=sample))
     made = datetime.now(UTC).date()
     if isinstance(begun, LevelDecision):
@@ -185,13 +187,17 @@ def _with_level(
     return replace(
         begun,
         universe=None if level.registered else universe,
+        # Conditions on cohorts have the levels of all names, and both share delta.
+        first_names=None
+        if is_fixed or level.registered or begun.policy.cohorts is not None
+        else population.first_of(begun.policy.candidates),
         level=level.level,
         registered=level.registered,
         view_weight=level.view_weight,
         must=tuple(sorted({*population.named(asked.must)})),
         never=tuple(sorted({*population.named(asked.never)})),
         weights=_weights_of(population, asked.weights or {}),
-        days=population.snapshot.days(asked.k),
+        days=population.snapshot.days(told_from(asked.k)),
     )
 
 
@@ -353,9 +359,12 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
 def asked_question(
     population: Population, policy: Policy, *, setting: Setting, missing: Missing
 ) -> AskedQuestion:
-    """Return all that is asked of a population, with APIs called as in its log."""
+    """Return all that is asked of a population, with APIs called as in its log.
+
+    It is the same question at every look.
+    """
     asked = AskedQuestion(
-        policy=policy,
+        policy=replace(policy, sample=replace(policy.sample, look=None)),
         setting=setting,
         missing=missing,
         view=population.view,

@@ -19,12 +19,19 @@ from fpmonitor.answers.decide import (
     users_decided_on,
 )
 from fpmonitor.decide.credible import Discrepancy, not_credible
-from fpmonitor.decide.deciding import forecast_of
+from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import Audience, MaskedSource, may_count_below, publishable_groups
+from fpmonitor.disclosure import (
+    Audience,
+    MaskedSource,
+    may_count_below,
+    publishable_groups,
+    told_from,
+)
 from fpmonitor.errors import InputError
+from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
@@ -75,9 +82,11 @@ class Facts:
         First and last day (UTC) on which the question was answered; null as before.
     unit, days, account
         As in `Decision`, by the owner's view of all that is stored now.
+    look, first_names
+        As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
-    users_needed, users_range
+    users_possible, users_needed, users_range
         As in `Decision`, where it has them.
     """
 
@@ -93,7 +102,10 @@ class Facts:
     unit: Unit | None = None
     days: tuple[date, date] | None = None
     account: Mapping[Kind, int] = field(default_factory=dict)
+    look: Look | None = None
+    first_names: int | None = None
     counters: tuple[str, ...] | None = None
+    users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
 
@@ -145,8 +157,10 @@ def facts_of(
         masked=asked.masked(candidates, k),
         lacks=population.lacks(candidates, k),
         unit=population.unit,
-        days=population.snapshot.days(k),
+        days=population.snapshot.days(told_from(k)),
         account=population.members(k),
+        look=asked.model(decision.policy.sample).look,
+        first_names=asked.first_of(candidates),
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -184,7 +198,11 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             continue  # a file of before
         differing = told != found
         if name == "coverage":
-            differing = told.keys() != found.keys() or not all(map(_alike, *_pairs(told, found)))
+            k, users = decision.policy.k, decision.all_observed
+            differing = told.keys() != found.keys() or not all(
+                _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users)
+                for api in told
+            )
         yield Discrepancy(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
@@ -202,10 +220,28 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
     yield Discrepancy("level", reason)
+    if decision.policy.sample.look == "first":
+        yield from _first_look(facts)
+    noted = facts.first_names
+    is_priced = decision.universe is not None and decision.policy.cohorts is None
+    if decision.first_names or (is_priced and noted is not None):
+        reason = "nothing here noted the names of the first log"
+        if noted is not None:
+            reason = _OTHERWISE * (noted != decision.first_names)
+        yield Discrepancy("names of the first log", reason, is_certain=noted is not None)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before
         reason = f"it was {facts.asked_before:,} other questions" if fewer else ""
         yield Discrepancy("asked before", reason)
+
+
+def _first_look(facts: Facts) -> Iterator[Discrepancy]:
+    """Tell whether the database noted no look before that of a decision on the same users."""
+    if facts.look is None:
+        yield Discrepancy("first look", "nothing here noted the looks", is_certain=False)
+    else:
+        later = "the database was looked at before" * (facts.look == "later")
+        yield Discrepancy("first look", later)
 
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
@@ -231,22 +267,22 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         known_engine = decision.engine in facts.counters
         reason = "" if known_engine else f"counted is by {' or '.join(facts.counters)}"
         yield Discrepancy("engine", reason)
-    for name in ("users_needed", "users_range"):
-        if getattr(decision, name) is not None and facts.users_needed is not None:
+    for name in ("users_possible", "users_needed", "users_range"):
+        if getattr(decision, name) is not None and getattr(facts, name) is not None:
             alike = getattr(decision, name) == getattr(facts, name)
             yield Discrepancy(name, "" if alike else "the users foretell another number")
-
-
-def _pairs(
-    told: Mapping[str, float | None], found: Mapping[str, float | None]
-) -> tuple[list[float | None], list[float | None]]:
-    return [told[api] for api in told], [found[api] for api in told]
 
 
 def _alike(share: float | None, other: float | None) -> bool:
     if share is None or other is None:
         return share is other
     return math.isclose(share, other, rel_tol=_ROUNDING)
+
+
+def _masked_by(k: int, told: float | None, found: float | None, users: int) -> bool:
+    """Whether a share is told as files of before do, which hid fewer users than k."""
+    having = users * (found or 0)
+    return (told is None and having < k) or (told == 1 and users - having < k)
 
 
 def bear_out(
@@ -334,6 +370,9 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if isinstance(source, MaskedSource) and source.least is not None:
         masked = source
+    if decision.users_possible is not None and tested is None:
+        possible = possible_of(source, decision, decision.undecided) or ()
+        facts = replace(facts, users_possible=possible)
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
         foretold = forecast_of(source, decision, decision.undecided)

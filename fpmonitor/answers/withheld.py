@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.decide.deciding import forecast_of
+from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.export.lists import api_actions
 from fpmonitor.results import Result
@@ -62,9 +62,9 @@ class Withheld(Result):
         Limits of the exposure of the recommended set with it, shares; null without evidence.
     coarser
         The same with less of its values, from fine to coarse.
-    is_undecided, users_needed
-        Whether more users might allow it; and how many are expected to settle that, null where that
-        is more than 100 million, or unknown.
+    is_undecided, users_needed, users_possible
+        Whether more users might allow it; how many are expected to settle that; and from how many
+        on any test could: null where that is more than 100 million, or unknown.
     """
 
     api: str
@@ -74,6 +74,7 @@ class Withheld(Result):
     coarser: tuple[Coarser, ...]
     is_undecided: bool
     users_needed: int | None
+    users_possible: int | None = None
 
 
 def explain_withheld(population: Population, decision: Decision) -> tuple[Withheld, ...]:
@@ -100,11 +101,14 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
         api for api in limits if decision.verdict(sets[api])[0] in {"undecided", "unknown"}
     ]
     needed: dict[str, int | None] = {}
+    possible: dict[str, int | None] = {}
     if undecided and decision.policy.sample.is_plain and decision.setting == "population":
         source = population.asked(question, decision.policy.candidates).source(
             sorted(decision.policy.candidates)
         )
         found = forecast_of(source, decision, [sets[api] for api in undecided])
+        least = possible_of(source, decision, map(sets.__getitem__, undecided)) or ()
+        possible = dict(zip(undecided, least, strict=False))
         needed = {api: one.mean for api, one in zip(undecided, found, strict=False)}
     return tuple(
         Withheld(
@@ -115,6 +119,7 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
             coarser=tuple(_coarser(population, decision, entry.api)) if entry.api in limits else (),
             is_undecided=entry.api in undecided,
             users_needed=needed.get(entry.api),
+            users_possible=possible.get(entry.api),
         )
         for entry in actions
     )

@@ -57,10 +57,11 @@ def open_monitor(
     audience: Audience | None = None,
     engine: str | None = None,
     spectra: Sequence[Path] = (),
+    kept: bool = True,
 ) -> Monitor:
     """Open a database, or what a warehouse answered, for questions.
 
-    The audience is that of the options unless one is named.
+    The audience is that of the options unless one is named; `kept` as of `Monitor`.
     """
     from fpmonitor.monitor import Monitor  # noqa: PLC0415 -- not for --help
 
@@ -87,6 +88,7 @@ def open_monitor(
         audience=audience or invocation.audience,
         key_file=invocation.key_file,
         patience=invocation.patience,
+        kept=kept,
     )
     if not create:  # then no log is to be read
         monitor.database.bar_other_files()

@@ -38,7 +38,7 @@ def look(
         raise PolicyError("look", "is for the owner of the data only")
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_monitor(Path(folder) / "look.duckdb", create=True) as monitor,
+        open_monitor(Path(folder) / "look.duckdb", create=True, kept=False) as monitor,
         progress_line(quiet=False) as progress,
     ):
         reports = monitor.ingest(

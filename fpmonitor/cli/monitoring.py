@@ -42,11 +42,11 @@ from fpmonitor.cli.users import (
 )
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import windows_that_decide
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import check_sentences, to_github, to_junit, to_sarif
@@ -232,13 +232,12 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
     sample = report.decision.policy.sample
-    if sample != PLAIN_DRAWS:
+    if sample.options:
         yield report.guarantee
     if report.period is None and report.place is None:
         return
-    users = (
-        f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
-    )
+    few = f"fewer than {told_from(report.decision.policy.k)}"
+    users = few if report.users is None else f"{report.users:,}"
     since = "" if report.since is None else f" from {report.since:%Y-%m-%d} on"
     yield f"{report.outcome}; {users} users{since}"
     if report.new_users is not None:
@@ -262,7 +261,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     if report.alarm is not None and report.alarm.raised:
         yield _alarm(report.alarm)
-    if sample == PLAIN_DRAWS and report.place is not None:
+    if not sample.options and report.place is not None:
         yield report.guarantee
 
 

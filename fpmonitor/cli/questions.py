@@ -289,8 +289,8 @@ class Deciding:
         Visits,
         typer.Option(
             "--unit",
-            help="What counts where users have several visits: their last values, one whole visit, "
-            "all visits in their order, or that each of the latter two keeps the budget.",
+            help="What counts where users have several visits: last values, one whole visit, or "
+            "all visits in their order. Or each of the latter two must keep the budget.",
         ),
     ] = "last"
     weights: Annotated[

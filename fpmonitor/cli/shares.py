@@ -12,6 +12,7 @@ from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_use
 from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
 from fpmonitor.population.robots import robots_list
@@ -124,7 +125,7 @@ def _in_full(by: str, columns: Collection[str] = ()) -> str:
 
 def _about(report: SharesReport, k: int) -> str:
     """Say who was counted, and who was not."""
-    number = f"fewer than {k}" if report.automated is None else f"{report.automated:,}"
+    number = f"fewer than {told_from(k)}" if report.automated is None else f"{report.automated:,}"
     dropped = f"; {number} look automated and are left out" * (report.automated != 0)
     if report.days is None:
         return f"{report.users:,} users{dropped}."

@@ -12,7 +12,7 @@ from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
-from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.disclosure import Audience, publishable_count, told_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
@@ -215,7 +215,7 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    few = f"fewer than {k} users"
+    few = f"fewer than {told_from(k)} users"
     named = [
         f"{api} ({few if share is None else percent(share)})" for api, share in scarce(coverage)
     ]
@@ -254,7 +254,7 @@ def note_view(population: Population, k: int) -> None:
         note(f"fewer than {k} users look automated: they count in what others are told")
     elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
-        number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
+        number = f"fewer than {told_from(k)}" if dropped is None else f"{dropped:,}"
         note(f"{number} users that look automated are excluded (by {robots_list()})")
     if view.transforms:
         note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")

@@ -148,6 +148,7 @@ def _concluded(
             # What others confirmed settles what the users searched leave open.
             [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
         ),
+        users_possible=None,
         recommended=best.apis,
         utility=best.weight,
         utility_bound=bound,

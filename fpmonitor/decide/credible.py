@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-9
 _SIGNS = {"allow": -1, "block": 1}
-_FEW_STEPS = 3_000  # a tenth of a second
 
 
 class Discrepancy(NamedTuple):
@@ -43,8 +42,9 @@ def read_credible_decision(
         InputError: As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
+    # What no list settles is withheld: a file that lists less allows no more.
     proof = Discrepancy("proof", _other_question(decision))
-    for claim, reason, is_certain in (proof, *departures_within(decision, most_steps=_FEW_STEPS)):
+    for claim, reason, is_certain in (proof, _utility(decision)):
         if reason and is_certain:
             raise not_credible(f"{path}: `{claim}`, {reason}")
     return decision
@@ -58,12 +58,10 @@ def not_credible(what: str) -> InputError:
     )
 
 
-def departures_within(
-    decision: Decision, *, most_steps: int | None = None
-) -> Iterator[Discrepancy]:
-    """Judge what a decision says by its other members; `most_steps` limits comparisons of lists."""
+def departures_within(decision: Decision) -> Iterator[Discrepancy]:
+    """Judge what a decision says by its other members."""
     try:
-        found = _uncovered(decision, most_steps)
+        found = _uncovered(decision)
     except TooManyStepsError:
         yield Discrepancy("lists", "too long to compare", is_certain=False)
     else:
@@ -110,6 +108,8 @@ def _other_question(decision: Decision) -> str:
 
 def _utility(decision: Decision) -> Discrepancy:
     """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
+    if isinstance(decision, LevelDecision) or decision.utility is None:
+        return Discrepancy("utility", "")
     utility, bound = decision.utility or 0.0, decision.utility_bound
 
     def weight(apis: Iterable[str]) -> float:
@@ -135,7 +135,7 @@ def _utility(decision: Decision) -> Discrepancy:
     return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
 
 
-def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
+def _uncovered(decision: Decision) -> str | None:
     """Return what no list settles."""
     if isinstance(decision, LevelDecision):
         return decision.uncovered()
@@ -148,6 +148,5 @@ def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
             for apis in (*decision.block, *decision.undecided)
             if never.isdisjoint(apis)
         ],
-        most_steps=most_steps,
     )
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -22,15 +23,18 @@ from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.disclosure import least_of
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
+from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.population.visits import DRAWS, VisitSpectrum
 from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
+_CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
@@ -106,6 +110,10 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     decided = _answered(asked, source, tests, sought, found)
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
+        if decided.chains is None and not asked.is_exact:
+            decided = replace(
+                decided, users_possible=possible_of(source, decided, decided.undecided)
+            )
         if how.forecast:
             foretold = forecast_of(source, decided, decided.undecided)
             decided = replace(
@@ -166,7 +174,7 @@ def check_same(known: Decision, asked: Decision) -> None:
     )
     differing = [name for name in names if getattr(before, name) != getattr(now, name)]
     members = {"data": "digest", "level": "tested_at"} | {
-        name: name for name in ("setting", "missing", "universe", "design")
+        name: name for name in ("setting", "missing", "universe", "first_names", "design")
     }
     differing += [name for name, of in members.items() if getattr(known, of) != getattr(asked, of)]
     if (known.proof is None) != asked.is_exact:
@@ -471,7 +479,29 @@ def forecast_of(
         delta=decision.tested_at,
         universe=decision.universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
+        look=policy.sample.look and "later",
+        first=decision.first_names,
     )
+
+
+def possible_of(
+    source: SpectrumSource, decision: Decision, undecided: Iterable[ApiSet]
+) -> tuple[int | None, ...] | None:
+    """Users from whom on any test could decide each of the first sets: `ceiling`."""
+    policy = decision.policy
+    if policy.realised or policy.delta is None or policy.sample.departure != NO_DEPARTURE:
+        return None
+    if policy.cohorts is not None or policy.visits != "last":
+        return None
+    possible = users_possible(
+        map(source.spectrum, islice(undecided, _CEILINGS)),
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=policy.delta,
+    )
+    return tuple(possible)
 
 
 def _bias_tolerated(source: SpectrumSource, decision: Decision) -> tuple[float, ...]:
@@ -648,6 +678,8 @@ def tests_of(decision: Decision, users: int) -> Tests:
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
         expected=users if decision.design is not None else policy.sample.expected(users),
+        look=policy.sample.look,
+        first=decision.first_names,
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -706,10 +738,12 @@ def _limits_from(base: int, limits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
     sample = policy.sample
-    if serving_of(users, sample.fake_share, sample.expected(users))[0] is None:
+    expected, look = sample.expected(users), sample.look
+    if serving_of(users, sample.fake_share, expected, look=look)[0] is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
-            hint="23 are the fewest, and even if all are alike, they meet large budgets only",
+            hint=f"{21 if look == 'first' else 23} are the fewest, and even if all are alike, they "
+            "meet large budgets only",
         )
     return UndecidableError(
         f"{policy.k:,} of {policy.population:,} users are as many as "

@@ -196,6 +196,9 @@ class Decision(Result):
         Number of sets whose exposure was computed.
     seconds
         Wall time.
+    users_possible
+        For each of the first undecided sets, from how many users on any test could decide it,
+        about; null for more than 100 million, and as a whole where nothing is estimated.
     users_needed, users_range
         For each undecided set a forecast of the observed users at which it is decided if one looks
         as they come in: on average, and what they are below and above in one case of ten each; null
@@ -229,6 +232,9 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    first_names
+        Number of names in the first log that the database stored, where all candidates are among
+        them, and 0 where one is not; null where nothing noted them, and without a universe.
     level, registered, view_weight
         Share of delta that the tests of each side have together, whether for a question that was
         registered before the first user was stored, and the share that the view has by its name:
@@ -275,6 +281,7 @@ class Decision(Result):
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
+    users_possible: tuple[_Count | None, ...] | None = None
     users_needed: tuple[_Count | None, ...] | None = None
     users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
     observed: _Count | None = None
@@ -295,6 +302,7 @@ class Decision(Result):
     search: BestSearch | None = None
     engine: str | None = None
     universe: _Count | None = None
+    first_names: _Count | None = None
     level: _Share | None = None
     registered: bool = False
     view_weight: _Share | None = None
@@ -391,6 +399,13 @@ class Decision(Result):
         told_once = self.confirmation is not None or self.design is not None
         told_once |= self.policy.visits != "last"  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
+
+    def at_later_look(self) -> Self:
+        """Return the same decision, whose question is asked of users who came since."""
+        sample = self.policy.sample
+        if sample.look is None:
+            return self
+        return replace(self, policy=replace(self.policy, sample=replace(sample, look="later")))
 
     @property
     def rests_on_file(self) -> bool:
@@ -625,6 +640,7 @@ class Decision(Result):
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
         for name in (
+            "users_possible",
             "users_needed",
             "users_range",
             "bias_tolerated",
@@ -639,6 +655,7 @@ class Decision(Result):
             "days",
             "made",
             "design",
+            "first_names",
         ):
             if content[name] is None:
                 del content[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.disclosure import told_from
 from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
+FIRST_LOOK = "How many there are at this first look must not follow from their values."
 _NAMED = 3
 _WHAT_ELSE = "`guarantee` in the file, and docs/certificate/sentences.md."
 
@@ -142,6 +144,8 @@ def _choice(decision: Decision) -> str:
     if decision.looked_at_once:
         drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
         looks = f"decided once{drawn}, provided that"
+    elif sample.look == "first":
+        looks += " the number of users at this first look did not follow from their values and that"
     if decision.registered:
         return f"as registered before the first user was stored, and {looks}"
     if decision.universe is None:
@@ -159,6 +163,7 @@ def _choice(decision: Decision) -> str:
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
         *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
+        *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
         *["the largest number of APIs"] * (decision.universe > UNIVERSE),
     ]
@@ -230,7 +235,7 @@ def _coverage(decision: Decision) -> str:
     ]
     if not lacked:
         return ""
-    few = f"fewer than {decision.policy.k} users"
+    few = f"fewer than {told_from(decision.policy.k)} users"
     named = [
         f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
         for api, share in lacked[:_NAMED]
@@ -364,6 +369,8 @@ def _departures(sample: SampleModel) -> str:
 def _chosen_before(decision: Decision) -> str:
     """Say in short what had to be chosen before looking, and whether one may look again."""
     looks = "It holds for one look." if decision.looked_at_once else "Rerun it as users arrive."
+    if decision.policy.sample.look == "first":
+        looks = f"{FIRST_LOOK} {looks}"
     if decision.registered:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:

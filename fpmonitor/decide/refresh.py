@@ -108,6 +108,7 @@ def refreshed(
         allow=without_empty(borders.allow),
         block=tuple(sorted(blocked)),
         undecided=tuple(undecided),
+        users_possible=None,
         users_needed=None,
         users_range=None,
         bias_tolerated=None,

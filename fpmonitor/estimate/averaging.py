@@ -36,7 +36,9 @@ _CLOCK_ROUNDING = 1e-9  # of a logarithm, far above what the sums lose
 _TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below the last free count
 _MOST_COUNTS = 500_000  # of a table of weights
 _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
-_WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_FINEST_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_UNIT_NATS = 0.02  # that weights in larger units cost all users together, so that files are short
+_DIGITS = 8  # of the weights of a design, whatever they are: the bound is proved for them
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
 LIMIT_ROUNDING = 1e-9
@@ -215,7 +217,7 @@ def proved_base(
     """Prove the bound of weights, whatever they are; parameters as of `design_base`."""
     laws = cells.laws
     largest = np.abs(weights * (laws.starts[1:] - 1)).max(initial=1e-9)
-    weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
+    weights = _short(weights * min(_LARGEST_EXPONENT / largest, 1.0))
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
     corners = envelope(exposure, bounds, sign)
     slope, intercept = best_line(corners, exposure, bounds, sign, budget)
@@ -236,6 +238,10 @@ def proved_base(
         intercept=intercept + _LINE_ROUNDING * (abs(intercept) + abs(slope)),
         capped=cells.is_capped,
     )
+
+
+def _short(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers.tolist()])
 
 
 class Fakes(NamedTuple):
@@ -261,6 +267,7 @@ class AveragedScore:
     # larger counts.
     weights: NDArray[np.float64]
     scale: float  # Nats by a unit of the score.
+    unit: float  # What all weights are whole multiples of.
     # What the larger counts may add to the tilted score, and rounding, all together, nats; infinite
     # where the table would be too long, which certifies nothing.
     charge: float
@@ -336,8 +343,8 @@ class AveragedScore:
                 "weights": self.clock.weights.tolist(),
                 "log_factor": self.clock.log_factor,
             },
-            "weights": self.weights.tolist(),
-            "scale": self.scale,
+            "weights": (self.weights / self.unit).astype(np.int64).tolist(),
+            "scale": self.scale * self.unit,
             "charge": self.charge,
             **({"capped": True} if base.capped else {}),
             **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
@@ -380,14 +387,16 @@ def averaged(
         else:
             by_user = np.minimum.accumulate(by_user)
     scale = np.abs(by_user).max()
-    units = by_user / scale / _WEIGHT_UNIT
-    weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * _WEIGHT_UNIT
+    unit = max(2.0 ** math.floor(math.log2(min(_UNIT_NATS / (users * scale), 1.0))), _FINEST_UNIT)
+    units = by_user / scale / unit
+    weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * unit
     return AveragedScore(
         base=base,
         users=users,
         clock=thinnings,
         weights=np.concatenate([weights[:1], weights, [0.0]]),
         scale=float(scale),
+        unit=unit,
         charge=charge,
         fakes=fakes,
     )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.mixture import Mixture
-    from fpmonitor.policy import Departure
+    from fpmonitor.policy import Departure, Look
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
@@ -66,6 +66,8 @@ class Limits:
         What is taken from lower limits and added to upper ones, for users who are not observed.
     value_share
         Share of the values that are looked at; those of the others are not in a spectrum.
+    first
+        As of `decision_criteria`.
     """
 
     users: int
@@ -75,6 +77,7 @@ class Limits:
     sides: tuple[Side, ...]
     margins: tuple[float, float] = (0.0, 0.0)
     value_share: float = 1.0
+    first: int | None = None
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -123,7 +126,7 @@ class Limits:
 
     def log_term(self, size: int, part: float = 1.0) -> float:
         """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""
-        return _log_term(self.delta * part / self.bases, size, self.universe)
+        return _log_term(self.delta * part / self.bases, size, self.universe, self.first)
 
     def of_part(
         self,
@@ -300,6 +303,8 @@ def exposure_limits(
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
     value_share: float = 1.0,
+    look: Look | None = None,
+    first: int | None = None,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -315,7 +320,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    departure, expected, value_share
+    departure, expected, value_share, look, first
         As of `decision_criteria`.
 
     Notes
@@ -326,7 +331,7 @@ def exposure_limits(
     check_sample(users)
     check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
     function = (
         LinkedFunction(population=population, factors=departure.factors)
         if k is None
@@ -341,6 +346,7 @@ def exposure_limits(
         sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
         margins=(hidden_exposure(departure, function, size), departure.unobserved),
         value_share=value_share,
+        first=first,
     )
 
 
@@ -378,9 +384,13 @@ def _menus(
     )
 
 
-def _log_term(level: float, size: int, universe: int | None) -> float:
+def _log_term(level: float, size: int, universe: int | None, first: int | None = None) -> float:
     """`ln(1 / level)` for a set of so many APIs; `level` is that of a fixed set."""
-    first = -math.log(level)
+    alone = -math.log(level)
     if universe is None or not size:
-        return first
-    return first + math.log(size * (size + 1) * math.comb(universe, size))
+        return alone
+    alone += math.log(size * (size + 1))
+    if first is None:
+        return alone + math.log(math.comb(universe, size))
+    shares = [1 / sets for sets in (math.comb(universe, size), math.comb(first, size)) if sets]
+    return alone + math.log(2) - math.log(sum(shares))

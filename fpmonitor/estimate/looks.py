@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.mixture import Menu, Mixture
-    from fpmonitor.policy import Departure
+    from fpmonitor.policy import Departure, Look
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
+LOOKS = 2  # halves of delta: for the first look, and for all later ones
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
 _SIDES: tuple[Sign, Sign] = (-1, 1)  # allowing, blocking
@@ -44,12 +45,13 @@ _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _LARGEST_OF_ONE_LOOK = 0.95
+_LARGEST_OF_FIRST_LOOK = 0.97
 _LARGEST_OF_VALUES = 0.98  # what the choice of values leaves uncertain, users do not make worse
 _KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, more below
 _FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 1.7  # times the mean of a base: free weights block larger populations far better
-_SHARPEST = 0.01  # budget from which on the largest counts that matter are those of this one
+SHARPEST = 0.01  # budget from which on the largest counts that matter are those of this one
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 _NATS_ROUNDING = 1e-12  # relative
 _NEVER = 1e300  # nats that nothing reaches, in files
@@ -78,9 +80,9 @@ class Criteria:
         The scores of which the tests are made; None for users too few for any base.
     bases
         Number of equal shares of delta, of which these scores have one.
-    deltas, universe
+    deltas, universe, first
         Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
-        may be asked for.
+        may be asked for, and of the names of the first log: as of `decision_criteria`.
     log_terms
         Evidence that sets of each size need to be allowed, and to be blocked, nats; infinite where
         none is enough.
@@ -94,6 +96,7 @@ class Criteria:
     bases: float
     deltas: tuple[float, float]
     universe: int
+    first: int | None
     log_terms: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     def proofs(self, candidates: int) -> dict[str, dict[str, Any]]:
@@ -117,6 +120,7 @@ class Criteria:
                 "delta": delta,
                 "bases": self.bases,
                 "universe": self.universe,
+                **({} if self.first is None else {"first_names": self.first}),
                 "nats": np.minimum(nats[: candidates + 1], _NEVER).tolist(),
             }
             for name, mixture, nats, delta in tests
@@ -138,6 +142,8 @@ def decision_criteria(
     expected: int | None = None,
     value_share: float = 1.0,
     whole_menu: bool = True,
+    look: Look | None = None,
+    first: int | None = None,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -166,10 +172,13 @@ def decision_criteria(
         nothing is allowed.
     departure
         How the population may differ from the law of the observed users.
-    expected, value_share
+    expected, value_share, look
         As of `serving_of`.
     whole_menu
         Design all tests of the menu, or the first alone: a tenth of the time, for forecasts.
+    first
+        How many names the first log had that was stored, where all candidates are among them, and 0
+        where one is not: half of delta is for sets of these. Null: all of it is for all names.
 
     Raises
     ------
@@ -198,14 +207,16 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
     terms = tuple(
         math.log(BASES if serving is None else serving.bases)
-        + (level_terms(share, universe) if chains is None else vector_terms(share, chains))[side]
+        + (level_terms(share, universe, first) if chains is None else vector_terms(share, chains))[
+            side
+        ]
         for side, share in enumerate(deltas)
     )
     if serving is None:
-        return _criteria((None, None), terms, bases=BASES, deltas=deltas, universe=universe)
+        return _criteria((None, None), terms, BASES, deltas, (universe, first))
     designed = _DESIGN_SIZE if chains is None else universe
     nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
@@ -224,16 +235,15 @@ def decision_criteria(
         terms = np.full(terms[0].size, math.inf), terms[1]
     if beyond >= _MOST:
         terms = terms[0], np.full(terms[1].size, math.inf)
-    return _criteria(tests, terms, bases=serving.bases, deltas=deltas, universe=universe)
+    return _criteria(tests, terms, serving.bases, deltas, (universe, first))
 
 
 def _criteria(
     mixtures: tuple[Mixture | None, ...],
     terms: tuple[NDArray[np.float64], ...],
-    *,
     bases: float,
     deltas: tuple[float, float],
-    universe: int,
+    names: tuple[int, int | None],
 ) -> Criteria:
     """Make the tests of mixtures for the evidence that each size needs."""
     allow_terms, block_terms = (nats * (1 + _NATS_ROUNDING) for nats in terms)
@@ -254,7 +264,8 @@ def _criteria(
         blocking=mixtures[1],
         bases=bases,
         deltas=deltas,
-        universe=universe,
+        universe=names[0],
+        first=names[1],
         log_terms=(allow_terms, block_terms),
     )
 
@@ -271,11 +282,23 @@ def blocking_tests(score: Score, limits: NDArray[np.float64]) -> tuple[Criterion
     return Criterion(plain, constant, LARGEST_BLOCKED), refute
 
 
-def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def level_terms(
+    delta: float, universe: int, first: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`ln(1 / level)` of the sets of each size from 0, for allowing and for blocking.
 
-    Those for blocking are alike for the sets of few APIs, which share half of delta.
+    Those for blocking are alike for the sets of few APIs, which share half of delta. `first` as of
+    `decision_criteria`.
     """
+    if first is not None:  # a half for all names, and one for those of the first log: theorem E
+        within, above = level_terms(delta / 2, universe)
+        if first:
+            own = level_terms(delta / 2, min(first, universe))
+            end = own[0].size
+            for terms, others in zip((within, above), own, strict=True):
+                terms[:end] = -np.logaddexp(-terms[:end], -others)
+            within[end:] = np.maximum(within[end:], within[end - 1])  # no set is so large
+        return within, above
     middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
     sets = _log_numbers_of_sets(universe)
     allow = [sets[min(size, middle)] for size in range(universe + 1)]
@@ -284,8 +307,8 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
         math.log((size - few) * (size - few + 1)) + sets[size]
         for size in range(few + 1, universe + 1)
     ]
-    first = -math.log(delta)
-    return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
+    whole = -math.log(delta)
+    return whole + np.array(allow), whole + math.log(2) + np.array([small] * (few + 1) + later)
 
 
 def vector_terms(
@@ -352,7 +375,7 @@ class Serving(NamedTuple):
 
     `mean` users of a thinning at most, the next base has `ratio` times as many, and one of `bases`
     equal shares of delta is its own. Of the rows at most the share `fakes` is no users; of the
-    values the share `values` is looked at.
+    values the share `values` is looked at. Of the users it keeps the share `most` at first.
     """
 
     mean: float
@@ -360,10 +383,15 @@ class Serving(NamedTuple):
     bases: float
     fakes: float = 0.0
     values: float = 1.0
+    most: float = _LARGEST_SHARE
 
 
 def serving_of(
-    users: int, share: float, expected: int | None = None, value_share: float = 1.0
+    users: int,
+    share: float,
+    expected: int | None = None,
+    value_share: float = 1.0,
+    look: Look | None = None,
 ) -> tuple[Serving | None, int, Fakes | None]:
     """Return what serves observed users: base, number that it is designed for, and the fakes.
 
@@ -379,6 +407,10 @@ def serving_of(
     value_share
         Share of the values that are looked at, in (0, 1], chosen by a secret hash; of those the
         users are all counted. Below 1 it is one look, at a number of users that is known.
+    look
+        Half of delta is for the first look at the users of a database, by a base of its own, and
+        half for all later ones; null: all of it for every look. Only where neither they are looked
+        at once, nor some may be no users.
 
     Raises
     ------
@@ -391,16 +423,36 @@ def serving_of(
             raise PolicyError("fake_share", "has no limits where only some values are looked at")
         mean = _LARGEST_OF_VALUES * users
         few = mean < _FIRST_MEAN
-        return None if few else Serving(mean, 1.0, 1.0, values=value_share), users, None
+        one = Serving(mean, 1.0, 1.0, values=value_share, most=_LARGEST_OF_VALUES)
+        return None if few else one, users, None
     if not share:
-        return base_of(users) if expected is None else _of_one_look(users, expected), users, None
+        at = _of_looks(users, look) if expected is None else _of_one_look(users, expected)
+        return at, users, None
     fakes, size = Fakes.of(users, share), design_size(users, share)
     few = users - fakes.most < _FEWEST_BESIDE_FAKES
     return (
-        None if few else Serving(_KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share),
+        None
+        if few
+        else Serving(_KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share, most=_KEPT_BESIDE_FAKES),
         size,
         fakes,
     )
+
+
+def _of_looks(users: int, look: Look | None) -> Serving | None:
+    """Return the base of the first look, of a later one, or of every look.
+
+    The number of users at the first look does not follow from what they returned, so one test of
+    it is enough, and it keeps nearly all users (theorem F of docs/certificate.md).
+    """
+    if look == "first":
+        mean = _LARGEST_OF_FIRST_LOOK * users
+        few = mean < _FIRST_MEAN
+        return None if few else Serving(mean, 1.0, LOOKS, most=_LARGEST_OF_FIRST_LOOK)
+    base = base_of(users)
+    if base is None or look is None:
+        return base
+    return base._replace(bases=LOOKS * base.bases)
 
 
 def _of_one_look(users: int, expected: int) -> Serving | None:
@@ -431,10 +483,7 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
     The share is that in the middle of its use. Both follow from the question alone.
     """
     cells = design_cells(serving.mean, function, budget, serving.values)
-    most = _KEPT_BESIDE_FAKES if serving.fakes else _LARGEST_SHARE
-    if serving.values != 1:
-        most = _LARGEST_OF_VALUES
-    middle = most / math.sqrt(serving.ratio)
+    middle = serving.most / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 
@@ -457,7 +506,7 @@ def _menu(
     whole: bool,
 ) -> Menu:
     """Design the tests of a base; they follow from the question alone."""
-    cells, share = base_cells(serving, function, min(budget, _SHARPEST))
+    cells, share = base_cells(serving, function, min(budget, SHARPEST))
     return design_menu(
         cells,
         sign=sign,

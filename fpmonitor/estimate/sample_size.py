@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.looks import Criteria
+    from fpmonitor.policy import Look
     from fpmonitor.spectrum import CountSpectrum
 
 MOST_USERS = 10**8
@@ -127,6 +128,8 @@ def users_needed(
     delta: float,
     universe: int,
     generator: np.random.Generator,
+    look: Look | None = None,
+    first: int | None = None,
 ) -> tuple[Forecast, ...]:
     """Forecast for each set at which of the looks to come it is decided.
 
@@ -139,7 +142,7 @@ def users_needed(
         Count spectrum of each set, and its number of APIs.
     users
         `m`, users observed so far.
-    k, population, budget, delta, universe
+    k, population, budget, delta, universe, look, first
         As in `decision_criteria`.
     generator
         Of the paths, which are the same for all sets.
@@ -169,6 +172,8 @@ def users_needed(
             delta=delta,
             universe=universe,
             whole_menu=False,
+            look=look,
+            first=first,
         )
 
     def ends(law: FittedDistribution, size: int) -> tuple[float, float, float]:

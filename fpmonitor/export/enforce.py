@@ -306,10 +306,10 @@ class ControlExporter:
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
         told = told_elsewhere(decision, self.product)
-        return [
-            f"{name} tells what {', '.join(told[name])} tells, and stays readable"
-            for name in readable(told, chosen, self.product)
-        ]
+        ways: dict[str, list[str]] = {}
+        for name in readable(told, chosen, self.product):
+            ways.setdefault(", ".join(told[name]), []).append(name)
+        return [f"{api} can still be read through {', '.join(ways[api])}" for api in sorted(ways)]
 
     def validate(self, text: str) -> list[str]:
         """Problems of a list, the ones that the product would pass over silently included."""

@@ -29,7 +29,7 @@ def _write(decision: Decision) -> str:
         "policy": {
             name: value
             for name, value in untyped(decision.policy).items()
-            if (name, value) not in {("cohorts", None), ("visits", "last")}
+            if (name, value) not in (("cohorts", None), ("visits", "last"))
         },
         "exposed": [entry.api for entry in actions if not entry.is_withheld],
         "withheld": [entry.api for entry in actions if entry.is_withheld],

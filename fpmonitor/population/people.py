@@ -12,6 +12,7 @@ import numpy as np
 from fpmonitor.disclosure import (
     Audience,
     publishable_part,
+    told_from,
 )
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.population.browsers import (
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.policy import Drawn, SampleModel, Visits
+    from fpmonitor.policy import Drawn, Look, SampleModel, Visits
     from fpmonitor.population.snapshot import (
         Days,
         Snapshot,
         SpectrumQueries,
     )
+    from fpmonitor.store.looks import FirstNames
     from fpmonitor.store.transforms import Transform
 
 
@@ -66,11 +68,15 @@ class People:
         window: Window | None = None,
         view: View | None = None,
         audience: Audience = Audience.OWNER,
+        look: Look | None = None,
+        first_names: FirstNames | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
+        self.look = look
+        self.first_names = first_names
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
@@ -79,6 +85,13 @@ class People:
         # What the values tell besides: name -> code of each row, and what codes stand for.
         self._told: Mapping[str, tuple[NDArray[np.int64], Mapping[int, str | None]]] = {}
         self.selected: Selected | None = None
+
+    def first_of(self, apis: Iterable[str]) -> int | None:
+        """Count the names in the first log where all of some APIs are among them, else 0.
+
+        Null where nothing noted them.
+        """
+        return None if self.first_names is None else self.first_names.of(apis)
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -225,7 +238,7 @@ class People:
 
     def days(self, k: int) -> Days | None:
         """First and last day (UTC) with a visit; for others, with visits of at least k users."""
-        return self.snapshot.days(1 if self.audience is Audience.OWNER else k)
+        return self.snapshot.days(1 if self.audience is Audience.OWNER else told_from(k))
 
     @property
     def signs(self) -> dict[str, int]:

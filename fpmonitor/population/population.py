@@ -49,6 +49,8 @@ class Population(Contents):
         window: What the snapshot was taken of; noted in decisions.
         view: How the users are looked at: volatile values, automation, coarser values.
         audience: Whom answers are for.
+        look, first_names: Which look at the users of a database it is: see `SampleModel`; and the
+            names in its first log, null where nothing noted them.
     """
 
     def without_few(self, k: int) -> Population:
@@ -146,9 +148,12 @@ class Population(Contents):
         return replace(question.among(users), sample=sample)
 
     def model(self, sample: SampleModel) -> SampleModel:
-        """Return how these users may differ, with the strata of whom nobody was drawn left out."""
+        """Return how these users may differ, with the strata of whom nobody was drawn left out.
+
+        Where they are looked at more than once, it says which look it is.
+        """
         if self.selected is None:
-            return sample
+            return replace(sample, look=None if sample.looked_at_once else self.look)
         return replace(sample, strata=self.selected.sample.strata)
 
     def askable_apis(self, question: Question) -> tuple[str, ...]:
@@ -193,6 +198,7 @@ class Population(Contents):
             masked=self.masked(together, question.k),
             growing=[api for api in together if may_be_masked([api], self.view, said)],
             universe=universe_of(len(self.apis)) if chosen else None,
+            first=self.first_of(together) if chosen else None,
             drawn=users.drawn,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from fpmonitor.disclosure import Audience, MaskedSource, ToldSpectra, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
@@ -42,6 +41,7 @@ class CertifiedSample:
         growing: APIs whose values a view masks unless data contradict it. That splits groups, which
             must not lower the upper limit of a set that holds one.
         drawn: See `Drawn`; None where all count.
+        first: As of `Limits`.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class CertifiedSample:
         masked: Sequence[str] = (),
         growing: Sequence[str] = (),
         universe: int | None = None,
+        first: int | None = None,
         drawn: Drawn | None = None,
     ) -> None:
         self.question = question
@@ -65,6 +66,7 @@ class CertifiedSample:
         self.masked = frozenset(masked)
         self.growing = frozenset(growing)
         self.universe = universe
+        self.first = first
         self.drawn = drawn
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
 
@@ -136,6 +138,8 @@ class CertifiedSample:
             growing=not self.growing.isdisjoint(apis),
             departure=self.question.sample.departure,
             expected=self.question.sample.expected(self.users),
+            look=self.question.sample.look,
+            first=self.first,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
@@ -166,8 +170,8 @@ def spectra_digest(*spectra: CountSpectrum) -> str:
 def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
     """Return what documents tell of how users may differ from the population, where they may."""
     members: dict[str, Any] = {}
-    if sample != PLAIN_DRAWS:
-        members["sample"] = sample.to_json()
+    if sample.options:
+        members["sample"] = replace(sample, look=None).to_json()
     if drawn is not None:
         members["observed"] = drawn.observed
         if drawn.binding is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
-from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.decide.guarantee import FIRST_LOOK, draws, limits, unobserved, who_was_drawn
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
@@ -165,7 +164,7 @@ def drawn_note(drawn: Drawn | None) -> str:
 
 def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
     """Say how users may differ from the population, after another sentence; empty for draws."""
-    if sample == PLAIN_DRAWS:
+    if not sample.options:
         return ""
     said = f" Limits hold if the observed users and those of the population are {draws(sample)}."
     return f"{said} {unobserved(sample)}".rstrip() + drawn_note(drawn)
@@ -175,6 +174,8 @@ def in_short_limits(report: ExposureReport) -> str:
     """Say what limits of sets promise, for the screen; `docs/certificate/sentences.md` has all."""
     sample = report.sample
     looks = "It holds for one look." if sample.looked_at_once else "Rerun it as users arrive."
+    if sample.look == "first":
+        looks = f"{FIRST_LOOK} {looks}"
     return (
         f"Each limit is {100 * (1 - report.delta):.6g} % sure, for a set named before looking. "
         f"{looks} It limits the average over populations of {report.population:,} users. "
@@ -228,11 +229,14 @@ def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
 
 
 def bar(lower: float, found: float, upper: float, widest: float, *, letters: int = _BAR) -> str:
-    """Draw limits and the share between them on a line from 0 to the widest limit."""
+    """Draw limits on a line from 0 to the widest, and the observed share where it is between them.
+
+    Of a population that is not as large as the observed users it may be far outside.
+    """
     at = [min(int(letters * share / (widest or 1)), letters - 1) for share in (lower, found, upper)]
     line = ["·"] * at[0] + ["─"] * (at[2] - at[0] + 1) + ["·"] * (letters - 1 - at[2])
     line[at[0]], line[at[2]] = "├", "┤"
-    if at[0] <= at[1] <= at[2]:
+    if lower <= found <= upper:
         line[at[1]] = "●"
     return "".join(line)
 

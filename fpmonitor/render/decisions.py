@@ -299,6 +299,11 @@ def border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
 def _undecided_lines(decided: Decision) -> list[str]:
     """Undecided sets, the smallest first, with the users that would decide them if known."""
     lines = [", ".join(apis) for apis in decided.undecided]
+    for place, possible in enumerate((decided.users_possible or ())[: len(lines)]):
+        if possible is not None and possible <= decided.users:
+            lines[place] += " (a sharper test could decide it)"
+        else:
+            lines[place] += f" (no test could from so many users: {_users(possible)} are needed)"
     if decided.users_needed is not None:
         needed = [_users(mean) for mean in decided.users_needed]
         if decided.users_range is not None:

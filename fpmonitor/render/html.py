@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
+from fpmonitor.disclosure import told_from
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names_output, values_told
 from fpmonitor.render.decisions import (
@@ -137,8 +138,8 @@ def html_page(
         '<a class="skip" href="#main">To the findings</a>'
         f"<header><h1>{escape(title)}</h1>{lead}</header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
-        f"<footer><p>Made by fpmonitor on {made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer than {k} "
-        f"{unit}s are omitted.</p></footer>"
+        f"<footer><p>Made by fpmonitor on {made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer than "
+        f"{told_from(k)} {unit}s are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
 

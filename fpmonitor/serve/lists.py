@@ -130,7 +130,7 @@ class CurrentLists:
         self._behind = None if seal == made.digest else read
 
     def _made(self, users: UsersOfNow, effort: Effort) -> Decision:
-        decision, source = self.decision, users.source
+        decision, source = self.decision.at_later_look(), users.source
 
         def look(number: int) -> None:
             effort.check(f"{number:,} sets counted")

@@ -11,6 +11,7 @@ import msgspec
 
 from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import question_of
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, UndecidableError, UnitError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
@@ -153,13 +154,13 @@ def _hold_users(
 ) -> tuple[ExposureIndex | None, Alert | None]:
     try:
         users = monitor.population() if decision is None else monitor.population_as(decision)
-        few = Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
-        if users.users < question.k:
+        few = Alert("note", f"Fewer than {told_from(question.k)} users so far: nothing is shown.")
+        if users.users < told_from(question.k):
             return None, few
         candidates = (
             users.publishable_apis(question.k) if decision is None else decision.policy.candidates
         )
-        if users.asked(question, candidates).users < question.k:
+        if users.asked(question, candidates).users < told_from(question.k):
             return None, few
         return users.index(question, candidates), None
     except UnitError as error:

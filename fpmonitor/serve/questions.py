@@ -250,7 +250,9 @@ class Questions:
     def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
         users, kept = explorer.users, self._judge  # looked at once: other threads change it
         if kept is None or kept[0] != users:
-            kept = self._judge = users, Judge.of(decision, users)
+            same = explorer.seal == decision.digest
+            of_now = decision if same else decision.at_later_look()
+            kept = self._judge = users, Judge.of(of_now, users)
         return kept[1]
 
     def _watch(self, apis: ApiSet) -> None:

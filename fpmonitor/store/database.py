@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 _MEMORY_LIMIT = "1200MB"
 _MOST_PARTS = 16  # of small logs, each of which takes a block of every table
 _LOG_BYTES = 1 << 24

@@ -366,6 +366,7 @@ def _store(
         beginning=mark.beginning,
         **report.to_json() | {"account": judged.account.to_text()},
     )
+    database.run("looks/note_first_names")
     if rejects:
         store_rejects(database, batch, rejects)
     return report

@@ -194,6 +194,7 @@ def _store_together(
         )
     }
     _add_batches(database, batches, reports)
+    database.run("looks/note_first_names")
     return reports
 
 

@@ -56,6 +56,7 @@ TABLES = (
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _PAST_TABLES = frozenset({"certified_check"})  # that they may have
+_FIRST_WITH_LOOKS = 10  # schema
 _BLOCK = 1 << 22
 _MANIFEST_BYTES = 1_000_000
 # In this order: each uses what those before have made.
@@ -337,6 +338,8 @@ def _copy(database: Database, folder: Path, manifest: ExportManifest) -> None:
         names = {"table": quote_name(table), "arrived": f"arrived_{table}"}
         database.run("transfer/copy_table", fragments=names)
     database.run("transfer/take_settings")
+    if manifest.schema < _FIRST_WITH_LOOKS:
+        database.run("transfer/note_old_looks")
     if read_content(database).digest != manifest.digest:
         raise _damaged(folder, "its data are not those that were exported")
 
@@ -346,6 +349,8 @@ def _merge(database: Database) -> tuple[int, int]:
     fresh, known = database.rows("transfer/count_batches")[0]
     for statement in (*_MERGE_BATCHES, *_MERGE_OBSERVATIONS) if fresh else ():
         database.run(statement)
+    if fresh:
+        database.run("transfer/add_look")
     for statement in _MERGE_REST:
         database.run(statement)
     return fresh, known

@@ -43,6 +43,7 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
     "upkeep/delete_users",
     "upkeep/delete_values",
     "upkeep/delete_apis",
+    "looks/forget_names",
     "upkeep/delete_excerpts",
 )
 

@@ -78,6 +78,12 @@ def more_users(one: Withheld, observed: int) -> str:
     """Say whether more users might allow an API."""
     if not one.is_undecided:
         return "No: it is above the budget." if one.upper is not None else "No: it has no values."
-    if one.users_needed is None:
-        return "Nobody can tell how many."
-    return f"About {one.users_needed:,}, {significant(one.users_needed / observed)} times as many."
+    possible, needed = one.users_possible, one.users_needed
+    ceiling = ""
+    if possible is not None:
+        ceiling = f" No test tells with fewer than about {possible:,}."
+        if possible <= observed:
+            ceiling = " A sharper test could tell now."
+    if needed is None:
+        return f"Nobody can tell how many.{ceiling}"
+    return f"About {needed:,}, {significant(needed / observed)} times as many.{ceiling}"

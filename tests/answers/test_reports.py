@@ -249,8 +249,15 @@ def test_ranking_for_a_population_above_the_users_uses_the_upper_limit(monitor: 
     assert ranking.basis == "upper"
     reports = monitor.exposure([["rare"], ["colour"]], k=K, population=100 * USERS)
     limits = {report.apis: report.upper for report in reports}
+    users = monitor.population()
     together = exposure_limits(
-        users=ranking.users, k=K, population=100 * USERS, delta=0.05, universe=1000
+        users=ranking.users,
+        k=K,
+        population=100 * USERS,
+        delta=0.05,
+        universe=1000,
+        look=users.look,
+        first=users.first_of(["rare", "colour"]),
     )
     for line in ranking.sets:
         assert line.exposure == together.of(monitor.population().spectrum(line.apis))[1]

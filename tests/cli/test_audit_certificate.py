@@ -73,8 +73,18 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     proofs = [(claim, "proved") for claim in claims]
     assert audit(decision) == 3
     assert answers(capsys.readouterr().out) == [*proofs, ("verdicts", "cannot tell")]
-    of_users = ("names", "coverage", "masked", "unit", "account", "made", "engine")
-    of_users = (*of_users, "registered", "level", "asked before")
+    of_users = (
+        "names",
+        "coverage",
+        "masked",
+        "unit",
+        "account",
+        "made",
+        "engine",
+        "users_possible",
+    )
+    of_users = (*of_users, "registered", "level", "first look", "names of the first log")
+    of_users = (*of_users, "asked before")
     all_proved = [(claim, "proved") for claim in (*claims, *of_users, *sets)]
     assert audit(decision, "--db", folder / "x.duckdb") == 0
     assert answers(capsys.readouterr().out) == all_proved

@@ -72,9 +72,6 @@ def recommend_less(content: Content) -> None:
 
 # What the rest of a file contradicts, without any data.
 WITHIN: dict[str, Change] = {
-    "a set is listed nowhere any more": put([], "block"),
-    "nothing is undecided": put([], "undecided"),
-    "an allowed set is gone": lambda content: content["allow"].pop(),
     "a smaller budget": put(0.04, "policy", "budget"),
     "a larger budget": put(0.06, "policy", "budget"),
     "another k": put(9, "policy", "k"),

@@ -223,7 +223,7 @@ def test_the_command_covers_any_choice_unless_the_question_was_fixed(
         (
             ["--fixed-question"],
             None,
-            "provided that this question and its view of the users were fixed",
+            "this question and its view of the users were fixed",
         ),
     ):
         assert run([*arguments, *option]) == 0

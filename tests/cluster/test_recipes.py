@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str, pl.DataFrame], pl.DataFrame]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text(encoding="utf-8")
 STATEMENTS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 # Users with a value that only an early visit has, equal times, no time, and none at all.
 VISITS = pl.DataFrame(

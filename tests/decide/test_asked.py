@@ -54,7 +54,7 @@ def test_what_cannot_go_together_is_refused_before_any_user_is_read(
 def test_settings_for_all_commands_pass_over_what_does_not_apply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    db = stored(tmp_path, ({"Screen.width": i % 7, "Screen.height": i % 211} for i in range(900)))
+    db = stored(tmp_path, ({"Screen.width": i % 7, "Screen.height": i % 90} for i in range(900)))
     monkeypatch.chdir(tmp_path)
     asked = ["decide", "--db", db, "--budget", "0.5", "--k", "5", "-q", "--search-users", "300"]
     (tmp_path / "fpmonitor.toml").write_text("max-size = 1\ntime-limit = 9\nforecast = true\n")

@@ -51,7 +51,9 @@ def test_users_who_came_together_hide_nobody(
     assert decision.allow == (("width",),)
     assert (decision.users, decision.observed) == (HOUSEHOLDS, USERS)
     assert "are independent draws, one of each household, and no kind" in decision.guarantee
-    assert "budget, bias and clusters were fixed" in decision.guarantee
+    assert (
+        "budget, bias, clusters and the names of APIs in the first log were" in decision.guarantee
+    )
     assert run(["audit", "certificate", str(drawn), "--db", db]) == 0
     capsys.readouterr()
     assert run(["check", str(drawn), "--db", db, "--format", "table"]) == 0

@@ -201,7 +201,8 @@ def test_what_allows_must_not_increase(member: str) -> None:
     """Else a set above the budget is allowed while the smaller one that stands for it is not."""
     content = proofs(CHANGED[0])["allow"]
     if member == "weights":
-        content["designs"][1]["weights"][-2] = 1.0  # on the safe side, by itself
+        weights = content["designs"][1]["weights"]
+        weights[-2] = weights[0]  # on the safe side, by itself
     else:
         content["nats"][3] = content["nats"][4] + 1
     assert "must not increase" in check_proof(content)
@@ -249,9 +250,11 @@ def test_a_file_of_before_is_proved_by_its_one_design_and_its_limits(
     for name, terms in zip(sides, criteria.log_terms, strict=True):
         mixture = sides[name]
         assert mixture is not None
-        critical = mixture.scores[0].critical(terms[:4]).tolist()
+        score = mixture.scores[0]
+        critical = score.critical(terms[:4]).tolist()
         shared = {"delta": 0.05, "bases": criteria.bases, "universe": universe}
-        before = {**mixture.scores[0].to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        before = {**score.to_json(), **shared, "limits": [float(users), *critical[1:]]}
+        before |= {"weights": score.weights.tolist(), "scale": score.scale}
         content = json.loads(json.dumps(before))
         assert check_proof(content) == "", name
         looser = -1 if name == "block" else 1

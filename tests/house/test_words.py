@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MOST_WORDS = 25
-MOST_OF_ALL = 52_600  # of 77,001 in November 2026; lower it when pages become shorter
+MOST_OF_ALL = 52_400  # of 77,001 in November 2026; lower it when pages become shorter
+MOST_OF_A_PAGE = 960
 # Whole promises, which stand in JSON; the screen has them in short.
 WHOLE = (
     "With probability at least X, no",
@@ -82,3 +83,4 @@ def test_the_documentation_does_not_grow() -> None:
     }
     assert sum(counts.values()) <= MOST_OF_ALL, counts
     assert counts["README.md"] <= 700
+    assert not {page: words for page, words in counts.items() if words > MOST_OF_A_PAGE}

@@ -1,4 +1,4 @@
-// A client of private collection, written from docs/private-services.md alone; HPKE by npm's @hpke/core.
+// A client of private collection, written from docs/private-bytes.md alone; HPKE by npm's @hpke/core.
 // stdin: {"shuffler": URL, "recipients": {role: URL}, "users": [{api: value}, ...]}
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

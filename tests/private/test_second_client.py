@@ -1,4 +1,4 @@
-"""docs/private-services.md suffices to write a client: one in JavaScript has none of our code."""
+"""docs/private-bytes.md suffices to write a client: one in JavaScript has none of our code."""
 
 from __future__ import annotations
 

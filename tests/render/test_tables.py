@@ -13,6 +13,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
+from fpmonitor.render.answers import bar
 from fpmonitor.render.output import Output, to_csv
 from fpmonitor.render.screen import one_screen
 from fpmonitor.render.store import listing, members
@@ -291,6 +292,14 @@ def test_a_row_that_is_higher_than_the_screen_is_shown_whole() -> None:
     shown = one_screen(replace(tall, preface=["word " * 900]), 24)
     assert shown.count("\n") <= 24
     assert shown.endswith("More with --format table: a table.\n")
+
+
+@pytest.mark.parametrize(("found", "dot"), [(0.02, 1), (0.0886, 0), (0.0, 0)])
+def test_a_bar_has_the_observed_share_only_between_its_limits(found: float, dot: int) -> None:
+    """Of a larger population it may be far outside: at the end of the line it would look right."""
+    drawn = bar(0.005, found, 0.033, 0.033)
+    assert drawn.count("●") == dot
+    assert drawn[-1] == "┤"
 
 
 def test_csv_calls_two_numbers_no_limits_unless_they_are_named_so() -> None:

@@ -41,7 +41,18 @@ def told(capsys: pytest.CaptureFixture[str], db: Path) -> list[Any]:
     found = json.loads(
         said(capsys, "db", "apis", "--k", "3", "--format", "json", "--db", str(db))[0]
     )
-    question = ("--apis", "A.rare", "--k", "10", "-n", "1000", "--format", "json")
+    question = (
+        "--apis",
+        "A.rare",
+        "--k",
+        "10",
+        "-n",
+        "1000",
+        "--since",
+        "2000-01-01",
+        "--format",
+        "json",
+    )
     return [*found, *json.loads(said(capsys, "exposure", *question, "--db", str(db))[0])]
 
 

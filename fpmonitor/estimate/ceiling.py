@@ -1,0 +1,89 @@
+"""How many users anybody would need to decide a set, whatever the test.
+
+The best mean logarithm `V` of an e-value under a law is the cheapest way to explain its counts by
+a law on the border of the budget, and no test of level delta passes in half of the samples unless
+`V >= z^2 / 2`, with `z` the normal quantile: docs/certificate/ceiling.md. The law is the one that
+fits the users, so this is a forecast; it promises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.estimate.averaging import proved_base
+from fpmonitor.estimate.looks import SHARPEST, base_cells, serving_of
+from fpmonitor.estimate.poisson import ExposureFunction
+from fpmonitor.estimate.programme import growing_weights
+from fpmonitor.estimate.sample_size import MOST_USERS, fit_law
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.estimate.margins import Cells
+    from fpmonitor.estimate.sample_size import FittedDistribution
+    from fpmonitor.spectrum import CountSpectrum
+
+_DIGITS = 2  # of a number of users
+
+
+def users_possible(
+    spectra: Iterable[CountSpectrum],
+    *,
+    users: int,
+    k: int,
+    population: int,
+    budget: float,
+    delta: float,
+) -> Iterator[int | None]:
+    """Yield of each set from how many users on somebody could decide it, by one look at it alone.
+
+    About, as evidence grows in proportion to the users; null for more than are forecast. A set
+    takes 0.01 s, where k of n are many observed users 0.2 s.
+
+    Parameters
+    ----------
+    spectra
+        Of `users` users each.
+    users, k, population, budget, delta
+        As of `decision_criteria`.
+    """
+    serving = serving_of(users, 0.0, look="first")[0]
+    if serving is None:
+        return
+    cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
+    needed = scipy.special.ndtri(1 - delta) ** 2 / 2
+    for spectrum in spectra:
+        law = fit_law(spectrum, population=population)
+        nats = _most_nats(cells, _shares_of(cells, law), budget)
+        enough = needed * cells.laws.mean / max(nats, needed / MOST_USERS)
+        yield None if enough > MOST_USERS else int(float(f"{math.ceil(enough):.{_DIGITS}g}"))
+
+
+def _most_nats(cells: Cells, shares: NDArray[np.float64], budget: float) -> float:
+    """Best mean logarithm of an e-value that tells a law from those across the budget, nats."""
+    laws = cells.laws
+    sign: Sign = -1 if float(shares @ laws.exposure[-1]) < budget else 1
+    seen = cells.capped(budget) if sign < 0 else cells
+    weights = growing_weights(seen.laws, shares, sign=sign, budget=budget, monotone=False)
+    base = proved_base(seen, weights, sign=sign, budget=budget, monotone=False)
+    score = float((shares @ laws.rates) * laws.atoms @ base.weights[laws.weight_of_atom])
+    return max(sign * laws.mean * score - base.bound, 0.0)
+
+
+def _shares_of(cells: Cells, law: FittedDistribution) -> NDArray[np.float64]:
+    """Share of the users with values at each mean of the grid, shape (P,)."""
+    means = cells.laws.means
+    at = np.clip(law.probabilities * cells.laws.mean, means[1], means[-1])
+    above = np.clip(np.searchsorted(means, at), 2, means.size - 1)
+    part = np.log(at / means[above - 1]) / np.log(means[above] / means[above - 1])
+    shares = np.zeros(means.size)
+    np.add.at(shares, above, law.shares * part)
+    np.add.at(shares, above - 1, law.shares * (1 - part))
+    return shares
