@@ -84,6 +84,7 @@ class Facts:
         As in `Decision`, by the owner's view of all that is stored now.
     look, first_names
         As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
+        Names are null for others, too.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
     users_possible, users_needed, users_range
@@ -160,7 +161,8 @@ def facts_of(
         days=population.snapshot.days(told_from(k)),
         account=population.members(k),
         look=asked.model(decision.policy.sample).look,
-        first_names=asked.first_of(candidates),
+        # Others are not told, and cannot refute what a decision says.
+        first_names=asked.first_of(candidates) if asked.audience is Audience.OWNER else None,
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -225,9 +227,9 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     noted = facts.first_names
     is_priced = decision.universe is not None and decision.policy.cohorts is None
     if decision.first_names or (is_priced and noted is not None):
-        reason = "nothing here noted the names of the first log"
+        reason = "nothing here tells the names of the first log"
         if noted is not None:
-            reason = _OTHERWISE * (noted != decision.first_names)
+            reason = _OTHERWISE * (decision.first_names not in {0, noted})
         yield Discrepancy("names of the first log", reason, is_certain=noted is not None)
     if facts.asked_before is not None and not decision.registered:
         fewer = decision.asked_before < facts.asked_before

@@ -89,9 +89,12 @@ class People:
     def first_of(self, apis: Iterable[str]) -> int | None:
         """Count the names in the first log where all of some APIs are among them, else 0.
 
-        Null where nothing noted them.
+        Null where nothing noted them. For others 0, a stricter test: limits would tell how many
+        names there are that few users have.
         """
-        return None if self.first_names is None else self.first_names.of(apis)
+        if self.first_names is None:
+            return None
+        return self.first_names.of(apis) if self.audience is Audience.OWNER else 0
 
     @property
     def apis(self) -> tuple[str, ...]:

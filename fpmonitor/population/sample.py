@@ -84,7 +84,8 @@ class CertifiedSample:
     def asking(self, question: Question) -> CertifiedSample:
         """Return the same users and what is known of them, with another k, population or delta."""
         other = copy.copy(self)
-        other.question = question.among(self.users)
+        # Which look it is does not follow from what is asked.
+        other.question = replace(question, sample=self.question.sample).among(self.users)
         return other
 
     def know(self, spectra: Mapping[tuple[str, ...], CountSpectrum]) -> None:

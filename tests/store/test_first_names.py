@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.answers.spectra import departures, facts_of
+from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
 from fpmonitor.proof_check import check_proofs
 
@@ -82,3 +83,29 @@ def test_no_name_is_told_of_where_nothing_is_kept(tmp_path: Path) -> None:
     with Monitor(tmp_path / "gone.duckdb", create=True, kept=False) as monitor:
         monitor.ingest(log(tmp_path / "a.csv", [WIDTH]))
         assert monitor.population().first_of([WIDTH]) is None
+
+
+def test_others_are_not_told_how_many_names_few_users_have(tmp_path: Path) -> None:
+    """They get the price of later names, and no audit for them tells the number either."""
+    path, names = log(tmp_path / "a.csv", [WIDTH, LANGUAGE]), [WIDTH, LANGUAGE]
+    users = pl.read_csv(path)
+    rare = users.with_columns(pl.Series(HEIGHT, [1] * 9 + [None] * (len(users) - 9)))
+    rare.write_csv(tmp_path / "rare.csv")
+    found = []
+    for log_path in (path, tmp_path / "rare.csv"):
+        db = log_path.with_suffix(".duckdb")
+        with Monitor(db, create=True, audience=Audience.OTHERS) as monitor:
+            monitor.ingest(log_path)
+            made = monitor.decide(k=10, budget=0.3, population=5000, candidates=names)
+            ranked = monitor.rank([names], k=10, population=5000)
+            of_others = facts_of(monitor.population_as(made), made, [])
+            found.append((made.first_names, made.proof, ranked, of_others.first_names))
+        with Monitor(db) as monitor:
+            own = monitor.decide(k=10, budget=0.3, population=5000, candidates=names)
+            facts = facts_of(monitor.population_as(made), made, [])
+        assert not [each for each in departures(made, facts) if each.reason and each.is_certain]
+        assert own.first_names
+        of_own = {each.claim: each for each in departures(own, of_others)}
+        assert not of_own["names of the first log"].is_certain
+    assert found[0][0] == 0
+    assert found[0] == found[1]

@@ -19,6 +19,8 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
+from fpmonitor.serve.app import service_app
+from fpmonitor.serve.config import ServeConfig
 from fpmonitor.ui.app import create_app
 from fpmonitor.ui.desk import Desk
 
@@ -171,6 +173,50 @@ def test_the_exposure_is_that_of_the_command(
     assert shown["exposure"]["lower"] == told["lower"]
     assert shown["exposure"]["upper"] == told["upper"]
     assert shown["alone"] == 30
+
+
+def test_page_command_and_python_look_at_the_same_users_alike(
+    client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One look is one state: reloads and repeats change nothing, and new users are a later look."""
+    store(client)
+    db, sets = tmp_path / "fp.duckdb", [["userAgent", "screenWidth"]]
+    asked = {"api": sets[0], "k": "5", "n": "100,000"}
+    command = ["exposure", "--apis", ",".join(sets[0]), "--k", "5", "--population", "100000"]
+
+    def page() -> tuple[float, float]:
+        told = client.get("/exposure.json", params=asked).json()["exposure"]
+        return told["lower"], told["upper"]
+
+    def screen() -> tuple[float, float]:
+        assert run([*command, "--db", str(db), "--format", "json"]) == 0
+        told: Any = json.loads(capsys.readouterr().out)
+        told = told[0] if isinstance(told, list) else told
+        return told["lower"], told["upper"]
+
+    def python() -> tuple[str | None, tuple[float, float]]:
+        with Monitor(db) as monitor:
+            [told] = monitor.exposure(sets, k=5, population=100_000)
+            return told.sample.look, (told.lower, told.upper)
+
+    def service() -> list[tuple[float, float]]:
+        with TestClient(service_app(ServeConfig(db=db)), base_url="http://localhost") as served:
+            told = [served.get("/v1/exposure", params={"apis": "screenWidth"}) for _ in range(2)]
+        return [(each.json()["lower"], each.json()["upper"]) for each in told]
+
+    first, of_service = page(), service()
+    assert [page(), screen(), screen(), page()] == [first] * 4
+    assert python() == ("first", first)
+    assert service() == of_service
+    assert of_service[0] == of_service[1]
+    more = tmp_path / "more.csv"
+    more.write_text("user,userAgent,screenWidth\nnew,Mozilla/5.0 rv:1,390\n")
+    with Monitor(db) as monitor:
+        monitor.ingest(str(more))
+    later = screen()
+    assert later[1] > first[1]
+    assert [page(), page(), screen()] == [later] * 3
+    assert python() == ("later", later)
 
 
 def test_an_api_without_evidence_is_not_called_harmless(client: TestClient) -> None:
