@@ -252,7 +252,7 @@ def test_one_query_in_a_console_gives_the_verdict_of_the_database(
 def test_rounds_end_in_the_decision_that_all_sets_at_once_give(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = plain_visits(6)
+    frame = plain_visits(9)
     candidates = ",".join(frame.columns[1:])
     asked = ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
     assert run("scale", "sql", *asked) == 2  # too many sets at once
