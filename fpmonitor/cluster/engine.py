@@ -178,13 +178,17 @@ class DuckEngine(Engine):
     def frames(self, text: str) -> Iterator[pl.DataFrame]:
         """Rows of a query; see `Engine`."""
         with self._errors():
-            stream = self._elsewhere(self._stream, text)
-            while (batch := self._elsewhere(next, stream, None)) is not None:
+            stream, none = self._elsewhere(self._stream, text)
+            batch = self._elsewhere(next, stream, none)  # no rows have their columns as well
+            while batch is not None:
                 yield batch
+                batch = self._elsewhere(next, stream, None)
 
-    def _stream(self, text: str) -> Iterator[pl.DataFrame]:
-        stream = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
-        return iter(stream.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=False))
+    def _stream(self, text: str) -> tuple[Iterator[pl.DataFrame], pl.DataFrame]:
+        """Return the rows of a query in parts, and none of them."""
+        rows = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
+        parts = rows.collect_batches(chunk_size=_ROWS_AT_ONCE, maintain_order=False)
+        return iter(parts), pl.DataFrame(schema=rows.collect_schema())
 
     def kinds(self, relation: str) -> dict[str, Any]:
         """Return the columns of a relation, and their types of DuckDB; errors as of `frames`."""

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -77,15 +77,8 @@ class SparkEngine(Engine):
 
     def close(self) -> None:
         """End the session; a server that is gone has ended it already."""
-        with self._errors():
+        with suppress(EngineLostError), self._errors():
             self._session.stop()
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            self.close()
-        except EngineLostError:
-            if raised[0] is None:
-                raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

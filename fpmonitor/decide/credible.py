@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fpmonitor.decide.coherence import TooManyStepsError, uncovered
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.decide.utility import weight_bound
 from fpmonitor.errors import InputError
 from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
 
@@ -71,7 +70,8 @@ def departures_within(decision: Decision) -> Iterator[Discrepancy]:
             reason = "the lists settle every set, and may be all"
             yield Discrepancy("complete", reason, is_certain=False)
     if not isinstance(decision, LevelDecision) and decision.utility is not None:
-        yield _utility(decision)
+        of_sets = _utility(decision)
+        yield of_sets if of_sets.reason else _bound(decision)
 
 
 def _other_question(decision: Decision) -> str:
@@ -118,20 +118,31 @@ def _utility(decision: Decision) -> Discrepancy:
     def alike(told: float, found: float) -> bool:
         return math.isclose(told, found, rel_tol=_ROUNDING)
 
+    if decision.complete and bound is not None and not alike(bound, utility):
+        return Discrepancy("utility", "`utility_bound` is not met")
     must, never = {*decision.must}, {*decision.never}
     best = max((weight({*apis} - never) for apis in decision.allow if must <= {*apis}), default=0.0)
+    reason = ""
     if not alike(utility, weight(decision.recommended)):
-        return Discrepancy("utility", "it is not the weight of `recommended`")
-    if not (alike(utility, best) or decision.cut):
-        return Discrepancy("utility", "a set of `allow` has more than `recommended`")
-    if decision.complete and bound is not None:
-        return Discrepancy("utility", "" if alike(bound, utility) else "`utility_bound` is not met")
-    if bound is None:
+        reason = "it is not the weight of `recommended`"
+    elif not (alike(utility, best) or decision.cut):
+        reason = "a set of `allow` has more than `recommended`"
+    # files of before do not tell their weights, and only those of now have proofs of `designs`
+    is_told = decision.weights or any("designs" in side for side in (decision.proof or {}).values())
+    return Discrepancy("utility", reason, is_certain=bool(is_told))
+
+
+def _bound(decision: Decision) -> Discrepancy:
+    """Judge what no allowed set of a search that was stopped is said to exceed."""
+    # a gate answers by the file alone, and waits for no library of numbers
+    from fpmonitor.decide.utility import weight_bound  # noqa: PLC0415
+
+    if decision.complete or decision.utility_bound is None:
         return Discrepancy("utility", "")
     refused = [*decision.block, *decision.undecided]
     free = [api for api in decision.evident if api not in decision.never]
     most = weight_bound(free, refused, weights=decision.weights, must=decision.must)
-    short = bound < most * (1 - _ROUNDING)
+    short = decision.utility_bound < most * (1 - _ROUNDING)
     return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
 
 

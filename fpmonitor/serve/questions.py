@@ -105,7 +105,7 @@ class Questions:
             self.lists = CurrentLists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._held: _Held | None = None
-        self._judge: tuple[int, Judge] | None = None  # and of how many users
+        self._judge: tuple[tuple[int, bool], Judge] | None = None  # and of which users
         self._asked_at = -math.inf
         self._reading: asyncio.Task[_Held] | None = None
         self._seen = self._state()
@@ -248,11 +248,11 @@ class Questions:
         return await asyncio.to_thread(answer) | {"users": explorer.users}
 
     def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
-        users, kept = explorer.users, self._judge  # looked at once: other threads change it
-        if kept is None or kept[0] != users:
-            same = explorer.seal == decision.digest
-            of_now = decision if same else decision.at_later_look()
-            kept = self._judge = users, Judge.of(of_now, users)
+        # Looked at once: other threads change both.
+        users, same, kept = explorer.users, explorer.seal == decision.digest, self._judge
+        if kept is None or kept[0] != (users, same):
+            current = decision if same else decision.at_later_look()
+            kept = self._judge = (users, same), Judge.of(current, users)
         return kept[1]
 
     def _watch(self, apis: ApiSet) -> None:

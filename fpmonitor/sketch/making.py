@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.cluster.asking import Asked, fingerprints, named_rows
+from fpmonitor.cluster.asking import Asked, fingerprints, named_rows, visits
 from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.collectors.parquet import value_text
-from fpmonitor.errors import InputError, UndecidableError, excerpt
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.sketch.kept import Tally
@@ -112,6 +112,7 @@ def sketch_table(
         InputError: Rows without a user; several rows of a user without a time; a time or a part
             without a user; a type that an API cannot have; rows that are others each time the table
             is read, where that is seen.
+        UnknownNameError: A column that DuckDB does not have.
         StoreError, EngineLostError: The engine refuses, or does not answer.
         UndecidableError: There are no users.
     """
@@ -126,6 +127,8 @@ def sketch_table(
     users = 0
     with ExitStack() as opened:
         here = engine if isinstance(engine, DuckEngine) else opened.enter_context(DuckEngine())
+        if here is engine:
+            _check_columns(here, asked)
         here.add_function("canonical_json", canonical_json)
         for condition in _conditions(engine, asked, of_part):
             named = _named(engine, asked, condition)
@@ -137,6 +140,14 @@ def sketch_table(
             if counted != named:
                 raise _changed_rows()
     return plan.sketch(tallies, users, view="", part=part)
+
+
+def _check_columns(here: DuckEngine, asked: Asked) -> None:
+    """Check names letter for letter: DuckDB takes others for them, whose words would be others."""
+    found = here.kinds(f"({visits(asked.table, asked.dialect, condition='FALSE')})")
+    for column in filter(None, (*asked.apis, asked.user, asked.time)):
+        if column not in found:
+            raise UnknownNameError("column", column, found)
 
 
 def _conditions(engine: Engine, asked: Asked, of_part: str) -> Iterator[str]:

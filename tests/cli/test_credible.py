@@ -137,6 +137,23 @@ def test_what_was_not_decided_is_not(
         assert said.startswith("fpmonitor: error: ")
 
 
+@pytest.mark.parametrize("setting", ["population", "sample"])
+def test_a_decision_of_before_which_does_not_tell_its_weights_is_carried_out(
+    setting: str, made: tuple[str, Content], tmp_path: Path
+) -> None:
+    db, (file, weights) = made[0], (tmp_path / "d.json", tmp_path / "weights.toml")
+    weights.write_text("vendor = 5\n")
+    options = ["--k", "10", "--budget", "5%", "--weights", str(weights), "--setting", setting]
+    population = ["--population", str(USERS)] if setting == "population" else []
+    assert run(["decide", *options, *population, "--db", db, "-q", "-o", str(file)]) == 0
+    content = json.loads(file.read_text())
+    assert content.pop("weights") == {"vendor": 5}
+    for side in (content["proof"] or {}).values():  # a single design, as files of before have it
+        side.update(side.pop("designs")[0], limits=side.pop("nats"))
+    for command in carried_out(file, db, content):
+        assert run(command) == 0, command
+
+
 def test_other_users_say_nothing_of_a_decision_and_a_list_tells_so(
     made: tuple[str, Content], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.warehouse import SpectraMonitor
 from tests.cluster import warehouses
+from tests.stored import looked_at_by_an_earlier_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -227,6 +228,7 @@ def test_one_query_in_a_console_gives_the_verdict_of_the_database(
     question = ("--budget", "5%", "-n", 100_000, "--quiet")
     assert run("decide", "--spectra", "answer.csv", *question, "-o", "told.json") == 0
     assert run("ingest", "visits.parquet", "--user", "id", "--db", "x.duckdb") == 0
+    looked_at_by_an_earlier_version("x.duckdb")
     assert run("decide", "--db", "x.duckdb", *question, "-o", "known.json") == 0
     told_sets, known_sets = verdicts(folder / "told.json"), verdicts(folder / "known.json")
     if not mask:
@@ -250,7 +252,7 @@ def test_one_query_in_a_console_gives_the_verdict_of_the_database(
 def test_rounds_end_in_the_decision_that_all_sets_at_once_give(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = plain_visits(6)
+    frame = plain_visits(9)
     candidates = ",".join(frame.columns[1:])
     asked = ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
     assert run("scale", "sql", *asked) == 2  # too many sets at once
@@ -269,6 +271,7 @@ def test_rounds_end_in_the_decision_that_all_sets_at_once_give(
     assert rounds <= 6
     frame.write_parquet("visits.parquet")
     assert run("ingest", "visits.parquet", "--user", "id", "--db", "x.duckdb") == 0
+    looked_at_by_an_earlier_version("x.duckdb")
     assert run("decide", "--db", "x.duckdb", "--budget", "5%", "-n", 100_000, "-o", "e.json") == 0
     assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
 
@@ -368,6 +371,7 @@ def test_users_who_lack_values_count_as_exposed_where_that_is_asked(folder: Path
     (folder / "a.csv").write_text(answer_of(frame, user="id"), encoding="utf-8")
     frame.write_parquet("visits.parquet")
     assert run("ingest", "visits.parquet", "--user", "id", "--db", "x.duckdb") == 0
+    looked_at_by_an_earlier_version("x.duckdb")
     found = []
     for users in (("--spectra", "a.csv"), ("--db", "x.duckdb")):
         words = ("exposure", "x00,x01", *users, "--missing", "exposed", "-o", "e.json")

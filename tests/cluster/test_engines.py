@@ -30,6 +30,7 @@ from fpmonitor.sketch.plan import SketchPlan
 from fpmonitor.sketch.words import SketchKey
 from tests.cluster import warehouses
 from tests.patience import wait
+from tests.stored import looked_at_by_an_earlier_version
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MAP = ColumnMap(columns={"user": "visitor", "time": "seen"})
@@ -171,6 +172,7 @@ def test_a_decision_is_that_of_a_database_with_the_same_users(
     monkeypatch.delenv("FPMONITOR_ENGINE")
     frame.write_parquet("users.parquet")
     assert run("ingest", "users.parquet", "--user", "visitor", "--db", "x.duckdb", "-q") == 0
+    looked_at_by_an_earlier_version("x.duckdb")
     assert run("decide", "--db", "x.duckdb", *question, "-o", "known.json") == 0
     told, known = (
         json.loads((tmp_path / name).read_text(encoding="utf-8"))

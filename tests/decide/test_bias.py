@@ -83,9 +83,13 @@ def test_a_decision_of_before_is_tested_with_the_bias_that_its_policy_says(
     assert run(["decide", "--budget", "0.05", "--db", db, "-q", "-o", str(path)]) == 0
     content = json.loads(path.read_text())
     content["policy"]["sample"] = {"bias": 2.0}
-    path.write_text(json.dumps(content))
-    assert run(["check", str(path), "--db", db]) == 3
-    assert run(["check", str(path), "--db", db, "--new-users"]) == 3
+    for side in content["proof"].values():
+        for design in side["designs"]:
+            design["bias"] = 2.0  # as files of before say it
+    for proof in (content["proof"], None):
+        path.write_text(json.dumps(content | {"proof": proof}))
+        assert run(["check", str(path), "--db", db]) == 3
+        assert run(["check", str(path), "--db", db, "--new-users"]) == 3
 
 
 def test_limits_of_an_exposure_widen_and_say_why(

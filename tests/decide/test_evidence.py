@@ -97,7 +97,8 @@ def test_a_gate_answers_no_evidence_and_a_blocked_part_blocks_all_the_same(
         run(live)
         assert json.loads(capsys.readouterr().out)["verdict"] == "no evidence"
     content = json.loads(Path(file).read_text())
-    content |= {"allow": [["Navigator.appName"]], "block": [["x:app:theme"]], "recommended": []}
+    content |= {"allow": [["Navigator.appName"]], "block": [["x:app:theme"]], "undecided": []}
+    content |= {"recommended": ["Navigator.appName"], "utility": 1.0, "utility_bound": 1.0}
     blocking = tmp_path / "blocking.json"
     blocking.write_text(json.dumps(content))
     assert asked(str(blocking), "x:app:theme", "x:app:tone")["verdict"] == "block"
@@ -115,7 +116,7 @@ def test_every_list_withholds_it_and_says_why(
     assert all("no evidence" in rows[api]["reason"] for api in LACKING)
     listed = json.loads(exported("json"))
     assert set(listed["no_evidence"]) == set(LACKING)
-    assert not set(listed["allow"]) & set(LACKING)
+    assert not {*listed["exposed"]}.union(*listed["allowed_sets"]) & set(LACKING)
     for rule in json.loads(exported("brave")):
         assert not {"user-agent", "audio"}.intersection(rule["exceptions"])
     page = tmp_path / "report.html"

@@ -54,9 +54,11 @@ def test_a_check_is_of_the_realised_share_as_well(db: str, tmp_path: Path) -> No
     asked = ["decide", "--budget", "0.06", "--population", "1000", "--db", db, "--quiet"]
     assert run([*asked, "-o", str(path)]) == 0
     assert run(["check", str(path), "--db", db]) == 0
+    average = json.loads(path.read_text())
+    assert run([*asked, "--realised", "-o", str(path)]) == 0
     content = json.loads(path.read_text())
-    content["policy"]["realised"] = True
-    path.write_text(json.dumps(content))
+    lists = ("allow", "block", "undecided", "recommended", "utility", "utility_bound")
+    path.write_text(json.dumps(content | {name: average[name] for name in lists}))
     assert run(["check", str(path), "--db", db]) == 3
 
 

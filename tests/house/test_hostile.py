@@ -478,10 +478,11 @@ def test_a_log_that_grows_while_it_is_read_loses_nothing(
     path.write_bytes(RECORD)
     stage = ingest_module.stage_all
 
-    def stage_and_grow(database: Any, scan: Any) -> None:
-        stage(database, scan)
+    def stage_and_grow(database: Any, scan: Any) -> Any:
+        read = stage(database, scan)
         with path.open("ab") as file:
             file.write(b'{"user": "late", "a": 1}\n')
+        return read
 
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monkeypatch.setattr(ingest_module, "stage_all", stage_and_grow)
@@ -498,11 +499,11 @@ def test_a_log_that_is_replaced_while_it_is_read_is_refused(
     path.write_bytes(RECORD)
     stage = ingest_module.stage_all
 
-    def stage_and_replace(database: Any, scan: Any) -> None:
+    def stage_and_replace(database: Any, scan: Any) -> Any:
         other = tmp_path / "b.jsonl"
         other.write_bytes(RECORD * 2)
         other.replace(path)
-        stage(database, scan)
+        return stage(database, scan)
 
     monkeypatch.setattr(ingest_module, "stage_all", stage_and_replace)
     with (

@@ -66,8 +66,9 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
     content = json.loads((tmp_path / "decision.json").read_text())
     assert content["missing"] == "exposed"
     assert run(["check", out, "--db", db]) == 0
-    content |= {"allow": [["Canvas.hash"]], "block": [], "undecided": []}
-    (tmp_path / "decision.json").write_text(json.dumps(content | {"recommended": []}))
+    assert content["utility"] == content["utility_bound"] == 1
+    content |= {"allow": [["Canvas.hash"]], "recommended": ["Canvas.hash"], "block": []}
+    (tmp_path / "decision.json").write_text(json.dumps(content | {"undecided": []}))
     assert run(["check", out, "--db", db]) == 1
 
 

@@ -813,6 +813,8 @@ def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others
         class Held:
             """Users who come in while it is looked how many there are."""
 
+            seal = "of other users"
+
             def __init__(self, users: int, then: Held | None = None) -> None:
                 self.held, self.then = users, then
 

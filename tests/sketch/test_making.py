@@ -175,6 +175,10 @@ def test_parts_by_user_are_all_users_once(
 def test_what_cannot_be_kept_is_refused(table: Path, sketched: Callable[..., Sketch]) -> None:
     with pytest.raises(UnknownNameError, match="unknown column 'E'"):
         sketched(table, sets=(("A", "E"),))
+    with pytest.raises(UnknownNameError, match="unknown column 'a'"):  # DuckDB would take A for it
+        sketched(table, sets=(("a",),))
+    with pytest.raises(UnknownNameError, match="unknown column 'User'"):
+        sketched(table, user="User")
     with pytest.raises(InputError, match="whose rows are whose"):
         sketched(table, part=UserPart(1, 1, 2))
     with pytest.raises(StoreError, match="refused the statement"):
