@@ -258,7 +258,15 @@ class People:
 
     def seen_by(self, view: View) -> Self:
         """Return the same users as another view shows them."""
-        other = type(self)(self.snapshot, window=self.window, view=view, audience=self.audience)
+        other = type(self)(
+            self.snapshot,
+            window=self.window,
+            view=view,
+            audience=self.audience,
+            # Another view is no other look: what it is tested by shares the same delta.
+            look=self.look,
+            first_names=self.first_names,
+        )
         other._told = self._told  # noqa: SLF001 -- its own class
         return other.with_unobserved(self._unobserved)
 

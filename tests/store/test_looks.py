@@ -12,6 +12,8 @@ import pytest
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.views import View
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +43,21 @@ def test_one_look_is_one_state_of_the_data(tmp_path: Path) -> None:
     with Monitor(db) as monitor:
         monitor.ingest(log(tmp_path / "b.csv", 1, first=400))
     assert [looks_of(db), looks_of(db)] == ["later", "later"]
+
+
+def test_another_view_of_the_same_users_is_the_same_look(tmp_path: Path) -> None:
+    """Whoever is left out, an answer is tested by the share of delta of this look."""
+    db, question = tmp_path / "users.duckdb", Question(10, None, 0.05)
+    with Monitor(db, create=True) as monitor:
+        monitor.ingest(log(tmp_path / "a.csv", 400))
+        users = monitor.population()
+        limits = [
+            seen.sample(question, [["Screen.width", "Navigator.language"]], chosen=True).limits(
+                ("Navigator.language", "Screen.width")
+            )
+            for seen in (users, users.seen_by(View(drop_automation=True)))
+        ]
+    assert limits[0] == limits[1]  # nobody looks automated
 
 
 def test_users_may_come_in_many_logs_before_the_first_look(tmp_path: Path) -> None:
