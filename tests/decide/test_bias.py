@@ -86,6 +86,7 @@ def test_a_decision_of_before_is_tested_with_the_bias_that_its_policy_says(
     for side in content["proof"].values():
         for design in side["designs"]:
             design["bias"] = 2.0  # as files of before say it
+    content["data"]["digest"] = "of others"  # these users would not bear it out
     for proof in (content["proof"], None):
         path.write_text(json.dumps(content | {"proof": proof}))
         assert run(["check", str(path), "--db", db]) == 3

@@ -68,8 +68,12 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
     assert run(["check", out, "--db", db]) == 0
     assert content["utility"] == content["utility_bound"] == 1
     content |= {"allow": [["Canvas.hash"]], "recommended": ["Canvas.hash"], "block": []}
-    (tmp_path / "decision.json").write_text(json.dumps(content | {"undecided": []}))
-    assert run(["check", out, "--db", db]) == 1
+    content |= {"undecided": []}
+    (tmp_path / "decision.json").write_text(json.dumps(content))
+    assert run(["check", out, "--db", db]) == 2  # these very users do not bear it out
+    content["data"]["digest"] = "of others"
+    (tmp_path / "decision.json").write_text(json.dumps(content))
+    assert run(["check", out, "--db", db]) == 1  # a decision on other users is violated by these
 
 
 def test_engines_count_absent_users_alike(folder: Path) -> None:
