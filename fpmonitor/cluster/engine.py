@@ -6,6 +6,7 @@ in its dialect is done here.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import import_module
@@ -96,6 +97,11 @@ def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         raise StoreError("the engine answers with columns of several types") from error
 
 
+def without_parameters(address: str) -> str:
+    """Return an address without what follows it, which may hold a token."""
+    return re.split("[?;]", address, maxsplit=1)[0]
+
+
 def check_address(address: str) -> None:
     """Check that an address is one of an engine, by its scheme.
 
@@ -105,7 +111,9 @@ def check_address(address: str) -> None:
     scheme, separator, _ = address.partition("://")
     if not separator or scheme.partition("+")[0] not in {*DIALECTS, *ENGINES}:
         raise InputError(
-            f"--engine: {excerpt(address.rpartition('@')[2])!r} is not an engine", hint=_HINT
+            "--engine: "
+            f"{excerpt(without_parameters(address.rpartition('@')[2]))!r} is not an engine",
+            hint=_HINT,
         )
 
 
@@ -135,7 +143,7 @@ class DuckEngine(Engine):
 
     def __init__(self, address: str = "duckdb://") -> None:
         path = address.partition("://")[2].removeprefix("/")
-        self.address = address
+        self.address = without_parameters(address)
         # What it reads is kept nowhere: neither in memory nor, where that is full, on disk.
         settings = {"enable_external_file_cache": "false", "temp_directory": ""}
         settings |= {"access_mode": "READ_ONLY"} if path else {}
@@ -145,7 +153,7 @@ class DuckEngine(Engine):
                 self._connection.execute(text)
         except DuckDBError as error:
             raise InputError(
-                f"{excerpt(address)}: no database of DuckDB that can be read "
+                f"{excerpt(self.address)}: no database of DuckDB that can be read "
                 f"({excerpt(masked_quotes(reason_of(error)))})"
             ) from error
         self._thread = ThreadPoolExecutor(1)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from fpmonitor.cluster.engine import Engine
+from fpmonitor.cluster.engine import Engine, without_parameters
 from fpmonitor.cluster.portable import needs_extra
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
 from fpmonitor.masking import masked_quotes
@@ -45,7 +45,7 @@ class SparkEngine(Engine):
     dialect = "spark"
 
     def __init__(self, url: str) -> None:
-        self.address = url.split(";", 1)[0]  # what follows may hold a token
+        self.address = without_parameters(url)
         _check_port(self.address)
         self._session = _session(url)
         with self._errors():

@@ -303,7 +303,9 @@ def _undecided_lines(decided: Decision) -> list[str]:
         if possible is not None and possible <= decided.users:
             lines[place] += " (a sharper test could decide it)"
         else:
-            lines[place] += f" (no test could from so many users: {_users(possible)} are needed)"
+            number = "" if possible is None else "about "  # evidence in proportion to the users
+            number += _users(possible)
+            lines[place] += f" (no test could from so many users: {number} are needed)"
     if decided.users_needed is not None:
         needed = [_users(mean) for mean in decided.users_needed]
         if decided.users_range is not None:

@@ -313,6 +313,16 @@ def test_what_an_engine_refuses_is_told_in_one_line_without_values(
         assert "secret" not in told
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    "address", ["duckdb:///none.duckdb?token={}", "sc:///;token={}", "nobody://a;x={}", "no?x={}"]
+)
+def test_what_follows_an_address_is_not_shown(address: str) -> None:
+    with pytest.raises(InputError) as found:
+        open_engine(address.format("abcdefgh"))
+    assert "abcdefgh" not in str(found.value)
+
+
 @pytest.mark.warehouse
 def test_tls_is_checked_and_a_wrong_password_is_told_and_not_shown(
     servers: dict[str, Any], tmp_path: Path
