@@ -59,6 +59,14 @@ class Clock:
     weights: NDArray[np.float64]  # float64, shape (I,), adding up to 1.
     log_factor: float  # Natural logarithm of the factor, negative.
 
+    def to_json(self) -> dict[str, object]:
+        """Tell all of it, without loss."""
+        return {
+            "shares": self.shares.tolist(),
+            "weights": self.weights.tolist(),
+            "log_factor": self.log_factor,
+        }
+
 
 @lru_cache(maxsize=64)
 def clock(users: int, mean: float) -> Clock:
@@ -338,11 +346,7 @@ class AveragedScore:
             "phi": base.weights.tolist(),
             "slope": base.slope,
             "intercept": base.intercept,
-            "clock": {
-                "shares": self.clock.shares.tolist(),
-                "weights": self.clock.weights.tolist(),
-                "log_factor": self.clock.log_factor,
-            },
+            "clock": self.clock.to_json(),
             "weights": (self.weights / self.unit).astype(np.int64).tolist(),
             "scale": self.scale * self.unit,
             "charge": self.charge,

@@ -79,15 +79,9 @@ class CohortPart:
 
     def to_json(self, share: float) -> dict[str, Any]:
         """Tell all that the theorem needs: numbers without loss."""
-        told = self.score.to_json()
-        thinnings = {
-            "shares": self.thinnings.shares.tolist(),
-            "weights": self.thinnings.weights.tolist(),
-            "log_factor": self.thinnings.log_factor,
-        }
         return {
-            **told,
-            "clock": thinnings,
+            **self.score.to_json(),
+            "clock": self.thinnings.to_json(),
             "lowered": self.mean,
             "by_user": self.by_user,
             "share": share,
@@ -129,11 +123,7 @@ class Unseen:
         """Tell all that the theorem needs: numbers without loss."""
         return {
             "mean": self.mean,
-            "clock": {
-                "shares": self.thinnings.shares.tolist(),
-                "weights": self.thinnings.weights.tolist(),
-                "log_factor": self.thinnings.log_factor,
-            },
+            "clock": self.thinnings.to_json(),
             "tilt": self.tilt,
             "by_user": self.by_user,
             "bonus": self.bonus,
