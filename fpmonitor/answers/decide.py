@@ -19,11 +19,14 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.population.beside import USERS, units_beside
+from fpmonitor.population.beside import source_of as source_of_unit
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import ToldSource
+from fpmonitor.population.visits import PathSource
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
 
@@ -102,7 +105,8 @@ def decide_sets(
         begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
         return _confirmed(replace(decide(source, begun, asked), made=made), source, rest, asked)
     counted = users.source(begun.policy.candidates, asked.engine)
-    begun = replace(begun, engine="memory" if isinstance(counted, MemorySource) else counter)
+    in_memory = isinstance(source_of_unit(counted, USERS), MemorySource | PathSource)
+    begun = replace(begun, engine="memory" if in_memory else counter)
     return replace(decide(counted, begun, asked), made=made)
 
 
@@ -148,6 +152,7 @@ def _begun(
         realised=asked.realised,
         sample=asked.sample,
         cohorts=cohorts,
+        links=asked.links,
         visits=asked.visits,
     )
     drawn = None if asked.search_users is not None else users.drawn
@@ -187,9 +192,9 @@ def _with_level(
     return replace(
         begun,
         universe=None if level.registered else universe,
-        # Conditions on cohorts have the levels of all names, and both share delta.
+        # Other conditions have the levels of all names, and all share delta.
         first_names=None
-        if is_fixed or level.registered or begun.policy.cohorts is not None
+        if is_fixed or level.registered or begun.policy.has_conditions
         else population.first_of(begun.policy.candidates),
         level=level.level,
         registered=level.registered,
@@ -416,6 +421,7 @@ def question_of(decision: Decision) -> Question:
         counted=decision.setting == "sample",
         given=() if policy.cohorts is None else policy.cohorts.given,
         visits=policy.visits,
+        after=() if policy.links is None else policy.links.after,
     )
 
 
@@ -546,16 +552,16 @@ def _judge_searched(asked: Population, decision: Decision) -> Callable[[ApiSet],
 
 def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
-    judges: dict[int, Judge] = {}
+    judges: dict[tuple[int, ...], Judge] = {}
 
     def judge(members: ApiSet) -> Verdict:
         shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
         if not {*shown}.isdisjoint(decision.beyond):
             return "undecided"
         source = source_of(asked, decision, shown)
-        users = source.users
+        users = (source.users, *units_beside(source).values())
         if users not in judges:
-            judges[users] = Judge.of(decision, users)
+            judges[users] = Judge.of(decision, source)
         return judges[users].verdict(len(shown), source.spectrum(shown))
 
     return judge
@@ -572,7 +578,7 @@ def source_of(
         A version of before drew those from whom levels were designed by the order of their rows.
     """
     if not isinstance(decision, LevelDecision):
-        if sets is None or decision.policy.visits != "last":
+        if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
             sets = decision.policy.candidates
         return asked.source(sets)

@@ -32,8 +32,8 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.beside import USERS, SpectrumBeside, spectrum_of
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum, spectra_of
@@ -56,12 +56,20 @@ _OTHERWISE = "not as in the data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroups:
-    """The groups of one set, and of each cohort: so many users (last) are in groups of a range."""
+    """The groups of one set: so many users (last) are in groups of a range.
+
+    Attributes
+    ----------
+    cohorts
+        The groups of each cohort.
+    beside
+        Those of the other units that conditions are about: see `population.beside`.
+    """
 
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
     cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
-    path: tuple[tuple[int, int, int], ...] = ()
+    beside: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +233,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     if decision.policy.sample.look == "first":
         yield from _first_look(facts)
     noted = facts.first_names
-    is_priced = decision.universe is not None and decision.policy.cohorts is None
+    is_priced = decision.universe is not None and not decision.policy.has_conditions
     if decision.first_names or (is_priced and noted is not None):
         reason = "nothing here tells the names of the first log"
         if noted is not None:
@@ -350,14 +358,15 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
-        path = spectrum.path.groups() if isinstance(spectrum, VisitSpectrum) else ()
-        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, path=tuple(path))
+        of_users = spectrum_of(spectrum, USERS)
+        within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
+        parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
+        beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
 
-    by_visits = decision.policy.visits != "last"
-    if (by_visits or decision.policy.cohorts is not None) and not exact:
+    if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
         raise InputError(
-            "spectra: no test of cohorts or visits can read pooled groups of fewer than k users",
+            "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)

@@ -117,9 +117,9 @@ def check_window(
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="leave --by and --last away, or decide without that option",
         )
-    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+    if decision.policy.has_conditions or decision.policy.by_visits:
         raise InputError(
-            "check: windows have no tests of cohorts and visits",
+            "check: windows have no tests of cohorts, links and visits",
             hint="leave --by and --last away: each check then tests the users of now, all together",
         )
     identity, decision = identity_of(decision), called_as(decision, population)

@@ -18,7 +18,7 @@ import msgspec
 from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import contradiction
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.policy import MAX_BIAS, Drawn, Policy
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
@@ -397,7 +397,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = self.confirmation is not None or self.design is not None
-        told_once |= self.policy.visits != "last"  # who comes back has another record
+        told_once |= self.policy.by_visits  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
 
     def at_later_look(self) -> Self:
@@ -410,7 +410,7 @@ class Decision(Result):
     @property
     def rests_on_file(self) -> bool:
         """Whether its lists alone answer, and no count of users of now: see `--given`."""
-        return self.looked_at_once or self.policy.cohorts is not None
+        return self.looked_at_once or self.policy.has_conditions
 
     @property
     def unlisted(self) -> str:
@@ -605,6 +605,8 @@ class Decision(Result):
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
         if (cohorts := self.policy.cohorts) is not None:
             budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
+        if (links := self.policy.links) is not None:
+            budget += f", or lets over {100 * links.budget:.6g} % be linked"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -664,13 +666,7 @@ class Decision(Result):
                 del content[name]
         if self.unit == "user":
             del content["unit"]
-        content["policy"]["sample"] = self.policy.sample.to_json()
-        if self.policy.sample == PLAIN_DRAWS:
-            del content["policy"]["sample"]
-        if self.policy.cohorts is None:
-            del content["policy"]["cohorts"]
-        if self.policy.visits == "last":
-            del content["policy"]["visits"]
+        content["policy"] = untyped(self.policy.to_json())
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

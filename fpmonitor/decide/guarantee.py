@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.policy import CohortBudget, Drawn, SampleModel
+    from fpmonitor.policy import CohortBudget, Drawn, LinkBudget, SampleModel
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
@@ -124,6 +124,8 @@ def _promise(decision: Decision) -> str:
     )
     if policy.cohorts is not None:
         exposed += f", and at most {in_cohorts(policy.cohorts)}, seen or not"
+    if policy.links is not None:
+        exposed += f", and lets at most {_linked(policy.links)}"
     if decision.setting == "sample" or policy.delta is None:
         return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
     whom = "in a population" if policy.realised else "on average over populations"
@@ -162,6 +164,7 @@ def _choice(decision: Decision) -> str:
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
         *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
+        *["the budget of links with its days"] * (decision.policy.links is not None),
         *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
         *["the largest number of APIs"] * (decision.universe > UNIVERSE),
@@ -188,6 +191,30 @@ def _cohorts(decision: Decision) -> str:
     return (
         f"Cohorts are told by {' and '.join(cohorts.given)}, which sites see with every set. "
         "Nothing is promised to smaller cohorts."
+    )
+
+
+def _linked(links: LinkBudget) -> str:
+    """Say who may be linked, and by what."""
+    share = f"{100 * links.budget:.6g} % of the users"
+    if not links.after:
+        return f"{share} be linked from one visit to another, by any means"
+    *others, last = (f"{days:g}" for days in links.after)
+    days = f"{', '.join(others)} and {last}" if others else last
+    return (
+        f"{share} who come back after {days} days be linked to their first visit, each time, by "
+        "what has not changed"
+    )
+
+
+def _links(decision: Decision) -> str:
+    """Say whom a limit of links is about, and what it leaves out."""
+    links = decision.policy.links
+    if links is None or not links.after:
+        return ""
+    return (
+        "A site links by comparing values, or any parts of them. One that knows how values change "
+        "may link more. Nothing is promised to users who come back unlike those of the log."
     )
 
 
@@ -323,8 +350,8 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _visits, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
-    *(_absent, _assumed, _no_evidence, _coverage, _masked),
+    *(_promise, _cohorts, _links, _visits, _asked_before, _visitors, _confirmed, _unobserved),
+    *(_blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 
 
@@ -345,6 +372,8 @@ def in_short(decision: Decision) -> tuple[str, ...]:
         )
         if policy.cohorts is not None:
             first = f"{first[:-1]}, nor more than {in_cohorts(policy.cohorts)}."
+        if policy.links is not None:
+            first += f" It lets at most {_linked(policy.links)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
     said = (first, f"{second} What else: {_WHAT_ELSE}", others)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fpmonitor.answers.followed import DAY, pairs
 from fpmonitor.cli import run
 from fpmonitor.estimate.linking import linked_probability
+from fpmonitor.population.pairs import DAY, pairs
 from fpmonitor.store.visits import VisitRows
 
 if TYPE_CHECKING:
