@@ -7,17 +7,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import confirm
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
 from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, universe_of
 from fpmonitor.population.beside import USERS, units_beside
 from fpmonitor.population.beside import source_of as source_of_unit
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.decide.decision import ApiSet, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, ByVisits, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
@@ -107,7 +110,22 @@ def decide_sets(
     counted = users.source(begun.policy.candidates, asked.engine)
     in_memory = isinstance(source_of_unit(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
-    return replace(decide(counted, begun, asked), made=made)
+    decided = replace(decide(counted, begun, asked), made=made)
+    found = by_visits_of(users, decided, counted)
+    return decided if found is None else _said(replace(decided, by_visits=found))
+
+
+def _said(decided: Decision) -> Decision:
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
+    """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
+    apis, k = decided.recommended, decided.policy.k
+    if not apis or decided.policy.visits != "last":
+        return None
+    seen = source_of_unit(counted, USERS).spectrum(apis)
+    return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
 
 
 def _beside(chosen: Iterable[str], given: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotatio
 from fpmonitor.answers.decide import (
     are_users_decided_on,
     asked_question,
+    by_visits_of,
     check_lists,
     question_of,
     registered_in_log,
@@ -20,6 +21,7 @@ from fpmonitor.answers.decide import (
 )
 from fpmonitor.decide.credible import Discrepancy, not_credible
 from fpmonitor.decide.deciding import forecast_of, possible_of
+from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
@@ -95,7 +97,7 @@ class Facts:
         Names are null for others, too.
     counters
         What may have counted the groups, as `Decision.engine`; null in files of before.
-    users_possible, users_needed, users_range
+    users_possible, users_needed, users_range, by_visits
         As in `Decision`, where it has them.
     """
 
@@ -117,6 +119,7 @@ class Facts:
     users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
+    by_visits: ByVisits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +259,11 @@ def _first_look(facts: Facts) -> Iterator[Discrepancy]:
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
+    if decision.by_visits is not None:
+        differs = decision.by_visits != facts.by_visits
+        # Later visits with the last values of before leave the digest as it was.
+        reason = "by now visits show something else" * differs
+        yield Discrepancy("by visits", reason, is_certain=False)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
         (first, last), known = decision.days, facts.days
@@ -381,6 +389,8 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if isinstance(source, MaskedSource) and source.least is not None:
         masked = source
+    if decision.by_visits is not None:
+        facts = replace(facts, by_visits=by_visits_of(asked, decision, source))
     if decision.users_possible is not None and tested is None:
         possible = possible_of(source, decision, decision.undecided) or ()
         facts = replace(facts, users_possible=possible)

@@ -39,7 +39,7 @@ from fpmonitor.population.beside import (
     units_beside,
 )
 from fpmonitor.population.visits import DRAWS
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import CohortSpectrum, spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
@@ -107,6 +107,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     for condition in () if tests is None else tests.conditions:
         if isinstance(condition.test, CohortTest):
             condition.test.check_decides(source.users)
+            _check_given(asked.policy, source, tests)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -133,6 +134,31 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
             decided = replace(decided, bias_tolerated=_bias_tolerated(source, decided))
     decided = replace(decided, seconds=round(time.perf_counter() - started, 3))
     return replace(decided, guarantee=guarantee(decided))
+
+
+def _check_given(policy: Policy, source: SpectrumSource, tests: Tests | None) -> None:
+    """Refuse cohorts by which nothing can be allowed, or nothing is promised.
+
+    Raises
+    ------
+    UndecidableError
+        What tells cohorts exposes too many by itself, or no cohort is as large as the least share.
+    """
+    alone = source_of(source, USERS).spectrum(())
+    if tests is None or policy.cohorts is None or not isinstance(alone, CohortSpectrum):
+        return
+    given, least = " and ".join(policy.cohorts.given), policy.cohorts.least_share
+    if tests.above(alone, 1, least=False):
+        raise UndecidableError(
+            f"given: {given} alone exposes more than {100 * policy.budget:.6g} % of the users",
+            hint="name what has fewer values, or a larger --budget",
+        )
+    if alone.cohort_users.max() < least * source.users / 2:
+        raise UndecidableError(
+            f"given: no cohort of {given} has {100 * least:.6g} % of the users, so nothing would "
+            "be promised to any",
+            hint="name what has fewer values, or a smaller --least-share",
+        )
 
 
 def _answered(

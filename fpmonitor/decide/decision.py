@@ -132,6 +132,22 @@ class Confirmation:
     proof: Proof
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByVisits:
+    """Share of the observed users in groups smaller than k, where last values show far fewer.
+
+    Attributes
+    ----------
+    visit
+        By one visit of each user, drawn: the mean over draws.
+    path
+        By all visits of each user in their order, repeats left out.
+    """
+
+    visit: _Share
+    path: _Share
+
+
 @dataclass(frozen=True, slots=True)
 class DesignPart:
     """From whom levels were designed: the guarantee is of the other users' decision.
@@ -259,6 +275,9 @@ class Decision(Result):
         fewer than k have it; null as a whole in files of before.
     design
         From whom levels were designed; null where none were.
+    by_visits
+        What visits show of the recommended set, where last values count and show far fewer; null
+        elsewhere, where nobody looked, and in files of before.
     """
 
     policy: Policy
@@ -310,6 +329,7 @@ class Decision(Result):
     proof: Proof | None = None
     confirmation: Confirmation | None = None
     design: DesignPart | None = None
+    by_visits: ByVisits | None = None
 
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
@@ -658,6 +678,7 @@ class Decision(Result):
             "made",
             "design",
             "first_names",
+            "by_visits",
         ):
             if content[name] is None:
                 del content[name]

@@ -15,7 +15,7 @@ from fpmonitor.unit import VISITOR_RULE, spoken
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ByVisits, Decision
     from fpmonitor.policy import CohortBudget, Drawn, LinkBudget, SampleModel
     from fpmonitor.unit import Unit
 
@@ -240,6 +240,25 @@ def _visits(decision: Decision) -> str:
     return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
 
 
+def _beyond_last(decision: Decision) -> str:
+    """Say what last values hide, where visits of before show far more."""
+    found = decision.by_visits
+    if found is None:
+        return ""
+    return (
+        f"Last values count. {by_visits(found)}, with the recommended set. Decide by visits with "
+        "`--unit both`."
+    )
+
+
+def by_visits(found: ByVisits) -> str:
+    """Say what sites see that know their users again, and of one visit."""
+    return (
+        f"A site that knows its users again finds {100 * found.path:.3g} % of those observed in "
+        f"such groups, by all their visits; by one visit it is {100 * found.visit:.3g} %"
+    )
+
+
 def _absent(decision: Decision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
     lacked = {api for api, _ in scarce(decision.coverage or {})}
@@ -350,8 +369,8 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _links, _visits, _asked_before, _visitors, _confirmed, _unobserved),
-    *(_blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
+    *(_promise, _cohorts, _links, _visits, _beyond_last, _asked_before, _visitors, _confirmed),
+    *(_unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 
 
@@ -359,7 +378,8 @@ def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
     budget = f"{100 * policy.budget:.6g} %"
-    others = " ".join(filter(None, (clause(decision) for clause in _CLAUSES[1:])))
+    shown = [clause for clause in _CLAUSES if clause not in {_promise, _beyond_last}]
+    others = " ".join(filter(None, (clause(decision) for clause in shown)))
     users = f"the {decision.users:,} observed users"
     if decision.setting == "sample" or policy.delta is None:
         first = f"Counted: no allowed combination exposes more than {budget} of {users}."
@@ -376,6 +396,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
             first += f" It lets at most {_linked(policy.links)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
+    first = f"{first} {_beyond_last(decision)}".rstrip()
     said = (first, f"{second} What else: {_WHAT_ELSE}", others)
     return tuple(spoken(text, unit) for text in said if text)
 

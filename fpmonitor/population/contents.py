@@ -244,6 +244,8 @@ class Contents(Draws):
 
     def _by_pairs(self, visits: VisitRows, apis: Sequence[str]) -> dict[str, SpectrumSource]:
         """Return what counts those who came back after some days, by what has not changed."""
+        if not self._after:
+            return {}
         found = pairs_after(visits, apis, self._after, whole=False, option="after")
         return {
             days_in_words(each.days): star_source(each, apis, self.means, self.snapshot)
