@@ -205,3 +205,41 @@ def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_ther
         for apis in [*resumed.allow[:3], *resumed.block[:3], (name(0), name(1), name(2))]:
             judged = answer_gate(users, replace(resumed, allow=(), block=()), apis)["verdict"]
             assert resumed.verdict(apis)[0] in {judged, "unknown"}
+
+
+def test_two_harmless_lists_are_tested_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Groups of 100 by each of two APIs, and of three or four by both."""
+    log, database = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    rows = [f"u{user},f{user % 30},s{user // 30 % 30},{user % 2}" for user in range(3_000)]
+    log.write_text("\n".join(["user,font,size,depth", *rows]) + "\n", encoding="utf-8")
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+
+    def made(name: str, candidates: str, *options: str) -> Path:
+        output = tmp_path / f"{name}.json"
+        words = ["decide", "--k", "10", "--budget", "30%", "-n", "3000", "--db", database, "-q"]
+        assert run([*words, "--candidates", candidates, *options, "-o", str(output)]) == 0
+        return output
+
+    one, other = made("one", "font,depth"), made("other", "size")
+    for path in (one, other):
+        assert read_decision(path).recommended
+    capsys.readouterr()
+    beside = ["--db", database, "--beside", str(other)]
+    assert gate(capsys, one, "--want", "font,size", *beside)["verdict"] == "block"
+    assert gate(capsys, one, "--want", "font,depth", *beside)["verdict"] == "allow"
+    assert gate(capsys, other, "--want", "depth,size", "--db", database, "--beside", str(one)) == {
+        "verdict": "allow",
+        "because": ["depth", "size"],
+        "reason": "within the allowed set depth, size",
+    }
+    for path, options, words in (
+        (made("k", "size", "--k", "20"), ["--db", database], "do not ask the same"),
+        (made("fixed", "size", "--fixed-question"), ["--db", database], "its own candidates"),
+        (other, [], "no file tells what two lists expose together"),
+    ):
+        capsys.readouterr()
+        asked = ["gate", str(one), "--want", "font", "--beside", str(path), *options]
+        assert run(asked) not in {0, 1, 3}
+        assert words in capsys.readouterr().err
