@@ -13,7 +13,7 @@ import numpy as np
 
 from fpmonitor.estimate.marked import marked_limits
 from fpmonitor.population.memory import kinds_of_rows
-from fpmonitor.population.pairs import WITHIN, pairs_after, star_source
+from fpmonitor.population.pairs import WITHIN, check_came_back, pairs_after, star_source
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
 
@@ -87,9 +87,11 @@ def report_followed(
 
     Raises:
         InputError: A log without times, or shorter than the time that is asked for.
+        UndecidableError: Nobody came back at any of the times.
     """
     whole = sample.question.missing == "drop"
     found = pairs_after(population.visit_rows(apis), apis, days, whole=whole, option="followed")
+    check_came_back(found, "followed")
     return tuple(_line(population, sample, each, apis, tests=2 * len(days)) for each in found)
 
 

@@ -149,14 +149,25 @@ def star_source(
     Raises:
         UndecidableError: Nobody came back then.
     """
-    if not len(found.first):
-        within = found.days / WITHIN
-        raise UndecidableError(
-            f"after: nobody came back after {found.days:g} days ({found.days - within:.3g} to "
-            f"{found.days + within:.3g})",
-            hint="ask for other days, or without --after",
-        )
+    check_came_back([found], "after")
     return MemorySource(apis, star_columns(found, apis, means, snapshot))
+
+
+def check_came_back(found: Sequence[Pairs], option: str) -> None:
+    """Check that somebody came back after some of the days.
+
+    Raises:
+        UndecidableError: Nobody did; named by the option that asks for them.
+    """
+    if any(len(each.first) for each in found):
+        return
+    days = found[0].days
+    within = days / WITHIN
+    raise UndecidableError(
+        f"{option}: nobody came back after {days:g} days ({days - within:.3g} to "
+        f"{days + within:.3g})",
+        hint=f"ask for other days, or without --{option}",
+    )
 
 
 def _parts(

@@ -182,6 +182,7 @@ def test_pairs_of_everybody_follow_from_their_own_visits_alone() -> None:
     ("before", "options", "said"),
     [
         ([], ["--followed", "90d"], "the log covers 19 days"),
+        ([], ["--followed", "10d"], "nobody came back after 10 days (8.57 to 11.4)"),
         ([], ["--followed", "soon"], "not a number of days"),
         ([], ["--followed", "-3"], "not a number of days"),
         ([], ["--followed", "7d", "--given", A], "--given"),
