@@ -62,6 +62,17 @@ def share(text: str | float) -> float:
     return float(number / 100 if written.endswith("%") else number)
 
 
+FOLLOWED = Annotated[
+    str,
+    typer.Option(
+        "--followed",
+        help="Also limit the share of users whose visits can be linked after this many days; "
+        "choose them before looking.",
+        metavar="DAYS,...",
+    ),
+]
+
+
 def days_apart(text: str) -> float:
     """Read a number of days, as 7d or 7."""
     try:

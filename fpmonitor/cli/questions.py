@@ -23,6 +23,7 @@ from fpmonitor.cli.options import (
     COUNTER,
     DB,
     DEFAULT_DB,
+    FOLLOWED,
     NAMES,
     QUIET,
     REGISTER,
@@ -139,15 +140,7 @@ def exposure_command(
             "site that knows its users again.",
         ),
     ] = False,
-    followed: Annotated[
-        str,
-        typer.Option(
-            "--followed",
-            help="Also limit the share of users whose visits can be linked after this many days; "
-            "choose them before looking.",
-            metavar="DAYS,...",
-        ),
-    ] = "",
+    followed: FOLLOWED = "",
     users_for: Annotated[
         float | None,
         typer.Option(

@@ -82,7 +82,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
     if reports[0].followed:
-        tables[:0] = map(_followed_table, reports)
+        tables[:0] = map(followed_table, reports)
     if reports[0].visits is not None:
         tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
@@ -321,7 +321,7 @@ def _visit_table(reports: Sequence[ExposureReport]) -> Table:
     )
 
 
-def _followed_table(report: ExposureReport) -> Table:
+def followed_table(report: ExposureReport) -> Table:
     """Show for how long users can be followed."""
     lines = report.followed
     more = [f"{line.days:g}" for line in lines if line.half == "more"]
