@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.decide.decision import ByVisits
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.visits import (
@@ -99,10 +100,10 @@ def beyond_last(
     groups = _Groups.of(population, apis, whole=question.missing == "drop")
     if groups is None:
         return None
-    found = groups.exposed(question.k)
-    most, users = max(found.visit, found.path), len(groups.visits.starts)
+    found, users = groups.told(question.k), len(groups.visits.starts)
+    most = max(found.visit, found.path)
     noted = most >= _NOTED_FROM * max(empirical, 1 / users)
-    return found if noted and (most - empirical) * users >= question.k else None
+    return found if noted and (most - empirical) * users >= told_from(question.k) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +130,13 @@ class _Groups:
         """Share of the users in groups smaller than k."""
         visit = np.mean([empirical_exposure(each, k) for each in self.drawn])
         return ByVisits(visit=float(visit), path=empirical_exposure(self.path, k))
+
+    def told(self, k: int) -> ByVisits:
+        """Share of the users as lists may tell it: that of few users is of one fewer than told."""
+        found, users = self.exposed(k), len(self.visits.starts)
+        few = (told_from(k) - 1) / users
+        shares = (share and max(share, few) for share in (found.visit, found.path))
+        return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
 
 
 def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
