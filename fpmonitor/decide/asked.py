@@ -224,7 +224,7 @@ class DecideQuestion(Search):
         """How many users may be linked; null where nothing is asked of it."""
         if self.link_budget is None:
             return None
-        return LinkBudget(budget=self.link_budget, after=tuple(self.after))
+        return LinkBudget(budget=self.link_budget, after=tuple(map(_days, self.after)))
 
     def cohorts(self, given: Sequence[str]) -> CohortBudget | None:
         """Return what cohorts must keep, told by what the log calls what tells them."""
@@ -273,6 +273,12 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
                 raise InputError(f"--{one}: {why}", hint=then)
             said.discard(one)
     return {name: value for name, value in given.items() if option[name] in said}
+
+
+def _days(told: Any) -> float:
+    if isinstance(told, int | float):
+        return told
+    raise InputError(f"after: must be numbers of days, got {told!r}", hint="such as [7, 28]")
 
 
 def _is_said(value: Any) -> bool:
