@@ -539,62 +539,6 @@ def answer_gate(
     return decision.answer(apis, judge)
 
 
-def answer_together(
-    population: Population, decision: Decision, other: Decision, apis: Collection[str]
-) -> dict[str, Any]:
-    """Answer on what is read of the candidates of two decisions together, by their users.
-
-    Neither tells anything of it. Under any choice it is one set more, at no price.
-
-    Parameters
-    ----------
-    population
-        The users that both were decided on.
-    decision, other
-        Decisions that ask the same of other candidates.
-    apis
-        What a site reads.
-
-    Raises
-    ------
-    InputError
-        They ask different questions, or hold for their own candidates alone.
-    """
-    one, two = decision.policy, other.policy
-    for each in (decision, other):
-        users_decided_on(population, each)
-        if not each.is_exact and each.universe is None:
-            raise InputError(
-                "beside: a question that was fixed before is about its own candidates alone",
-                hint="decide about all of them together, or both without --fixed-question",
-            )
-    differing = replace(two, candidates=one.candidates) != one
-    members = ("setting", "missing", "view", "level", "universe")
-    if (
-        differing
-        or any(getattr(decision, name) != getattr(other, name) for name in members)
-        or "drop" in (decision.missing, other.missing)
-    ):
-        raise InputError(
-            "beside: the two decisions do not ask the same of the same users",
-            hint="decide about all candidates together",
-        )
-    noted = [each.first_names for each in (decision, other) if each.first_names is not None]
-    joint = replace(
-        decision,
-        policy=replace(one, candidates=(*one.candidates, *two.candidates)),
-        names={**other.names, **decision.names},
-        no_evidence={**other.no_evidence, **decision.no_evidence},
-        first_names=min(noted, default=None),
-        allow=(),
-        block=(),
-        undecided=(),
-        complete=False,
-    )
-    asked = population.asked(question_of(joint), joint.policy.candidates)
-    return joint.answer(apis, _judge_of(asked, joint))
-
-
 def check_lists(population: Population, decision: Decision) -> None:
     """Check each list of a decision by the users that it was made of.
 

@@ -10,7 +10,6 @@ import typer
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
-from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -40,15 +39,6 @@ def gate(
             metavar="PATH",
         ),
     ] = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option(
-            "--beside",
-            help="With --db: another decision on the same users, for sites that read what both "
-            "allow; `--want` may name candidates of either.",
-            metavar="DECISION.json",
-        ),
-    ] = None,
     exit_zero: Annotated[
         bool,
         typer.Option("--exit-zero", help="Exit with 0 whatever the verdict is."),
@@ -62,24 +52,17 @@ def gate(
     asked = [*split_names(have), *split_names(want)]
     decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
-    if db is None and beside is not None:
-        raise InputError("beside: no file tells what two lists expose together", hint="name --db")
     if db is None:
         answer = decided.answer(asked)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    from fpmonitor.answers.decide import answer_gate, answer_together  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
     from fpmonitor.cli.users import bear_out  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
         bear_out(monitor, users, decided)
-        if beside is None:
-            answer = answer_gate(users, decided, asked)
-        else:
-            other = read_credible_decision(beside)
-            bear_out(monitor, users, other)
-            answer = answer_together(users, decided, other, asked)
+        answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
