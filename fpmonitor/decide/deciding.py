@@ -104,10 +104,11 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    for condition in () if tests is None else tests.conditions:
-        if isinstance(condition.test, CohortTest):
-            condition.test.check_decides(source.users)
-            _check_given(asked.policy, source, tests)
+    if tests is not None:
+        for condition in tests.conditions:
+            if isinstance(condition.test, CohortTest):
+                condition.test.check_decides(source.users)
+        _check_given(asked.policy, source, tests)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -136,28 +137,22 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     return replace(decided, guarantee=guarantee(decided))
 
 
-def _check_given(policy: Policy, source: SpectrumSource, tests: Tests | None) -> None:
-    """Refuse cohorts by which nothing can be allowed, or nothing is promised.
+def _check_given(policy: Policy, source: SpectrumSource, tests: Tests) -> None:
+    """Refuse cohorts by which nothing can be allowed.
 
     Raises
     ------
     UndecidableError
-        What tells cohorts exposes too many by itself, or no cohort is as large as the least share.
+        What tells cohorts exposes too many by itself.
     """
     alone = source_of(source, USERS).spectrum(())
-    if tests is None or policy.cohorts is None or not isinstance(alone, CohortSpectrum):
+    if policy.cohorts is None or not isinstance(alone, CohortSpectrum):
         return
-    given, least = " and ".join(policy.cohorts.given), policy.cohorts.least_share
     if tests.above(alone, 1, least=False):
         raise UndecidableError(
-            f"given: {given} alone exposes more than {100 * policy.budget:.6g} % of the users",
+            f"given: {' and '.join(policy.cohorts.given)} alone exposes more than "
+            f"{100 * policy.budget:.6g} % of the users",
             hint="name what has fewer values, or a larger --budget",
-        )
-    if alone.cohort_users.max() < least * source.users / 2:
-        raise UndecidableError(
-            f"given: no cohort of {given} has {100 * least:.6g} % of the users, so nothing would "
-            "be promised to any",
-            hint="name what has fewer values, or a smaller --least-share",
         )
 
 

@@ -39,11 +39,11 @@ def written(path: Path, *, seed: int = 1, users: int = USERS, header: str = "age
     kinds = rng.choice(len(AGENTS), users, p=SHARES)
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["user", header, "fonts", "depth", "clock", "note", "code"])
+        lines.writerow(["user", header, "fonts", "depth", "clock", "code"])
         for user, kind in enumerate(kinds.tolist()):
             fonts = rng.integers(SMALL) if kind == 2 else rng.integers(4)
             row = [f"u{user}", AGENTS[kind], f"f{fonts}", 8 + user % 3, user % 2]
-            lines.writerow([*row, user % 50, f"c{user % 1500}"])
+            lines.writerow([*row, f"c{user % 1500}"])
     return path
 
 
@@ -167,7 +167,6 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
         (["--given", "family", "--tolerance"], "not with --tolerance"),
         (["--given", "family", "--engine", "duckdb"], "counted in memory"),
         (["--given", "planet"], "planet"),
-        (["--given", "note"], "no cohort of note has 5 % of the users"),
         (["--given", "code"], "code alone exposes more than 12 % of the users"),
     ],
 )
