@@ -104,11 +104,8 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    if tests is not None:
-        for condition in tests.conditions:
-            if isinstance(condition.test, CohortTest):
-                condition.test.check_decides(source.users)
-        _check_given(asked.policy, source, tests)
+    if tests is not None and asked.policy.cohorts is not None:
+        _check_cohorts(asked.policy, asked.policy.cohorts.given, source, tests)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -137,21 +134,24 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     return replace(decided, guarantee=guarantee(decided))
 
 
-def _check_given(policy: Policy, source: SpectrumSource, tests: Tests) -> None:
+def _check_cohorts(
+    policy: Policy, given: Iterable[str], source: SpectrumSource, tests: Tests
+) -> None:
     """Refuse cohorts by which nothing can be allowed.
 
     Raises
     ------
     UndecidableError
-        What tells cohorts exposes too many by itself.
+        What tells cohorts exposes too many by itself, or see `CohortTest.check_decides`.
     """
+    for condition in tests.conditions:
+        if isinstance(condition.test, CohortTest):
+            condition.test.check_decides(source.users)
     alone = source_of(source, USERS).spectrum(())
-    if policy.cohorts is None or not isinstance(alone, CohortSpectrum):
-        return
-    if tests.above(alone, 1, least=False):
+    if isinstance(alone, CohortSpectrum) and tests.above(alone, 1, least=False):
         raise UndecidableError(
-            f"given: {' and '.join(policy.cohorts.given)} alone exposes more than "
-            f"{100 * policy.budget:.6g} % of the users",
+            f"given: {' and '.join(given)} alone exposes more than {100 * policy.budget:.6g} % of "
+            "the users",
             hint="name what has fewer values, or a larger --budget",
         )
 
