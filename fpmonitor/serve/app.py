@@ -102,7 +102,7 @@ def service_app(
             *(Route(path, one, methods=["POST"]) for path, one in collect.items()),
             *(Route(path, door.for_programs) for path in PROGRAMS),
             Route("/v1/openapi.json", _openapi),
-            Route("/metrics", door.guarded(partial(_metrics, service, store))),
+            Route("/metrics", door.guarded(partial(_metrics, service, flights))),
             Route("/healthz", partial(_health, service, door)),
             *(Route(path, door.for_people) for path in PEOPLE),
             Route("/login", door.login, methods=["GET", "POST"]),
@@ -229,13 +229,13 @@ _BODY_TYPES = (
 )
 
 
-async def _metrics(service: Service, store: Here | Apart, request: Request) -> Response:
+async def _metrics(service: Service, flights: Flights, request: Request) -> Response:
     del request
     text = service.metrics.text()
     # What waits is told also while another has the database, or users are read for the first time.
-    with suppress(FpmonitorError, TimeoutError):
+    with suppress(FpmonitorError, RefusedRequestError, TimeoutError):
         async with asyncio.timeout(_GAUGES_SECONDS):
-            told = await store.respond(ForwardedRequest(GAUGES, b"", "http", b"", ""))
+            told = await flights.told(ForwardedRequest(GAUGES, b"", "http", b"", ""), GAUGES)
             text += told.body if told.status == HTTPStatus.OK else b""
     return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
 
