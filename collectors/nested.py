@@ -18,7 +18,7 @@ _TWICE = "a result says it too"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LibraryResult:
     """What a library returned.
 
     Attributes:
@@ -50,7 +50,7 @@ class Library(Protocol):
     def is_result(self, content: Any) -> bool:
         """Whether this is a result, by what only this library has."""
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Tell what a result says.
 
         Raises:
@@ -140,7 +140,7 @@ def _members(content: object) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(content)
 
 
-def read(record: object, reading: Reading, known: Result | None = None) -> Told:
+def read_record(record: object, reading: Reading, known: LibraryResult | None = None) -> Told:
     """Tell what a record says: results by their libraries, the rest as the wide collector would.
 
     Of several results of a library, the outermost counts, and of those the first.

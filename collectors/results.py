@@ -6,7 +6,7 @@ from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import Reading, Result, holds, read
+from fpmonitor.collectors.nested import LibraryResult, Reading, holds, read_record
 from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
 from fpmonitor.collectors.table_rows import first_of, rows_of
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
@@ -40,7 +40,7 @@ class ResultCollector(RecordCollector):
         """Whether this is a result, by what only this library has."""
 
     @abstractmethod
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Tell what a result says.
 
         Raises:
@@ -71,7 +71,7 @@ class ResultCollector(RecordCollector):
 
     def visit(self, record: Any) -> Visit:
         """Tell what the results of a record say, and what lies beside them."""
-        told = read(record, self.reading)
+        told = read_record(record, self.reading)
         if not told.sources:
             raise RecordError(f"no result of {self.name}")
         order = [library.name for library in self.reading.libraries]

@@ -116,7 +116,7 @@ def _factors_of(content: Mapping[str, Any]) -> tuple[arb, arb]:
     return 1 / bias, bias
 
 
-class Departure(NamedTuple):
+class _Deviation(NamedTuple):
     """How a population may differ from the law of the users: factors, and the share of unobserved.
 
     Each number is what the policy says, exactly.
@@ -128,7 +128,7 @@ class Departure(NamedTuple):
     fakes: Fraction
 
     @classmethod
-    def of(cls, sample: Mapping[str, Any]) -> Departure:
+    def of(cls, sample: Mapping[str, Any]) -> _Deviation:
         """Read the part of a policy that says it."""
         bias, strata = Fraction(sample.get("bias", 1)), sample.get("strata")
         fakes = Fraction(repr(sample.get("fake_share", 0)))
@@ -595,7 +595,7 @@ class _Proof:
 
     def of_policy(self, policy: Mapping[str, Any]) -> None:
         """Prove that factors and budget cover what a policy says of the sample."""
-        said = Departure.of(policy.get("sample", {}))
+        said = _Deviation.of(policy.get("sample", {}))
         factors = self.least <= _ratio(said.least) and self.most >= _ratio(said.most)
         _require(holds=bool(factors), what="another question: factors")
         self._of_rows(said.fakes)
@@ -756,7 +756,7 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
     apis = len(policy["candidates"])
     nats = (arb(math.comb(apis, apis // 2)) / _exact(delta)).log()
-    average = moments.budget + _ratio(Departure.of(policy.get("sample", {})).unobserved)
+    average = moments.budget + _ratio(_Deviation.of(policy.get("sample", {})).unobserved)
     reached = tilt * too_many - moments.slope * average - moments.intercept + kept.log()
     _require(holds=bool(reached >= nats), what="average")
 

@@ -11,7 +11,7 @@ from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.disclosure import Audience, publishable_count, told_from
+from fpmonitor.disclosure import publishable_count, told_from
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import (
     LEAST_USERS,
@@ -21,7 +21,6 @@ from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
-from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
@@ -31,7 +30,6 @@ from fpmonitor.unit import spoken
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from fpmonitor.spectrum import SpectrumSource
 
 Outcome = Literal["holds", "violated", "cannot tell"]
 _ANY = 0.05  # delta of a question that estimates nothing
@@ -410,12 +408,3 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
         else:
             found[apis] = sample.limits(apis)
     return found
-
-
-def told_by(
-    source: SpectrumSource, population: Population, k: int
-) -> tuple[SpectrumSource, SpectrumSource | None]:
-    """Return what sets are passed by, and what they are violated by where it differs."""
-    if population.audience is Audience.OWNER:
-        return source, None
-    return ToldSource(source, k, "most"), ToldSource(source, k, "least")

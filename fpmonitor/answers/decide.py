@@ -23,7 +23,7 @@ from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.told import ToldSource
+from fpmonitor.population.told import told_to
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
 
@@ -645,7 +645,4 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=asked.model(decision.policy.sample))
     decision = replace(decision, policy=policy)
-    if population.audience is Audience.OTHERS:
-        most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
-        return recheck(decision, most, least=least)
-    return recheck(decision, source)
+    return recheck(decision, told_to(population.audience, source, decision.policy.k))

@@ -25,7 +25,6 @@ from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
     Audience,
-    MaskedSource,
     may_count_below,
     publishable_groups,
     told_from,
@@ -36,7 +35,7 @@ from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads t
 from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
-from fpmonitor.spectrum import CohortSpectrum, spectra_of
+from fpmonitor.spectrum import CohortSpectrum
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -342,7 +341,7 @@ def count_spectra(
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)
-    masked: MaskedSource | None = None
+    masked: SpectrumSource | None = None
 
     def groups(words: Sequence[str], spectrum: CountSpectrum | None) -> SetGroups:
         if spectrum is None:
@@ -370,7 +369,7 @@ def count_spectra(
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         chained = sorted({apis for chain in tested.chains for apis in chain})
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
-    if isinstance(source, MaskedSource) and source.least is not None:
+    if source.least is not None:
         masked = source
     if decision.users_possible is not None and tested is None:
         possible = possible_of(source, decision, decision.undecided) or ()
@@ -386,7 +385,7 @@ def count_spectra(
     sets = [*decision.allow, *decision.block, *decision.undecided]
     return DecisionSpectra(
         digest=decision.digest,
-        spectra=tuple(map(groups, map(decision.spelled, sets), spectra_of(source, sets))),
+        spectra=tuple(map(groups, map(decision.spelled, sets), source.spectra(sets))),
         others=tuple(others),
         facts=facts,
     )

@@ -17,7 +17,6 @@ from fpmonitor.answers.check import (
     lack_all,
     other_sets,
     report_of,
-    told_by,
     touched,
 )
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
@@ -37,6 +36,7 @@ from fpmonitor.estimate.evalues import (
     taken_in,
     window_test,
 )
+from fpmonitor.population.told import told_to
 from fpmonitor.store.checks import (
     CheckedList,
     CheckedWindow,
@@ -196,8 +196,8 @@ def _evidence(series: _Series, population: Population, place: int, *, are_new: b
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
     source = series.asked.source(decision.policy.candidates)
-    most, least = told_by(source, population, decision.policy.k)
-    return _weigh_all(decision, most, least=least, new_users=are_new)
+    told = told_to(population.audience, source, decision.policy.k)
+    return _weigh_all(decision, told, new_users=are_new)
 
 
 def _first_look(
@@ -222,19 +222,13 @@ def _first_look(
     )
 
 
-def _weigh_all(
-    decision: Decision,
-    source: SpectrumSource,
-    *,
-    least: SpectrumSource | None,
-    new_users: bool,
-) -> Evidence:
+def _weigh_all(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evidence:
     """Weigh the sets of the allow list, and after them the other sets, all of these together."""
-    listed = weigh(decision, source, least=least, new_users=new_users)
+    listed = weigh(decision, source, new_users=new_users)
     others = other_sets(decision)
     if not others:
         return listed
-    beside = weigh(replace(decision, allow=others), source, least=least, new_users=new_users)
+    beside = weigh(replace(decision, allow=others), source, new_users=new_users)
     return listed.joined(beside, math.log(len(others)) if new_users else 0.0)
 
 
@@ -262,7 +256,7 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     source = asked.source_among(new, policy.candidates)
     if source is None or source.users < max(LEAST_USERS, policy.k):
         return None
-    _, least = told_by(source, asked, policy.k)
+    least = told_to(asked.audience, source, policy.k).least
     test = window_test(
         users=source.users,
         k=policy.k,

@@ -180,7 +180,7 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def bear_out(
+def check_borne_out(
     monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
 ) -> bool:
     """Check a decision by the users that it was made of; return False where these are others.

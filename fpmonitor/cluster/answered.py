@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from fpmonitor.disclosure import ToldSpectra
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.population.browsers import UNKNOWN, BrowserGroups
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import SpectrumQueries
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.account import Kind
-    from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import CohortSpectra, Repeats
-    from fpmonitor.spectrum import SpectrumSource
     from fpmonitor.unit import Unit
 
 ApiSet = tuple[str, ...]
@@ -53,7 +51,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(slots=True)
-class Answers:
+class AnsweredSets:
     """What was answered so far.
 
     Attributes:
@@ -157,9 +155,9 @@ class Answers:
         )
 
 
-def read_answers(paths: Iterable[Path]) -> Answers:
-    """Read answers from files; errors as of `Answers.add`, and where a file cannot be read."""
-    answers = Answers()
+def read_answers(paths: Iterable[Path]) -> AnsweredSets:
+    """Read answers from files; errors as of `AnsweredSets.add`, and where a file cannot be read."""
+    answers = AnsweredSets()
     for path in paths:
         answers.add(read_bytes(path, "spectra", hint=_HINT), f"spectra {path}")
     return answers
@@ -232,8 +230,8 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
     return CountSpectrum.from_mapping({size: number for size, number in found.items() if number})
 
 
-class AnsweredSpectra:
-    """Spectra that were answered: see `population.snapshot.SpectrumQueries`.
+class AnsweredSpectra(SpectrumQueries):
+    """Spectra that were answered.
 
     Args:
         apis: The columns, sorted.
@@ -243,15 +241,24 @@ class AnsweredSpectra:
     """
 
     def __init__(
-        self, apis: Sequence[str], answers: Answers, ask: Callable[[Sequence[ApiSet]], None]
+        self, apis: Sequence[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]
     ) -> None:
-        self.apis, self._answers, self._ask = tuple(apis), answers, ask
-        self.users = answers.users or 0
+        self._apis, self._answers, self._ask = tuple(apis), answers, ask
         self._side: Side = "most"
         self._absent_alone = False
 
     @property
-    def least(self) -> SpectrumSource | None:
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._apis
+
+    @property
+    def users(self) -> int:
+        """Number of users; 0 where nothing was answered."""
+        return self._answers.users or 0
+
+    @property
+    def least(self) -> AnsweredSpectra | None:
         """Spectra in which no user is in a smaller group than in truth, where groups are masked."""
         if not self._answers.is_masked:
             return None
@@ -322,7 +329,7 @@ class AnsweredSpectra:
     def selected(self, apis: Sequence[str]) -> AnsweredSpectra:
         """Restrict the APIs that may be asked for."""
         other = copy.copy(self)
-        other.apis = tuple(sorted(apis))
+        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
         return other
 
     def with_absent_alone(self) -> AnsweredSpectra:
@@ -357,7 +364,7 @@ class AnsweredSpectra:
         del given, apis
         raise _refusal("--given")
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ChosenValues]:
+    def searched_and_rest(self, users: int, seed: int) -> NoReturn:
         """Refuse: nobody can be drawn."""
         del users, seed
         raise _refusal("--search-users")
@@ -377,7 +384,7 @@ class AnsweredSnapshot:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: AnsweredSets,
         *,
         apis: Sequence[str],
         ask: Callable[[Sequence[ApiSet]], None],
@@ -463,7 +470,7 @@ _Answer = TypeVar("_Answer")
 
 
 def settled(
-    answers: Answers,
+    answers: AnsweredSets,
     ask: Callable[[Sequence[ApiSet]], None],
     work: Callable[[], _Answer],
     *,

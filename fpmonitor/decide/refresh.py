@@ -37,8 +37,7 @@ def border_sets(decision: Decision) -> tuple[ApiSet, ...]:
 
 def refreshed(
     decision: Decision,
-    most: SpectrumSource,
-    least: SpectrumSource,
+    told: SpectrumSource,
     *,
     judge: Judge,
     seal: str,
@@ -54,8 +53,8 @@ def refreshed(
     ----------
     decision
         One that `can_refresh`.
-    most, least
-        The users of now over its candidates: spectra that sets are allowed and blocked by.
+    told
+        The users of now over its candidates, as others are told of them.
     judge
         The tests for so many users.
     seal
@@ -68,12 +67,12 @@ def refreshed(
     with effort.until_stopped():
         for apis in border_sets(decision):
             effort.check(f"{len(allowed):,} sets tested again")
-            allowed[apis] = tests.allow.holds(most.spectrum(apis), len(apis))
+            allowed[apis] = tests.allow.holds(told.spectrum(apis), len(apis))
         if not decision.complete and decision.recommended:
-            part = _part(decision.recommended, most, tests.allow, effort)
+            part = _part(decision.recommended, told, tests.allow, effort)
             allowed |= {part: True} if part else {}
     borders = search(
-        most,
+        told,
         allow=tests.allow,
         block=tests.allow,
         never=decision.no_evidence,
@@ -88,6 +87,7 @@ def refreshed(
     )
     once, blocked = [{*apis} for apis in decision.block], [*decision.block]
     undecided = [apis for apis in borders.block if not any(map({*apis}.issuperset, once))]
+    least = told.least or told
     with effort.until_stopped():
         for apis in [*undecided]:
             effort.check(f"{len(blocked):,} sets blocked")
@@ -96,11 +96,11 @@ def refreshed(
                 blocked.append(apis)
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
-    recommended = recommended_of(parts, most, tests.allow, weights={}).apis
+    recommended = recommended_of(parts, told, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
         decision,
-        users=most.users,
+        users=told.users,
         digest=seal,
         days=None,
         made=None,

@@ -25,11 +25,10 @@ import numpy as np
 
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
-from fpmonitor.disclosure import least_of
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
     from fpmonitor.estimate.criterion import Condition, Refutation
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
 
 _MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
 _REFUTED_TOGETHER = 20
@@ -552,7 +551,7 @@ def search(
     if known is not None:
         held = [members for members in known.allow if {*must} <= {*members}]
         _recall(apis, replace(known, allow=held), lower, upper)
-    least = least_of(source)
+    least = source.least
     with effort.until_stopped():
         _run(lower, source, allow, apis, must)
         # What was known to fail by another test says nothing of sets with the same score.
@@ -626,7 +625,7 @@ def _run(
     score = criterion.score(source.spectrum(must))
     if not border.judge(base, base, score):
         return
-    alone = spectra_of(source, [[*must, apis[column]] for column in columns])
+    alone = source.spectra([*must, apis[column]] for column in columns)
     spectra = dict(zip(columns, alone, strict=True))
     entropy = {column: _entropy(spectra[column]) for column in columns}
     closed = border.order.closed
@@ -685,20 +684,29 @@ def _refute(
         finest = map(border.order.finest, part)
         names = [[apis[column] for column in positions(members)] for members in finest]
         border.evaluated += len(part)
-        for members, spectrum in zip(part, spectra_of(source, names), strict=True):
+        for members, spectrum in zip(part, source.spectra(names), strict=True):
             if refutation.refutes(spectrum, members.bit_count()):
                 border.fail(members)
 
 
-class _Nested:
+class _Nested(SpectrumSource):
     """Rows in memory, merged without the finest API, the two finest, and so on.
 
     A set is counted over the rows of the APIs from its finest on, of which there are fewer.
     """
 
     def __init__(self, source: MemorySource) -> None:
-        self.apis, self.users = source.apis, source.users
         self._sources = [source]
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._sources[0].apis
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self._sources[0].users
 
     @cached_property
     def _order(self) -> list[str]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.disclosure import Audience, MaskedSource, ToldSpectra, told_spectra
+from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,9 +100,8 @@ class CertifiedSample:
         spectrum = self._spectrum(apis)
         if not apis:
             return ToldSpectra(spectrum, spectrum, suppressed=False)
-        if isinstance(self.source, MaskedSource) and (told := self.source.told(apis)) is not None:
-            return told
-        return told_spectra(spectrum, self.question.k, self.audience)
+        told = self.source.told(apis)
+        return told or told_spectra(spectrum, self.question.k, self.audience)
 
     def limits(self, apis: Sequence[str], delta: float | None = None) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set, from what is told of it alone.
@@ -182,7 +181,7 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class HeldUsers:
+class HeldUsers(SpectrumSource):
     """Users in memory."""
 
     source: MemorySource  # Their values.
@@ -200,8 +199,12 @@ class HeldUsers:
         """Number of users."""
         return self.source.users
 
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`."""
+        return self.source.spectrum(apis)
+
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
+        """Count spectra of many sets, in their order."""
         return self.source.spectra(sets)
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

@@ -7,6 +7,7 @@ written once on top of it. An implementation answers the members of the protocol
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,9 +18,10 @@ import numpy as np
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.browsers import UserRows, group_rows
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
     from fpmonitor.unit import Unit
 
 Days = tuple[date, date]
@@ -61,41 +63,30 @@ class Returned:
 Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
-class SpectrumQueries(Protocol):
-    """Spectra by query, of rows that do not fit into memory.
+class SpectrumQueries(SpectrumSource):
+    """Spectra by query, of rows that do not fit into memory."""
 
-    A `SpectrumSource` and `BatchSource` (see `spectrum`), so that decisions run on it as well.
-    """
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-
-    @property
-    def users(self) -> int:
-        """Number of users, the same for every set."""
-
-    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`."""
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
-
+    @abstractmethod
     def selected(self, apis: Sequence[str]) -> SpectrumQueries:
         """Restrict the APIs that may be asked for."""
 
+    @abstractmethod
     def with_absent_alone(self) -> SpectrumQueries:
         """Let who lacks a value of a set share it with nobody, in spectra of that set."""
 
+    @abstractmethod
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
 
+    @abstractmethod
     def users_of_codes(self, apis: Sequence[str]) -> dict[str, dict[int, int]]:
         """Count for each of some APIs the users with each code, absent too; for few values each."""
 
+    @abstractmethod
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
+    @abstractmethod
     def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ChosenValues]:
         """Divide the users into some to search among, and all others; as the seed has it."""
 

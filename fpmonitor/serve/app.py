@@ -76,7 +76,9 @@ def service_app(
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
-    flights = Flights(store, lambda: state_of(config.db), by_reader=config.query_limit is not None)
+    flights = Flights(
+        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
+    )
     collect, door = _Collect(service), Door(service, flights)
     middleware = [Middleware(_Watched, service=service)]
     if config.origins:
