@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 FLOORS = [
     {"errors", "proof_check", "queries", "version"},
     {
+        "calls",
         "duckdb_connection",
         "plugins",
         "closing",
