@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import opened, value_text
 from fpmonitor.collectors.tables import MAX_DEPTH, MAX_MEMBERS
@@ -36,20 +37,17 @@ class LibraryResult:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-class Library(Protocol):
+class Library(ABC):
     """What reads the results of one library."""
 
-    @property
-    def name(self) -> str:
-        """Name of the library."""
+    name: ClassVar[str]
+    left_out: ClassVar[Mapping[str, str]] = {}  # Last parts of names beside a result, and why.
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Last parts of names beside a result that are left out, and why."""
-
+    @abstractmethod
     def is_result(self, content: Any) -> bool:
         """Whether this is a result, by what only this library has."""
 
+    @abstractmethod
     def result(self, content: Any) -> LibraryResult:
         """Tell what a result says.
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -91,63 +91,77 @@ class SpectrumQueries(SpectrumSource):
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 
-class Snapshot(UserRows, Protocol):
+class Snapshot(UserRows):
     """One row a user with a code for each API; it never changes.
 
     Codes are whole numbers of the values of one API, 0 (`ABSENT`) where the user has none. Rows
     have an order, the same in every call. APIs that it lacks are refused with `UnknownNameError`.
+    What is not kept of the logs (visits, times, sources) is told as nothing.
     """
 
     @property
     def visits(self) -> int:
         """Visits behind the rows; as many as `users` where nobody came twice or none were kept."""
+        return self.users
 
     @property
+    @abstractmethod
     def digest(self) -> str:
         """Digest of the multiset of the rows' values, whatever their order and the users' names."""
 
     @property
+    @abstractmethod
     def key(self) -> str:
         """Key of the digests that leave, a secret of whoever keeps the rows."""
 
     @property
+    @abstractmethod
     def values_are_digested(self) -> bool:
         """Whether digests of values are kept instead of values."""
 
     @property
+    @abstractmethod
     def units(self) -> Sequence[Unit | None]:
         """Who the rows are, of each log; null where that was not said."""
 
-    def members(self, k: int) -> Mapping[Kind, int]:
+    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002
         """Count the members of the logs by what they were taken for; none where nobody knows."""
+        return {}
 
-    def in_memory(self, apis: int) -> bool:
+    def in_memory(self, apis: int) -> bool:  # noqa: ARG002
         """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
+        return True
 
+    @abstractmethod
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the rows in which it is not absent."""
 
     def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation; see `browsers.group_rows` for rows in memory.
+        """Rows by browser and traits of automation.
 
         Their `rows` is None where the rows are not in memory.
         """
+        return group_rows(self)
 
-    def repeats(self, groups: BrowserGroups) -> Repeats:
+    def repeats(self, groups: BrowserGroups) -> Repeats:  # noqa: ARG002
         """Who came back, of the users of the rows; empty where nobody did."""
+        return {}
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
         """Spectra by query of the rows as `recoding` shows them, of those with all of `present`.
 
         `present` is looked at after the recoding. `Recoding` says for each API and browser group
-        what a code becomes, and which groups are left out.
+        what a code becomes, and which groups are left out. Rows in memory are counted there.
         """
+        raise NotImplementedError
 
-    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:  # noqa: ARG002
         """APIs whose values come from several sources of at least k users, and these sources."""
+        return {}
 
-    def days(self, least: int) -> Days | None:
+    def days(self, least: int) -> Days | None:  # noqa: ARG002
         """First and last day (UTC) with visits of so many users; None where there is none."""
+        return None
 
 
 def check_values_kept(snapshot: Snapshot, what: str) -> None:
@@ -181,7 +195,7 @@ def words_of_rows(snapshot: Snapshot) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MemorySnapshot:
+class MemorySnapshot(Snapshot):
     """A snapshot whose rows are in memory: of a calendar window, of a folder, of a frame.
 
     Attributes:
@@ -215,20 +229,6 @@ class MemorySnapshot:
         """Number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
-    @property
-    def visits(self) -> int:
-        """As many as users: repeat visits are not kept."""
-        return self.users
-
-    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002 -- see `Snapshot`
-        """Nobody knows of the logs."""
-        return {}
-
-    def in_memory(self, apis: int) -> bool:
-        """Return true: the rows are in memory."""
-        del apis
-        return True
-
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs."""
         for api in apis:
@@ -244,23 +244,7 @@ class MemorySnapshot:
         """Count for each API the rows in which it is not absent."""
         return {api: int(np.count_nonzero(self.columns[api])) for api in self.apis}
 
-    def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation."""
-        return group_rows(self)
-
     def repeats(self, groups: BrowserGroups) -> Repeats:
         """Who came back, as far as it was told."""
         del groups
         return self.returned()
-
-    def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
-        """Refuse: rows in memory are counted there."""
-        raise NotImplementedError
-
-    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
-        """Return nothing: sources are not kept."""
-        del k
-        return {}
-
-    def days(self, least: int) -> None:
-        """Return nothing: times are not kept."""
