@@ -18,7 +18,7 @@ from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
-from fpmonitor.answers.exposure import ExposureReport, report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
@@ -314,9 +314,11 @@ class Monitor(Closing):
         sample: SampleModel = PLAIN_DRAWS,
         **details: Any,
     ) -> Answers[ExposureReport]:
-        """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
+        """Estimate the exposure of API sets: see `answers.exposure.ExposureDetails`."""
         question, wanted = Question(k, population, delta, missing, sample), check_named_sets(sets)
-        return Answers(report_exposures(self.population(), question, wanted, **details))
+        return Answers(
+            report_exposures(self.population(), question, wanted, ExposureDetails(**details))
+        )
 
     def index(
         self,
