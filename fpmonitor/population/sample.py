@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -29,46 +29,25 @@ if TYPE_CHECKING:
     from fpmonitor.question import Question
 
 
+@dataclass(eq=False)
 class CertifiedSample:
-    """Users, and what is asked of them: what is told of their spectra, and limits.
+    """Users, and what is asked of them: what is told of their spectra, and limits."""
 
-    Args:
-        question: What is asked; its population is named.
-        source: Spectra of the users.
-        digest, seal: Digest of the data, and the same as it may leave.
-        audience: Whom the numbers are for.
-        masked: APIs whose volatile values the view masks: see `Population.masked`.
-        growing: APIs whose values a view masks unless data contradict it. That splits groups, which
-            must not lower the upper limit of a set that holds one.
-        drawn: See `Drawn`; None where all count.
-        first: As of `Limits`.
-    """
-
-    def __init__(
-        self,
-        question: Question,
-        source: HeldUsers | SpectrumQueries,
-        *,
-        digest: str,
-        seal: str,
-        audience: Audience,
-        masked: Sequence[str] = (),
-        growing: Sequence[str] = (),
-        universe: int | None = None,
-        first: int | None = None,
-        drawn: Drawn | None = None,
-    ) -> None:
-        self.question = question
-        self.source = source
-        self.digest = digest
-        self.seal = seal
-        self.audience = audience
-        self.masked = frozenset(masked)
-        self.growing = frozenset(growing)
-        self.universe = universe
-        self.first = first
-        self.drawn = drawn
-        self._known: dict[tuple[str, ...], CountSpectrum] = {}
+    question: Question  # Its population is named.
+    source: HeldUsers | SpectrumQueries  # Spectra of the users.
+    _: KW_ONLY
+    digest: str  # Of the data.
+    seal: str  # The same as it may leave.
+    audience: Audience  # Whom the numbers are for.
+    # APIs whose volatile values the view masks: see `Population.masked`.
+    masked: Collection[str] = frozenset()
+    # APIs whose values a view masks unless data contradict it. That splits groups, which must not
+    # lower the upper limit of a set that holds one.
+    growing: frozenset[str] = frozenset()
+    universe: int | None = None  # APIs that may be chosen after looking; null for none.
+    first: int | None = None  # As of `Limits`.
+    drawn: Drawn | None = None  # Null where all users count.
+    _known: dict[tuple[str, ...], CountSpectrum] = field(default_factory=dict, init=False)
 
     @property
     def users(self) -> int:
