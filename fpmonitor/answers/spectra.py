@@ -67,27 +67,18 @@ class SetGroups:
 class Facts:
     """What else a decision says of the users that it was made of.
 
-    Attributes
-    ----------
-    names, coverage, masked
-        As in `Decision`.
-    lacks
-        Candidates without evidence, and why; null in files of before.
-    level, registered, view_weight
-        As of `decide.questions.Level`: what its question has in this database.
-    asked_before
-        As in `Decision`; null where the database does not list the question.
-    asked_on
-        First and last day (UTC) on which the question was answered; null as before.
-    unit, days, account
-        As in `Decision`, by the owner's view of all that is stored now.
-    look, first_names
-        As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
-        Names are null for others, too.
-    counters
-        What may have counted the groups, as `Decision.engine`; null in files of before.
-    users_possible, users_needed, users_range
-        As in `Decision`, where it has them.
+    Attributes:
+        names, coverage, masked: As in `Decision`.
+        lacks: Candidates without evidence, and why; null in files of before.
+        level, registered, view_weight: As of `decide.questions.Level`: what its question has in
+            this database.
+        asked_before: As in `Decision`; null where the database does not list the question.
+        asked_on: First and last day (UTC) on which the question was answered; null as before.
+        unit, days, account: As in `Decision`, by the owner's view of all that is stored now.
+        look, first_names: As of `SampleModel` and `Decision`; null where nothing noted them, and in
+            files of before. Names are null for others, too.
+        counters: What may have counted the groups, as `Decision.engine`; null in files of before.
+        users_possible, users_needed, users_range: As in `Decision`, where it has them.
     """
 
     names: Mapping[str, str]
@@ -114,17 +105,12 @@ class Facts:
 class DecisionSpectra(Members):
     """The groups of all listed sets of a decision.
 
-    Attributes
-    ----------
-    digest
-        That of the decision.
-    spectra
-        Sets that are allowed, blocked or undecided; level vectors as `NAME=LEVEL`. Where some
-        users were searched and others confirmed, of those who were searched.
-    others
-        Sets that were tested on the others, by the values that counted.
-    facts
-        Null in files of before.
+    Attributes:
+        digest: That of the decision.
+        spectra: Sets that are allowed, blocked or undecided; level vectors as `NAME=LEVEL`. Where
+            some users were searched and others confirmed, of those who were searched.
+        others: Sets that were tested on the others, by the values that counted.
+        facts: Null in files of before.
     """
 
     digest: str
@@ -140,14 +126,10 @@ def facts_of(
 ) -> Facts:
     """Find again what a decision says of its users.
 
-    Parameters
-    ----------
-    population
-        The users, seen as the decision saw its own.
-    decision
-        The decision.
-    listed
-        Questions that their database lists; none where no database holds them.
+    Args:
+        population: The users, seen as the decision saw its own.
+        decision: The decision.
+        listed: Questions that their database lists; none where no database holds them.
     """
     k, candidates = decision.policy.k, decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
@@ -297,22 +279,15 @@ def bear_out(
 
     Tests are made anew, never those of the file.
 
-    Parameters
-    ----------
-    population, decision, listed
-        As of `facts_of`.
-    with_names
-        Whether names of APIs that the log does not know any more count.
+    Args:
+        population, decision, listed: As of `facts_of`.
+        with_names: Whether names of APIs that the log does not know any more count.
 
-    Returns
-    -------
-    bool
-        Whether they are the users that were decided on; of others nothing is told.
+    Returns:
+        bool: Whether they are the users that were decided on; of others nothing is told.
 
-    Raises
-    ------
-    InputError
-        They do not, and the message names the member.
+    Raises:
+        InputError: They do not, and the message names the member.
     """
     if not are_users_decided_on(population, decision):
         return False
@@ -334,10 +309,8 @@ def count_spectra(
 ) -> DecisionSpectra:
     """Count the groups of the listed sets of a decision on the users that it was made of.
 
-    Parameters
-    ----------
-    exact
-        Do not pool groups of fewer than k users; for the owner of the data only.
+    Args:
+        exact: Do not pool groups of fewer than k users; for the owner of the data only.
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)
@@ -394,10 +367,8 @@ def count_spectra(
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     """Read the spectra of a decision.
 
-    Raises
-    ------
-    InputError
-        No such file, not JSON, not spectra, or of another decision.
+    Raises:
+        InputError: No such file, not JSON, not spectra, or of another decision.
     """
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)

@@ -90,27 +90,20 @@ def check_window(
     A window is tested once: what a later look finds can only take away from its evidence. One whose
     users have no candidate passes nothing, and takes no part in the runs.
 
-    Parameters
-    ----------
-    population
-        The users of the window, seen as the decision saw its own.
-    decision
-        A decision on a population.
-    database
-        Keeps the numbers and outcomes of the windows.
-    period, origin
-        Length of calendar windows, and beginning of the newest one, which gets the first number
-        where the list is new; None for other windows, which are numbered as they come.
-    new_users
-        The caller says that the list was decided on none of the users in the database.
-    faulty
-        As of `report_check`. Its evidence is kept, so that mended logs of the window pass only
-        where both looks show it.
+    Args:
+        population: The users of the window, seen as the decision saw its own.
+        decision: A decision on a population.
+        database: Keeps the numbers and outcomes of the windows.
+        period, origin: Length of calendar windows, and beginning of the newest one, which gets the
+            first number where the list is new; None for other windows, which are numbered as they
+            come.
+        new_users: The caller says that the list was decided on none of the users in the database.
+        faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
+            only where both looks show it.
 
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The data lack a candidate, or hold too few users.
+    Raises:
+        PolicyError, UnknownNameError, UndecidableError: The data lack a candidate, or hold too few
+            users.
     """
     if decision.policy.sample.looked_at_once:
         raise InputError(

@@ -55,12 +55,9 @@ def count_confirmed(
 def longer_windows(found: Sequence[Confirmed], by: Period | None) -> str | None:
     """Say which length of windows decides more than one does, or than the shortest; null for none.
 
-    Parameters
-    ----------
-    found
-        What windows of each length confirm, the shortest first.
-    by
-        The length in question.
+    Args:
+        found: What windows of each length confirm, the shortest first.
+        by: The length in question.
     """
     [*own] = (one for one in found if by in {None, one.period})
     if not own or own[0].sets == own[0].listed:

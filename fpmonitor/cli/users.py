@@ -187,10 +187,8 @@ def check_borne_out(
 
     Counts of an engine or a warehouse are left to `audit certificate`.
 
-    Raises
-    ------
-    InputError
-        They do not bear it out.
+    Raises:
+        InputError: They do not bear it out.
     """
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow

@@ -57,24 +57,16 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
 
     An interrupt (Ctrl-C) ends it with what is proven by then, also where that is nothing yet.
 
-    Parameters
-    ----------
-    source
-        The observed users, over the candidates.
-    asked
-        The question, and all that is noted of the users: see `Decision.begun`.
-    how
-        How far sets are searched; by default to the end.
+    Args:
+        source: The observed users, over the candidates.
+        asked: The question, and all that is noted of the users: see `Decision.begun`.
+        how: How far sets are searched; by default to the end.
 
-    Raises
-    ------
-    InputError
-        The earlier decision answers another question, or was made of other data.
-    PolicyError
-        The policy asks more than the data can carry, for example fewer than two users.
-    UndecidableError
-        Nothing can be certified of so few users or of so large groups, or one set is certified both
-        within and above the budget.
+    Raises:
+        InputError: The earlier decision answers another question, or was made of other data.
+        PolicyError: The policy asks more than the data can carry, for example fewer than two users.
+        UndecidableError: Nothing can be certified of so few users or of so large groups, or one set
+            is certified both within and above the budget.
     """
     started, how, policy = time.perf_counter(), how or Search(), asked.policy
     if asked.is_exact and source.least is not None:
@@ -160,10 +152,8 @@ def _answered(
 def check_same(known: Decision, asked: Decision) -> None:
     """Check that an earlier decision answers the same question on the same data.
 
-    Raises
-    ------
-    InputError
-        It answers another question, or was made of other data.
+    Raises:
+        InputError: It answers another question, or was made of other data.
     """
     before, now = known.policy, asked.policy
     names = (
@@ -543,12 +533,9 @@ def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
 def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
-    Parameters
-    ----------
-    decision
-        The decision; its policy and setting are kept.
-    source
-        The current users, as in `decide`.
+    Args:
+        decision: The decision; its policy and setting are kept.
+        source: The current users, as in `decide`.
     """
     least, judge = source.least, Judge.of(decision, source.users)
     return {

@@ -49,18 +49,12 @@ def refreshed(
     the lists are not complete. What was told of the users of before, or searched by weights that it
     does not hold, it does not have.
 
-    Parameters
-    ----------
-    decision
-        One that `can_refresh`.
-    told
-        The users of now over its candidates, as others are told of them.
-    judge
-        The tests for so many users.
-    seal
-        The digest of their data as the decision may tell it.
-    effort
-        When to end; the lists are then not complete, and hold what was found by then.
+    Args:
+        decision: One that `can_refresh`.
+        told: The users of now over its candidates, as others are told of them.
+        judge: The tests for so many users.
+        seal: The digest of their data as the decision may tell it.
+        effort: When to end; the lists are then not complete, and hold what was found by then.
     """
     began, tests = time.perf_counter(), judge.tests
     allowed: dict[ApiSet, bool] = {}

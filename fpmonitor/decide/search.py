@@ -49,19 +49,13 @@ class Borders:
 
     Sets are sorted tuples of names, lists of sets are sorted.
 
-    Attributes
-    ----------
-    allow
-        Allowed sets, none within another. If `complete`, all maximal ones. `[()]` when only the
-        empty set is allowed, `[]` when not even that is.
-    block
-        Blocked sets, none within another. If `complete`, all minimal ones.
-    undecided
-        Sets proven not allowed and not proven blocked, none within another.
-    complete
-        Whether every set is either within one of `allow` or contains one of the others.
-    evaluated
-        Sets whose score was computed.
+    Attributes:
+        allow: Allowed sets, none within another. If `complete`, all maximal ones. `[()]` when only
+            the empty set is allowed, `[]` when not even that is.
+        block: Blocked sets, none within another. If `complete`, all minimal ones.
+        undecided: Sets proven not allowed and not proven blocked, none within another.
+        complete: Whether every set is either within one of `allow` or contains one of the others.
+        evaluated: Sets whose score was computed.
     """
 
     allow: list[ApiSet]
@@ -216,23 +210,16 @@ def mask(columns: Iterable[int]) -> int:
 class _Node(NamedTuple):
     """The sets between `base`, which passes, and `base` with all columns of `estimated_gains`.
 
-    Attributes
-    ----------
-    core
-        The base without the columns that add nothing to it: it has the same score.
-    base
-        Columns of every set of the node.
-    score
-        Score of the base.
-    estimated_gains
-        For each column that may join, in the order of the search, what it is known to add to the
-        score of a part of the base: an estimate that mostly errs low.
-    joining
-        Bit mask of the columns of `estimated_gains`.
-    data
-        Gives the scores of these sets.
-    expected_loss
-        What the score of the whole may be expected to be, by that of a larger set; 0 without one.
+    Attributes:
+        core: The base without the columns that add nothing to it: it has the same score.
+        base: Columns of every set of the node.
+        score: Score of the base.
+        estimated_gains: For each column that may join, in the order of the search, what it is known
+            to add to the score of a part of the base: an estimate that mostly errs low.
+        joining: Bit mask of the columns of `estimated_gains`.
+        data: Gives the scores of these sets.
+        expected_loss: What the score of the whole may be expected to be, by that of a larger set; 0
+            without one.
     """
 
     core: int
@@ -450,12 +437,9 @@ class _BorderSearch:
 class Closures:
     """What columns bring along, as bit masks.
 
-    Attributes
-    ----------
-    closed
-        For each column, itself and what it brings along.
-    finer
-        For each column, itself and those that bring it along.
+    Attributes:
+        closed: For each column, itself and what it brings along.
+        finer: For each column, itself and those that bring it along.
     """
 
     def __init__(self, closed: Sequence[int]) -> None:
@@ -494,46 +478,31 @@ def search(
 ) -> Borders:
     """Find all maximal allowed and all minimal blocked sets of the APIs of a source.
 
-    Parameters
-    ----------
-    source
-        Where the spectra come from. Rows in memory (`MemorySource`) are searched many times
-        faster than a source that is asked set by set.
-    allow, block
-        A set is allowed when its score is within the limit of `allow`, and blocked when its score
-        is above the limit of `block`. Where they are one, no set is undecided and one search
-        finds both borders.
-    refute
-        A test that blocks single sets, and with them all that hold one of them: the smallest of the
-        refused sets and, where its score does not grow with the set, all sets of so few APIs that
-        there are at most 1,023 of them.
-    must, never
-        Only sets that hold all of `must` and none of `never` are searched.
-    max_size
-        Largest number of APIs of a set that is looked at.
-    known
-        Borders of an earlier search, perhaps not complete, over the same data and criteria: they
-        are taken as proven.
-    effort
-        When to end with what is proven by then, and whom to tell how far the search is.
-    along
-        Returns a set with all that its APIs bring along, such as the coarser levels of one; those
-        are APIs of the source. What is known, and what is returned, holds them.
+    Args:
+        source: Where the spectra come from. Rows in memory (`MemorySource`) are searched many times
+            faster than a source that is asked set by set.
+        allow, block: A set is allowed when its score is within the limit of `allow`, and blocked
+            when its score is above the limit of `block`. Where they are one, no set is undecided
+            and one search finds both borders.
+        refute: A test that blocks single sets, and with them all that hold one of them: the
+            smallest of the refused sets and, where its score does not grow with the set, all sets
+            of so few APIs that there are at most 1,023 of them.
+        must, never: Only sets that hold all of `must` and none of `never` are searched.
+        max_size: Largest number of APIs of a set that is looked at.
+        known: Borders of an earlier search, perhaps not complete, over the same data and criteria:
+            they are taken as proven.
+        effort: When to end with what is proven by then, and whom to tell how far the search is.
+        along: Returns a set with all that its APIs bring along, such as the coarser levels of one;
+            those are APIs of the source. What is known, and what is returned, holds them.
 
-    Returns
-    -------
-    Borders
-        An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of the
-        engine that holds the users: what is returned is proven.
+    Returns:
+        Borders: An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of
+            the engine that holds the users: what is returned is proven.
 
-    Raises
-    ------
-    UnknownNameError
-        An API that the source does not have.
-    InputError
-        An API both in `must` and `never`, or criteria with too few limits.
-    UndecidableError
-        The criteria allow and block the same set.
+    Raises:
+        UnknownNameError: An API that the source does not have.
+        InputError: An API both in `must` and `never`, or criteria with too few limits.
+        UndecidableError: The criteria allow and block the same set.
     """
     must, never, effort = sorted(set(must)), set(never), effort or Effort()
     check_names(source, must, never)
@@ -573,10 +542,8 @@ def search(
 def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str]) -> None:
     """Check that a source has the APIs that a search must and must not use, and none is in both.
 
-    Raises
-    ------
-    UnknownNameError, InputError
-        It is not so.
+    Raises:
+        UnknownNameError, InputError: It is not so.
     """
     for api in (*must, *never):
         if api not in source.apis:

@@ -49,16 +49,12 @@ def view_cost(
 
     `exp(-cost)` of all views add up to at most 2, so the weights to at most 1.
 
-    Parameters
-    ----------
-    view, missing
-        How the users are seen, and what an absent observation means.
-    candidates
-        The APIs that are asked about.
-    source, bounds
-        The one source whose observations count, and the ends of the window that are given.
-    universe
-        APIs that may be chosen after looking.
+    Args:
+        view, missing: How the users are seen, and what an absent observation means.
+        candidates: The APIs that are asked about.
+        source, bounds: The one source whose observations count, and the ends of the window that are
+            given.
+        universe: APIs that may be chosen after looking.
     """
     changes = []
     if view.volatile != "shared":
@@ -98,10 +94,8 @@ def most_weight(decision: Decision) -> float:
 def check_level(decision: Decision) -> None:
     """Check that the tests of a decision have no larger share of delta than its question may have.
 
-    Raises
-    ------
-    InputError
-        They have; the message names the member.
+    Raises:
+        InputError: They have; the message names the member.
     """
     policy, level = decision.policy, decision.level
     if policy.delta is None or level is None:

@@ -535,18 +535,12 @@ def check_proof(
 ) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
-    Parameters
-    ----------
-    content
-        The side, as a parser of JSON returns it.
-    asked
-        Members that it must have: those of the question that it should be of.
-    policy
-        What its budget, and what it says of the sample must be enough for.
-    once
-        Whether users were looked at once.
-    chains
-        Of level vectors: how many levels each component has above its lowest.
+    Args:
+        content: The side, as a parser of JSON returns it.
+        asked: Members that it must have: those of the question that it should be of.
+        policy: What its budget, and what it says of the sample must be enough for.
+        once: Whether users were looked at once.
+        chains: Of level vectors: how many levels each component has above its lowest.
     """
     with ctx.workprec(PRECISION):
         try:
