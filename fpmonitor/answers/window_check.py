@@ -105,16 +105,7 @@ def check_window(
         PolicyError, UnknownNameError, UndecidableError: The data lack a candidate, or hold too few
             users.
     """
-    if decision.policy.sample.looked_at_once:
-        raise InputError(
-            "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by and --last away, or decide without that option",
-        )
-    if decision.policy.cohorts is not None or decision.policy.visits != "last":
-        raise InputError(
-            "check: windows have no tests of cohorts and visits",
-            hint="leave --by and --last away: each check then tests the users of now, all together",
-        )
+    _check_has_windows(decision)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     name = _digest(identity, period, window.source, population.audience.value)
@@ -128,9 +119,10 @@ def check_window(
     coverage = coverage_of(population, decision)
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
-    whole, before = evidence, read_checked(database, name, label)
+    before = read_checked(database, name, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lack_all(coverage) and decision.missing == "value"
+    lowered = evidence
     if before is None:
         new = ~(seen if doubted else decided | seen)
         cannot_pass = lack_all(coverage) or bool(touched(sets, faulty))
@@ -139,10 +131,10 @@ def check_window(
         before = replace(before, run=run)
         add_checked(database, name, label, window.since, before)
     else:
-        evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
+        lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
         if not is_blind:
-            lower_checked(database, name, label, within=evidence.within, above=evidence.above)
-    listed, beside = evidence.split(len(sets))
+            lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+    listed, beside = lowered.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(decision.policy.delta or 1.0, place=before.number, successes=0)
     others = other_sets(decision)[: len(beside.within)]
@@ -162,7 +154,7 @@ def check_window(
         doubted=doubted,
         late=tuple(
             apis
-            for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
+            for apis, now, above in zip(sets, evidence.above, listed.above, strict=False)
             if now >= before.terms[1] > above
         ),
         alarm=None
@@ -170,6 +162,24 @@ def check_window(
         else _alarm(series, until=window.since, doubted=doubted),
         origin=known.origin,
     )
+
+
+def _check_has_windows(decision: Decision) -> None:
+    """Refuse a decision that is tested on all users together, at most.
+
+    Raises:
+        InputError: It is one.
+    """
+    if decision.policy.sample.looked_at_once:
+        raise InputError(
+            "check: users who are drawn, or of whom some may be none, are looked at once",
+            hint="leave --by and --last away, or decide without that option",
+        )
+    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+        raise InputError(
+            "check: windows have no tests of cohorts and visits",
+            hint="leave --by and --last away: each check then tests the users of now, all together",
+        )
 
 
 def _number(series: _Series, population: Population, period: Period | None) -> tuple[str, int]:

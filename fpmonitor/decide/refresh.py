@@ -19,7 +19,9 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 
 if TYPE_CHECKING:
-    from fpmonitor.decide.deciding import Judge
+    from collections.abc import Iterable
+
+    from fpmonitor.decide.deciding import Judge, Tests
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
@@ -57,14 +59,7 @@ def refreshed(
         effort: When to end; the lists are then not complete, and hold what was found by then.
     """
     began, tests = time.perf_counter(), judge.tests
-    allowed: dict[ApiSet, bool] = {}
-    with effort.until_stopped():
-        for apis in border_sets(decision):
-            effort.check(f"{len(allowed):,} sets tested again")
-            allowed[apis] = tests.allow.holds(told.spectrum(apis), len(apis))
-        if not decision.complete and decision.recommended:
-            part = _part(decision.recommended, told, tests.allow, effort)
-            allowed |= {part: True} if part else {}
+    allowed = _tested_again(decision, told, tests.allow, effort)
     borders = search(
         told,
         allow=tests.allow,
@@ -79,15 +74,7 @@ def refreshed(
         ),
         effort=effort if decision.complete else Effort.of(0.0),
     )
-    once, blocked = [{*apis} for apis in decision.block], [*decision.block]
-    undecided = [apis for apis in borders.block if not any(map({*apis}.issuperset, once))]
-    least = told.least or told
-    with effort.until_stopped():
-        for apis in [*undecided]:
-            effort.check(f"{len(blocked):,} sets blocked")
-            if tests.above(least.spectrum(apis), len(apis), least=True):
-                undecided.remove(apis)
-                blocked.append(apis)
+    blocked, undecided = _divided(decision, borders.block, told.least or told, tests, effort)
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
     recommended = recommended_of(parts, told, tests.allow, weights={}).apis
@@ -119,6 +106,40 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _tested_again(
+    decision: Decision, told: SpectrumSource, criterion: Criterion, effort: Effort
+) -> dict[ApiSet, bool]:
+    """Tell of listed sets, and of a part of what was recommended, whether they are allowed now."""
+    allowed: dict[ApiSet, bool] = {}
+    with effort.until_stopped():
+        for apis in border_sets(decision):
+            effort.check(f"{len(allowed):,} sets tested again")
+            allowed[apis] = criterion.holds(told.spectrum(apis), len(apis))
+        if not decision.complete and decision.recommended:
+            part = _part(decision.recommended, told, criterion, effort)
+            allowed |= {part: True} if part else {}
+    return allowed
+
+
+def _divided(
+    decision: Decision,
+    refused: Iterable[ApiSet],
+    least: SpectrumSource,
+    tests: Tests,
+    effort: Effort,
+) -> tuple[list[ApiSet], list[ApiSet]]:
+    """Divide refused sets: those that are blocked, with those of before, and all others."""
+    once, blocked = [{*apis} for apis in decision.block], [*decision.block]
+    undecided = [apis for apis in refused if not any(map({*apis}.issuperset, once))]
+    with effort.until_stopped():
+        for apis in [*undecided]:
+            effort.check(f"{len(blocked):,} sets blocked")
+            if tests.above(least.spectrum(apis), len(apis), least=True):
+                undecided.remove(apis)
+                blocked.append(apis)
+    return blocked, undecided
 
 
 def _part(apis: ApiSet, source: SpectrumSource, criterion: Criterion, effort: Effort) -> ApiSet:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
@@ -528,13 +528,13 @@ def search(
         if upper is not lower and not _always_holds(block, int(rows)):
             _run(upper, least or source, block, apis, must)
         if refute is not None and (least is None or refute.monotone):
-            within = lower.passed
             counted = _Nested(source) if isinstance(source, MemorySource) else least or source
+            try_out = partial(_refute, upper, counted, refute, apis, within=lower.passed)
             if not refute.monotone:
-                sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
-                _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
-            sets = sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
-            _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
+                base = mask(map(place.__getitem__, must))
+                try_out(_smallest_sets(order, base, most), effort=effort)
+            refused = sorted(lower.minimal(), key=int.bit_count)
+            try_out(refused[:_MOST_REFUTED], effort=effort)
     lower.complete &= not effort.stopped
     return _borders(apis, lower, upper)
 
