@@ -81,7 +81,9 @@ def controls_of(families: Iterable[str]) -> tuple[Control, ...]:
 
 def absent_apis(families: Iterable[str]) -> frozenset[str]:
     """APIs that the product of these families does not have."""
-    return frozenset(api for family in families for api in _table()[family].get("absent", ()))
+    return frozenset(
+        api for family in ("nowhere", *families) for api in _table()[family].get("absent", ())
+    )
 
 
 def effect_of(api: str, controls: Iterable[Control], product: Product = BELIEVED) -> Effect | None:
