@@ -78,7 +78,9 @@ def service_app(
     questions = Questions(config, key_file=key_file)
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
-    flights = Flights(store, lambda: state_of(config.db), by_reader=config.query_limit is not None)
+    flights = Flights(
+        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
+    )
     door = Door(service, flights)
     room = BodyBudget(max(MAX_UNDER_WAY_BYTES, 4 * config.max_body_bytes))
     collect = {
