@@ -61,7 +61,7 @@ _TEXTS: dict[ProblemKind, str] = {
     "cannot judge": "{text}",
     "future": "visits{of} have a time of the future; no window holds them before it has passed",
     "vanished": "fewer than {k} users have a value of {what}; {lacking}",
-    "appeared": "{what} is new in the logs, and the decision knows nothing of it",
+    "appeared": "{what} is new in the logs, and the decision does not cover it",
     "decide again": "{text}",
     "fault": "the logs{day} look broken: {what} has {words}; no set with it passes until they are "
     "mended and stored again, or it is decided again",

@@ -462,7 +462,7 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
         more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
         first = "; ".join(others[:_NOTED])
         note(
-            f"also leaks what is blocked (`export --by-information` blocks it, too): {first}{more}",
+            f"also reveal withheld APIs (`export --by-information` withholds them): {first}{more}",
             quiet=quiet,
         )
     for option, wanted, found in (

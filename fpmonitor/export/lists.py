@@ -80,13 +80,13 @@ def _action(decision: Decision, api: str) -> ApiAction:
     if verdict == "block":
         return ApiAction(api, "withheld", "above the budget alone", means)
     if verdict in {"undecided", "unknown"}:
-        reason = "not certified alone" if verdict == "undecided" else "no listed set settles it"
+        reason = "undecided alone" if verdict == "undecided" else "no listed set settles it"
         return ApiAction(api, "withheld", _NEVER if _was_left_out(decision, api) else reason, means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
         reason = f"above the budget together with {_others(because, api)}"
         return ApiAction(api, "withheld", reason, means)
-    return ApiAction(api, "withheld", "not certified together with the recommended set", means)
+    return ApiAction(api, "withheld", "undecided together with the recommended set", means)
 
 
 def _was_left_out(decision: Decision, api: str) -> bool:
