@@ -120,7 +120,7 @@ def check_window(
     if decision.policy.cohorts is not None or decision.policy.visits != "last":
         raise InputError(
             "check: windows have no tests of cohorts and visits",
-            hint="leave --by and --last away: each check then tests the users of now, all together",
+            hint="omit --by and --last: each check then tests all current users together",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow

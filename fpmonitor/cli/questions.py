@@ -152,7 +152,7 @@ def exposure_command(
         float | None,
         typer.Option(
             "--users-for",
-            help="Also tell how many users are enough for all shares to be known to within this.",
+            help="Also show how many users are enough to know all shares to within this.",
             parser=share,
             metavar="SHARE",
         ),
@@ -253,7 +253,7 @@ class Deciding:
         list[str] | None,
         typer.Option(
             "--assume",
-            help="API to take in though the data are no evidence about it; repeat for others.",
+            help="API to admit although the data hold no evidence about it; repeat for others.",
             metavar="NAME",
         ),
     ] = None
@@ -470,7 +470,7 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
         ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),
     ):
         if wanted and found is None:
-            note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+            note(f"{option}: interrupted, so not shown; ask again with --resume")
 
 
 def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:

@@ -122,7 +122,7 @@ SENSITIVE = Annotated[
     str | None,
     typer.Option(
         "--sensitive",
-        help="One of the APIs: say in the manifest how much the table tells of it.",
+        help="One of the APIs: say in the manifest how much the table reveals about it.",
         metavar="API",
     ),
 ]

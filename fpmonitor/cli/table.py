@@ -157,7 +157,9 @@ GROUPS: tuple[Entry, ...] = (
     ),
     Entry("release", "fpmonitor.cli.release:release", "Publish a k-anonymous table."),
     Entry(
-        "audit", "fpmonitor.cli.release:audit", "Test a release or a decision's proof; count what readers asked."
+        "audit",
+        "fpmonitor.cli.release:audit",
+        "Test a release or a decision's proof; count what readers asked.",
     ),
     Entry(
         "ldp",

@@ -78,7 +78,7 @@ def sql(
         int | None,
         typer.Option(
             "--mask",
-            help="Let the answer tell groups of fewer than K users as one sum.",
+            help="Give groups of fewer than K users as one sum in the answer.",
             metavar="K",
         ),
     ] = None,

@@ -186,7 +186,7 @@ def _cohorts(decision: Decision) -> str:
     if cohorts is None:
         return ""
     return (
-        f"Cohorts are told by {' and '.join(cohorts.given)}, which sites see with every set. "
+        f"Cohorts are defined by {' and '.join(cohorts.given)}, which sites see with every set. "
         "Nothing is promised to smaller cohorts."
     )
 

@@ -237,7 +237,7 @@ def headline(decided: Decision) -> str:
     """Say how many APIs a site may read."""
     if not decided.recommended:
         if decided.policy.candidates and not decided.evident:
-            return "No API may be read: the data are no evidence about any of them"
+            return "No API may be read: the data hold no evidence about any of them"
         return "No API at all is certified to stay within the budget"
     few, many = len(decided.recommended), len(decided.policy.candidates)
     return f"A site may read {few} of {many} APIs together"

@@ -147,8 +147,8 @@ def test_decision_names_who_is_worst_off_and_limits_all_large_cohorts(
     truth = (VALUES * (1 - (1 - alone) ** USERS) + 3) / USERS
     assert float(linked[1]) / 100 >= truth
     worst = re.search(
-        r"Worst-off group of at least 1 % of the users: firefox on Linux, ([\d.]+) % of ([\d,]+) users "
-        r"exposed \(limits ([\d.]+) % to ([\d.]+) %\)",
+        r"Worst-off group of at least 1 % of the users: firefox on Linux, ([\d.]+) % of ([\d,]+) "
+        r"users exposed \(limits ([\d.]+) % to ([\d.]+) %\)",
         said,
     )
     assert worst is not None, said
