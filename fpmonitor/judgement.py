@@ -248,8 +248,8 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
 def _named(
     table: Sequence[tuple[frozenset[str], Kind, str]], words: Sequence[str]
 ) -> Verdict | None:
-    found = next((rest for known, *rest in table if known.intersection(words)), None)
-    return Verdict(*found) if found else None
+    found = (Verdict(kind, why) for known, kind, why in table if known.intersection(words))
+    return next(found, None)
 
 
 def _by_name(profile: Profile, texts: Sequence[str]) -> Verdict | None:
