@@ -48,7 +48,7 @@ def api_actions(
     actions = [_action(decision, api) for api in decision.policy.candidates]
     if by_information:
         actions += [
-            ApiAction(name, "withheld", f"tells what {', '.join(apis)} tells", name)
+            ApiAction(name, "withheld", f"reveals what {', '.join(apis)} reveals", name)
             for name, apis in told_elsewhere(decision, product).items()
         ]
     return actions
