@@ -209,7 +209,7 @@ def release(
     _note_sampling(made, quiet=quiet)
     if mechanism == "generalisation":
         note(
-            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information of the values is "
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
             "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
             quiet=quiet,
         )
