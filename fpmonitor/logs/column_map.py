@@ -99,7 +99,7 @@ class ColumnMap:
         hint = "`fpmonitor lists schema columns` describes its members"
         told = typed(content, MapFile, f"a column map in {path}", hint=hint)
         return cls(
-            columns=told.columns,
+            columns={str(field): name for field, name in told.columns.items()},
             ignore=frozenset(told.ignore),
             null="value" if told.null == "value" else "absent",
             apis=told.apis,
