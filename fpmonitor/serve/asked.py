@@ -96,12 +96,7 @@ class Flights:
         self._of: Counter[str] = Counter()
 
     async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
-        """Answer a request of a reader.
-
-        Raises:
-            RefusedRequestError: Too many questions are under way, of this reader or of all.
-            StoreError: The database cannot be asked now.
-        """
+        """Answer a request of a reader; errors as of `told`."""
         asked = ForwardedRequest(
             request.url.path,
             request.scope["query_string"],
@@ -110,6 +105,18 @@ class Flights:
             reader if self._by_reader else "",
             in_session,
         )
+        told = await self.told(asked, reader)
+        response = Response(told.body, told.status)
+        response.raw_headers = [*told.headers]
+        return response
+
+    async def told(self, asked: ForwardedRequest, reader: str) -> ForwardedAnswer:
+        """Answer a question of a reader.
+
+        Raises:
+            RefusedRequestError: Too many questions are under way, of this reader or of all.
+            StoreError: The database cannot be asked now.
+        """
         name = asked, self._state()
         flight = self._flights.get(name)
         if flight is None:
@@ -120,10 +127,7 @@ class Flights:
             flight = self._flights[name] = asyncio.create_task(self._respond(asked))
             self._of[reader] += 1
             flight.add_done_callback(partial(self._land, name, reader))
-        told = await asyncio.shield(flight)
-        response = Response(told.body, told.status)
-        response.raw_headers = [*told.headers]
-        return response
+        return await asyncio.shield(flight)
 
     def _land(
         self,
