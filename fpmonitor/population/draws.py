@@ -158,6 +158,8 @@ class Draws(People):
         It follows from their values alone, so the same users are drawn whoever keeps the rows. Who
         stands where among those of equal values makes no difference.
         """
+        # Drawn by their rows, the same users in another order were others, and `gate --db` would
+        # have judged a decision on users whom it was not made of.
         words = self._words if self._rows is None else self._words[self._rows]
         return np.argsort(words, kind="stable")
 

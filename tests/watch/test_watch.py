@@ -1349,6 +1349,8 @@ def test_days_without_logs_are_told_once_however_long_windows_are(
     for day in range(20):
         if day % 7 != 3 and day != 13:
             good(tmp_path / "in", day, users=3 if day == 12 else 1000)
+        if day < 9:  # the first look is at more than a week of logs
+            continue
         notices = daily(day, by)[1]
         found = [one for notice in notices for one in notice["problems"] if one["new"]]
         named = [one["what"] for one in found if one["kind"] == "no logs"]
