@@ -122,7 +122,7 @@ SENSITIVE = Annotated[
     str | None,
     typer.Option(
         "--sensitive",
-        help="One of the APIs: say in the manifest how much the table tells of it.",
+        help="One of the APIs: say in the manifest how much the table reveals about it.",
         metavar="API",
     ),
 ]
@@ -209,8 +209,8 @@ def release(
     _note_sampling(made, quiet=quiet)
     if mechanism == "generalisation":
         note(
-            f"{100 * (made.manifest.information_loss or 0):.3g} % of what the values tell is lost; "
-            "nothing is proved of what remains (see `fpmonitor audit singling-out`)",
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
+            "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
             quiet=quiet,
         )
     elif made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
@@ -303,10 +303,14 @@ def sensitive(
     ],
     api: Annotated[str, typer.Option(help="Sensitive attribute, a column of the table.")],
     shown: Shown,
-) -> None:
-    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
+) -> int:
+    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta.
+
+    Exit code 1: all users of some class have one value.
+    """
     found = sensitivity_of(read_release(release_file).table, api)
     shown.show(store.members(asdict(found)))
+    return singling_out.EXIT_FAILED if found.gives_away else 0
 
 
 @audit.command("partial-knowledge")
