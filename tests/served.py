@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from fpmonitor.serve.asked import Flights, ForwardedAnswer, ForwardedRequest, respond
+from fpmonitor.serve.asked import Flights, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
+from fpmonitor.serve.keys import Key
 from fpmonitor.serve.pages import service_files
 
 if TYPE_CHECKING:
@@ -28,17 +30,16 @@ def routes(service: DashboardService) -> list[Route]:
     handlers = Dashboard(cast("Any", service)).handlers
     app = Starlette(routes=[Route(path, handler) for path, handler in handlers.items()])
 
-    class Answering:
-        async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
-            return await respond(app, asked)
-
-    door = Door(service, Flights(Answering(), lambda: None, by_reader=True))
+    door = Door(service, Flights(partial(respond, app), lambda: None, by_reader=True))
     return [
         *(Route(path, door.for_people) for path in PEOPLE),
         Route("/login", door.login, methods=["GET", "POST"]),
         Route("/logout", door.logout, methods=["POST"]),
         *service_files(),
     ]
+
+
+READER = Key("read", "reader", "")
 
 
 class DashboardService:
@@ -56,11 +57,11 @@ class DashboardService:
     def changes_of_others(self) -> int:
         return 0
 
-    def reader_of(self, token: str) -> str | None:
-        return "reader" if self._token and token == self._token else None
+    def reader_of(self, token: str) -> Key | None:
+        return READER if self._token and token == self._token else None
 
-    def is_reader(self, name: str) -> bool:
-        return name == "reader"
+    def is_reader(self, key: Key) -> bool:
+        return key == READER
 
     async def refusal_of_count(self, reader: str, name: str) -> str:
         assert reader

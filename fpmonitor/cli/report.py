@@ -11,7 +11,7 @@ import typer
 from fpmonitor.answers.compare import compare_decisions, compare_sets
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -207,9 +207,9 @@ def figure_of(
     if kind == "curve":
         return of_curve(report_curve(users, question, sets[0]))
     if kind == "followed":
-        [found] = report_exposures(users, question, sets, followed=followed)
+        [found] = report_exposures(users, question, sets, ExposureDetails(followed=followed))
         return of_followed(found)
-    [found] = report_exposures(users, question, sets, trust="joint")
+    [found] = report_exposures(users, question, sets, ExposureDetails(trust="joint"))
     return of_trust(found)
 
 

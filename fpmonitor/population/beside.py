@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.spectrum import CountSpectrum, spectra_of
-
-if TYPE_CHECKING:
-    from fpmonitor.spectrum import SpectrumSource
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 USERS, PATH = "users", "path"
 
@@ -37,7 +33,7 @@ class SpectrumBeside(CountSpectrum):
 
 
 @dataclass(frozen=True, eq=False)
-class SourceBeside:
+class SourceBeside(SpectrumSource):
     """A source of the users' values, and those of the other units."""
 
     parts: Mapping[str, SpectrumSource]
@@ -59,7 +55,7 @@ class SourceBeside:
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
         """Count spectra of the sets, in their order."""
         wanted = [*sets]
-        told = [spectra_of(each, wanted) for each in self.parts.values()]
+        told = [each.spectra(wanted) for each in self.parts.values()]
         return [
             SpectrumBeside.of(dict(zip(self.parts, found, strict=True)))
             for found in zip(*told, strict=True)

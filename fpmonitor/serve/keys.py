@@ -35,18 +35,14 @@ class KeyRing:
 
     keys: tuple[Key, ...] = ()
 
-    def name_of(self, kind: Kind, secret: str) -> str | None:
-        """Return the name of a secret, None if there is no such key; in constant time."""
+    def key_of(self, kind: Kind, secret: str) -> Key | None:
+        """Return the key of a secret, None if there is no such key; in constant time."""
         digest = _digest(secret)
         found = None
         for key in self.keys:
             if key.kind == kind and hmac.compare_digest(key.digest, digest):
-                found = key.name
+                found = key
         return found
-
-    def knows(self, kind: Kind, name: str) -> bool:
-        """Whether there is a key of this kind and name."""
-        return any((key.kind, key.name) == (kind, name) for key in self.keys)
 
     def has(self, kind: Kind) -> bool:
         """Whether there is any key of a kind."""
@@ -82,21 +78,21 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path, self._seen = path, state_of_file(path)
-        self._ring = read_keys(path)
-        self._had = {key.kind for key in self._ring.keys}
+        self.last = read_keys(path)
+        self._had = {key.kind for key in self.last.keys}
 
     @property
     def ring(self) -> KeyRing:
-        """The keys of now."""
+        """The keys of now; `last` are those that it gave last."""
         state = state_of_file(self._path)
         if state != self._seen:
             try:
-                self._ring = read_keys(self._path)
+                self.last = read_keys(self._path)
             except InputError:
-                self._ring = KeyRing()
+                self.last = KeyRing()
             self._seen = state
-            self._had |= {key.kind for key in self._ring.keys}
-        return self._ring
+            self._had |= {key.kind for key in self.last.keys}
+        return self.last
 
     def had(self, kind: Kind) -> bool:
         """Whether there is a key of a kind, or was one: without it nobody is let in, not all."""
