@@ -339,7 +339,7 @@ def papers() -> str:
     for paper in read_papers():
         lines += [f"## {paper['name']}", "", f"{paper['source']}.", ""]
         lines += [
-            "| item | function | command | holds if | as published |",
+            "| item | function | command | holds if | published |",
             "|---|---|---|---|---|",
         ]
         for one in paper["items"]:
