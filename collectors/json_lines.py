@@ -55,7 +55,7 @@ def sample(log: LogFile) -> dict[str, list[str]]:
 def _columns_of(head: bytes) -> tuple[Column, ...]:
     columns: dict[Column, None] = {}
     for record in records_of(head):
-        for column, value in _cells(record):
+        for column, value in cells_of(record):
             columns.update(dict.fromkeys(_nested_columns(column, value)))
     return tuple(columns)
 
@@ -151,7 +151,7 @@ def survey_of_records(
     columns: dict[Column, None] = {}
     tree = _Member()
     for record in records:
-        columns.update(dict.fromkeys(column for column, _ in _cells(record)))
+        columns.update(dict.fromkeys(column for column, _ in cells_of(record)))
         tree.add(_structure_of(record))
     ordered = sorted(columns, key=lambda column: (column.is_attribute, column.name))
     return ordered if whole is None else _unfolded(ordered, tree, whole)
@@ -229,7 +229,8 @@ def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
         yield from _leaves(column.within(name), tree)
 
 
-def _cells(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
+def cells_of(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
+    """Members of a record and of its `attributes`."""
     for name, value in record.items():
         yield Column(name), value
     nested = record.get(ATTRIBUTES)
