@@ -31,6 +31,7 @@ from fpmonitor.ldp.planner import (
     TRADE_OFF_EPSILONS,
     ComparedMechanism,
     compare_at_equal_terms,
+    compare_sets,
     fewest_users,
     most_telling,
     needs_no_answers,
@@ -225,6 +226,8 @@ def compare_mechanisms(
     rows = compare_at_equal_terms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
+    if epsilon is not None:
+        rows += compare_sets(values, users, epsilon, alpha=alpha, seed=seed)
     if plot is not None:
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
         emit(of_trade_offs(curves, values).file, plot)

@@ -66,7 +66,7 @@ OF_SETS: dict[str, Callable[[int, float], SubsetSelection | StochasticMatrix]] =
     "ss": SubsetSelection,
     "hr": hadamard_response,
 }
-MAX_SET_VALUES = 1_000
+_MAX_SET_VALUES = 1_000
 _MOST_SETS = 2_000  # of which the asymptotic utility is integrated in a moment
 
 
@@ -130,10 +130,26 @@ def compare_at_equal_terms(
         else:
             found = (epsilon or 0.0, protocol(values, epsilon or 0.0))
         rows.append(_compared(name, prior, users, found, seed))
-    if epsilon is not None and values <= MAX_SET_VALUES:
-        for name, of_sets in OF_SETS.items():
-            rows.append(_compared(name, prior, users, (epsilon, of_sets(values, epsilon)), seed))
     return rows
+
+
+def compare_sets(
+    values: int,
+    users: int,
+    epsilon: float,
+    *,
+    alpha: Sequence[float] | None = None,
+    seed: int = 0,
+) -> list[ComparedMechanism]:
+    """Compare the protocols of `OF_SETS` at an epsilon; none beyond 1,000 values.
+
+    Arguments as of `compare_at_equal_terms`.
+    """
+    prior = prior_of(alpha, values)
+    return [
+        _compared(name, prior, users, (epsilon, make(values, epsilon)), seed)
+        for name, make in (OF_SETS if values <= _MAX_SET_VALUES else {}).items()
+    ]
 
 
 def _compared(
@@ -403,9 +419,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     if values < 2:
         return _nothing(api, values)
     rows = compare_at_equal_terms(values, 1, epsilon=epsilon)
-    found = max(
-        (row for row in rows if row.mechanism in _ALL), key=lambda row: row.participation or 0.0
-    )
+    found = max(rows, key=lambda row: row.participation or 0.0)
     plan = ApiPlan(
         api=api,
         values=values,
