@@ -69,6 +69,7 @@ class Form:
 
 
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
+_ANY = re.compile("")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
 FORMS = (
     # After the @ stands a host: JSON has an @ before a quote, and dots in numbers.
@@ -92,9 +93,14 @@ FORMS = (
     Form(
         "UUIDs",
         "identifier",
-        # Also in another text, such as the user agent of an app, which is none of a browser.
-        _matches(r".*(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f]).*"),
+        _matches(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?"),
         _DEVICES,
+    ),
+    Form(
+        "texts with UUIDs",  # as of apps
+        "identifier",
+        _matches(r".*(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f]).*"),
+        _ANY,
     ),
     Form(
         "places on earth",
@@ -102,6 +108,7 @@ FORMS = (
         _matches(
             r"[-+]?\d{1,3}\.\d{3,}[,;] ?[-+]?\d{1,3}\.\d{3,}", r"POINT ?\(-?[\d.]+ -?[\d.]+\)"
         ),
+        _ANY,
     ),
     Form("ULIDs", "identifier", _matches(r"0[0-9A-HJKMNP-TV-Z]{25}")),
     Form(
@@ -130,11 +137,13 @@ FORMS = (
         _matches(
             r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M| Uhr)?", r"P(\d+D)?T[\dHMS.]+", r"[\d.]+ ?ms"
         ),
+        _ANY,
     ),
     Form(
         "amounts of money",
         "metadata",
         _matches(r"[-+]?[€$£¥] ?[\d.,]+", r"[-+]?[\d.,]+ ?([€$£¥]|EUR|USD|GBP|CHF)"),
+        _ANY,
     ),
     Form("a time", "time", _matches(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?"), _CLOCKS),
     Form(
@@ -160,7 +169,7 @@ FORMS = (
             r"\d{1,2}([./-])\d{1,2}\1(19|20)\d\d([ ,T].*)?",
             r"(19|20)\d\d[/.]\d\d[/.]\d\d([ ,T].*)?",
             rf"{_MONTH}\w* \d{{1,2}}, \d{{4}}.*",
-            r"\d{1,2}\.\d{1,2}\.\d\d( \d{1,2}:\d\d.*)?",
+            r"\d{1,2}\.\d{1,2}\.\d\d,? \d{1,2}:\d\d.*",
             rf"{_MONTH} +\d{{1,2}} \d\d:\d\d:\d\d",
             r"(19|20)\d\d年\d{1,2}月\d{1,2}日.*",
             r"1\.\d{4,}e\+1[258]",  # as spreadsheets write large numbers
