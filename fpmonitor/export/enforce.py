@@ -427,9 +427,7 @@ def judge(
             verdict="over-blocking" if changed else "exact",
             effect=effect,
             controls=names(acting),
-            note="changed by a control that a withheld API needs, or by the product itself"
-            if changed
-            else "",
+            note=_CHANGED * changed,
         )
     ways = _ways(api, actions, chosen, product) if effect in {*HIDING, "evaded"} else []
     if ways:
