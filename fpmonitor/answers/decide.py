@@ -152,7 +152,7 @@ def _begun(
     )
     drawn = None if asked.search_users is not None else users.drawn
     needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
-    no_evidence, assumed = _lacks_of(population, policy, asked.assume, needed)
+    no_evidence, assumed = _evidence_of(population, policy, asked.assume, needed)
     return replace(
         Decision.begun(policy, asked.setting, asked.missing, digest=users.seal),
         coverage=population.coverage(policy.candidates, asked.k),
@@ -211,7 +211,15 @@ def _of_levels(
     return replace(decision, must=must, never=tuple(sorted(never)))
 
 
-def _lacks_of(
+def lacks_of(population: Population, policy: Policy) -> dict[str, Lack]:
+    """Return the candidates of which users are no evidence, and why."""
+    k, users = policy.k, population.users
+    if k > users:  # as k of a large population: the same share of those who were observed
+        k = max(math.ceil(k * users / policy.population), 1)
+    return dict(population.lacks(policy.candidates, k))
+
+
+def _evidence_of(
     population: Population,
     policy: Policy,
     assume: Iterable[str],
@@ -233,10 +241,7 @@ def _lacks_of(
     UnknownNameError
         What is assumed is no candidate.
     """
-    k, users = policy.k, population.users
-    if k > users:  # as k of a large population: the same share of those who were observed
-        k = max(math.ceil(k * users / policy.population), 1)
-    lacks = population.lacks(policy.candidates, k)
+    lacks = lacks_of(population, policy)
     taken = population.named(assume)
     policy.check_candidates(taken)
     for option, apis in needed.items():

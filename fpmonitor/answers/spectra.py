@@ -13,13 +13,19 @@ from fpmonitor.answers.decide import (
     are_users_decided_on,
     asked_question,
     check_lists,
+    lacks_of,
     question_of,
     registered_in_log,
     source_of,
     users_decided_on,
 )
 from fpmonitor.decide.confirming import tests_of_others
-from fpmonitor.decide.credible import Discrepancy, is_of_now, not_credible
+from fpmonitor.decide.credible import (
+    Discrepancy,
+    has_tests_of_now,
+    is_of_now,
+    not_credible,
+)
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
@@ -59,6 +65,7 @@ _ASKED = (
     *("factors", "bias", "fakes", "value_share", "capped", "mean", "least_share"),
 )
 _AS_FOUND = 1e-6
+_LACKING = "it is not told"
 _NOT_ASKED = "of another question"
 _OTHER_TESTS = "not what this version makes of the question, and may have followed from the users"
 
@@ -165,7 +172,7 @@ def facts_of(
         names=population.names(candidates),
         coverage=population.coverage(candidates, k),
         masked=asked.masked(candidates, k),
-        lacks=population.lacks(candidates, k),
+        lacks=lacks_of(population, decision.policy),
         unit=population.unit,
         days=population.snapshot.days(told_from(k)),
         account=population.members(k),
@@ -203,12 +210,7 @@ def _as_asked(policy: Policy) -> Policy:
 
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
-    for name in ("names", "masked", "unit"):
-        told, found = getattr(decision, name), getattr(facts, name)
-        if told is not None and found is not None:
-            yield Discrepancy(name, _OTHERWISE * (told != found))
-    if decision.coverage is not None and facts.coverage:
-        yield Discrepancy("coverage", _OTHERWISE * (not _is_coverage_of(decision, facts)))
+    yield from _of_log(decision, facts)
     said = {**decision.no_evidence, **decision.assumed}
     if (said or is_of_now(decision)) and facts.lacks is not None:
         yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
@@ -240,6 +242,19 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         yield Discrepancy("asked before", reason)
 
 
+def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
+    """Compare what a decision says of APIs and of what a user is."""
+    for name in ("names", "coverage", "masked", "unit"):
+        told, found = getattr(decision, name), getattr(facts, name)
+        if found is None or (name == "coverage" and not found):
+            continue  # spectra of before
+        if told is not None:
+            alike = _is_coverage_of(decision, facts) if name == "coverage" else told == found
+            yield Discrepancy(name, "" if alike else _OTHERWISE)
+        elif has_tests_of_now(decision):
+            yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
+
+
 def _first_look(facts: Facts) -> Iterator[Discrepancy]:
     """Tell whether the database noted no look before that of a decision on the same users."""
     if facts.look is None:
@@ -251,13 +266,13 @@ def _first_look(facts: Facts) -> Iterator[Discrepancy]:
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
-    if is_of_now(decision):
-        known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
-        told = ("coverage", "masked", "days", "account", "users_possible")
-        known |= {name: getattr(facts, name) for name in told}
-        for name, found in known.items():
-            if found is not None and found != {} and getattr(decision, name) in (None, {}):
-                yield Discrepancy(name, "it is not told")
+    known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
+    known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
+    for name, found in known.items() if has_tests_of_now(decision) else ():
+        if found is not None and found != {} and getattr(decision, name) in (None, {}):
+            # whoever interrupts a decision is told no numbers of users
+            is_certain = is_of_now(decision) and name != "users_possible"
+            yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
         (first, last), spanned = decision.days, facts.days
@@ -295,7 +310,7 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         yield Discrepancy("level of values", _NOT_ASKED * (tested.level != level))
         told.append(("confirmation.proof", tested.proof, rest.proofs(1)))
     for name, proof, known in told:
-        if all("designs" in side for side in (proof or {}).values()):  # not those of before
+        if has_tests_of_now(decision):
             found = [*_other_numbers(proof, known, name)]
             found.sort(key=lambda each: not each.is_certain)
             yield found[0] if found else Discrepancy(f"tests of {name}", "")
@@ -427,7 +442,7 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if isinstance(source, MaskedSource) and source.least is not None:
         masked = source
-    told_possible = decision.users_possible is not None or is_of_now(decision)
+    told_possible = decision.users_possible is not None or has_tests_of_now(decision)
     if told_possible and tested is None:
         possible = possible_of(source, decision, decision.undecided)
         facts = replace(facts, users_possible=possible)

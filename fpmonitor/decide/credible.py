@@ -60,10 +60,18 @@ def not_credible(what: str) -> InputError:
     )
 
 
+def has_tests_of_now(decision: Decision) -> bool:
+    """Whether a file has tests as they are made now: a single design is of before."""
+    return any("designs" in side for side in (decision.proof or {}).values())
+
+
 def is_of_now(decision: Decision) -> bool:
-    """Whether whoever wrote a file tells all members that its kind has; those of before do not."""
-    sides = (decision.proof or {}).values()
-    return decision.made is not None or any("designs" in side for side in sides)
+    """Whether `decide` wrote a file lately, with all members: those of before tell fewer.
+
+    So does what a service makes of its lists by the users of now.
+    """
+    has_levels = isinstance(decision, LevelDecision)
+    return has_tests_of_now(decision) if has_levels else decision.made is not None
 
 
 def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterator[Discrepancy]:

@@ -106,7 +106,6 @@ BESIDE: dict[str, Change] = {
     "another coverage": lambda content: content["coverage"].update(vendor=0.5),
     "other masks": put(["userAgent"], "view", "masked"),
     "no coverage": put(None, "coverage"),
-    "no day": put(None, "made"),
     "one user more": put(USERS + 1, "data", "users"),
     "any look": lambda content: content["policy"].update(sample={}),
     "names of no first log": put(0, "first_names"),
