@@ -212,7 +212,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
     yield from _of_log(decision, facts)
     said = {**decision.no_evidence, **decision.assumed}
-    if (said or is_of_now(decision)) and facts.lacks is not None:
+    if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
         yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
     if isinstance(decision, LevelDecision):
         return
@@ -301,19 +301,19 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
 
 
 def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
-    """Compare the tests of a file with those of its question, which were fixed before the users."""
+    """Yield where the tests of a file are not those of its question, fixed before the users."""
     tested = decision.confirmation
     users = decision.users if tested is None else tested.searched
     told = [("proof", decision.proof, tests_of(decision, users).proof)]
     if tested is not None:
         rest, level = tests_of_others(decision, decision.users - users, len(tested.chains))
-        yield Discrepancy("level of values", _NOT_ASKED * (tested.level != level))
+        if tested.level != level:
+            yield Discrepancy("confirmation.level", _NOT_ASKED)
         told.append(("confirmation.proof", tested.proof, rest.proofs(1)))
     for name, proof, known in told:
         if has_tests_of_now(decision):
-            found = [*_other_numbers(proof, known, name)]
-            found.sort(key=lambda each: not each.is_certain)
-            yield found[0] if found else Discrepancy(f"tests of {name}", "")
+            found = _other_numbers(proof, known, name)
+            yield from sorted(found, key=lambda each: not each.is_certain)[:1]
 
 
 def _other_numbers(told: Any, found: Any, path: str) -> Iterator[Discrepancy]:

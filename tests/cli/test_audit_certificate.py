@@ -70,7 +70,6 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     sets = [verdict for verdict in ("allow", "block", "undecided") for _ in listed[verdict]]
     assert {"allow", "block"} <= set(sets)
     claims = ("proof of allow", "proof of block", "sentence", "lists", "utility", "members")
-    claims += ("tests of proof",)
     proofs = [(claim, "proved") for claim in claims]
     assert audit(decision) == 3
     assert answers(capsys.readouterr().out) == [*proofs, ("verdicts", "cannot tell")]
