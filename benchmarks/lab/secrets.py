@@ -188,7 +188,6 @@ SECRETS: dict[str, dict[str, Pair]] = {
     | _preferences({}, {"pdfjs.disabled": True}),
     "WebGPU": _flags((), ("--enable-unsafe-webgpu",)),
     "version of the platform": {"chromium": (_hints("6.1.0"), _hints("6.8.0"))},
-    "gamepads": _preferences({}, {"dom.gamepad.test.enabled": True}),
     "battery": {"chromium": (Environment(battery=31), Environment(battery=78))},
     "keyboard": {"firefox": (Environment(keyboard="us"), Environment(keyboard="de"))},
 }
