@@ -64,7 +64,7 @@ BY_INFORMATION = Annotated[
     bool,
     typer.Option(
         "--by-information",
-        help="Also block APIs that are no candidates and tell what a blocked one tells.",
+        help="Also withhold APIs that were not candidates but reveal what a withheld one does.",
     ),
 ]
 TARGETS = Annotated[
@@ -193,12 +193,12 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         return
     from fpmonitor.answers.crowds import shared_crowds  # noqa: PLC0415 -- slow
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415
-    from fpmonitor.cli.users import bear_out, note_beside  # noqa: PLC0415
+    from fpmonitor.cli.users import check_borne_out, note_beside  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         note_beside(monitor, decided, quiet=quiet)
         users = monitor.population_as(decided)
-        if not bear_out(monitor, users, decided):
+        if not check_borne_out(monitor, users, decided):
             note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
         yield {
             "measure": limits_of_left(users, decided),
@@ -241,7 +241,7 @@ def _check_names(result: ExportResult) -> None:
 def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     withheld = [verdict for verdict in result.verdicts if verdict.is_withheld]
     if result.headline is None:
-        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by the reader of the list", scope]
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())

@@ -19,6 +19,7 @@ from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
 from fpmonitor.population.levels import read_levels
+from fpmonitor.release.generalisation import Protection
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.sensitive import sensitivity_of
@@ -121,8 +122,28 @@ SENSITIVE = Annotated[
     str | None,
     typer.Option(
         "--sensitive",
-        help="One of the APIs: say in the manifest how much the table tells of it.",
+        help="One of the APIs: say in the manifest how much the table reveals about it.",
         metavar="API",
+    ),
+]
+DIVERSITY = Annotated[
+    int,
+    typer.Option(
+        "--diversity",
+        help="With --sensitive and `generalisation`: users who look alike in the other APIs have "
+        "at least this many of its values (l-diversity).",
+        min=1,
+    ),
+]
+CLOSENESS = Annotated[
+    float,
+    typer.Option(
+        "--closeness",
+        help="With --sensitive and `generalisation`: largest distance of its values, among users "
+        "who look alike, from those of all (t-closeness).",
+        parser=share,
+        metavar="SHARE",
+        show_default="any",
     ),
 ]
 LEVELS = Annotated[
@@ -145,6 +166,8 @@ def release(
     sample: SAMPLE = None,
     epsilon: RELEASE_EPSILON = 1.0,
     sensitive: SENSITIVE = None,
+    diversity: DIVERSITY = 1,
+    closeness: CLOSENESS = 1.0,
     levels: LEVELS = None,
     what_if: WHAT_IF = None,
     reader: ReaderOptions,
@@ -154,6 +177,8 @@ def release(
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
     transforms = declared_transforms(what_if)
+    if sensitive is None and (diversity > 1 or closeness < 1):
+        raise PolicyError("sensitive", "is missing", hint="--sensitive API names the attribute")
     with users.open() as monitor:
         made = release_users(
             monitor.database,
@@ -165,7 +190,7 @@ def release(
             budget=budget,
             sample=sample,
             epsilon=epsilon,
-            sensitive=sensitive,
+            sensitive=None if sensitive is None else Protection(sensitive, diversity, closeness),
             levels=() if levels is None else read_levels(levels),
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
@@ -184,8 +209,8 @@ def release(
     _note_sampling(made, quiet=quiet)
     if mechanism == "generalisation":
         note(
-            f"{100 * (made.manifest.information_loss or 0):.3g} % of what the values tell is lost; "
-            "nothing is proved of what remains (see `fpmonitor audit singling-out`)",
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
+            "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
             quiet=quiet,
         )
     elif made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
@@ -278,10 +303,14 @@ def sensitive(
     ],
     api: Annotated[str, typer.Option(help="Sensitive attribute, a column of the table.")],
     shown: Shown,
-) -> None:
-    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
+) -> int:
+    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta.
+
+    Exit code 1: all users of some class have one value.
+    """
     found = sensitivity_of(read_release(release_file).table, api)
     shown.show(store.members(asdict(found)))
+    return singling_out.EXIT_FAILED if found.gives_away else 0
 
 
 @audit.command("partial-knowledge")

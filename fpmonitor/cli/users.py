@@ -180,17 +180,15 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def bear_out(
+def check_borne_out(
     monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
 ) -> bool:
     """Check a decision by the users that it was made of; return False where these are others.
 
     Counts of an engine or a warehouse are left to `audit certificate`.
 
-    Raises
-    ------
-    InputError
-        They do not bear it out.
+    Raises:
+        InputError: They do not bear it out.
     """
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
@@ -251,7 +249,7 @@ def note_view(population: Population, k: int) -> None:
         named = " and ".join(f"{unit}s" for unit in sorted(units))
         note(f"the logs hold {named}: all count as {population.unit}s", unit="user")
     if population.without_few(k) is not population:
-        note(f"fewer than {k} users look automated: they count in what others are told")
+        note(f"fewer than {k} users look automated: they count in what others see")
     elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
         number = f"fewer than {told_from(k)}" if dropped is None else f"{dropped:,}"

@@ -73,7 +73,7 @@ class Headline:
         )
         if not self.laid_out:
             return (self.text, near)
-        told = f"Layout and drawing still tell {len(self.laid_out):,} of them: "
+        told = f"Layout and drawing still reveal {len(self.laid_out):,} of them: "
         return (self.text, near, f"{told}{', '.join(self.laid_out)}.")
 
     @property
@@ -97,9 +97,8 @@ class Headline:
 
 def _scope(about: int, readable: int) -> str:
     return (
-        f"This list is about {about:,} of the {readable:,} APIs of the vocabulary "
-        "that this product lets pages read. "
-        "Its budget counts this list alone, without the list of another decision beside it."
+        f"This list covers {about:,} of the {readable:,} known APIs that this product lets pages "
+        "read. Its budget is for this list alone, without the list of another decision."
     )
 
 

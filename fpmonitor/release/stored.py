@@ -23,6 +23,7 @@ from fpmonitor.release.audit import (
     weights_of_rows,
 )
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
+from fpmonitor.release.exclusion import boxes_of
 from fpmonitor.release.histogram import (
     Mechanism,
     Release,
@@ -35,6 +36,7 @@ from fpmonitor.release.histogram import (
 from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
 from fpmonitor.release.sampling import sampling_of
+from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.several import several_guarantee
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import add_answered, read_answered
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
+    from fpmonitor.release.generalisation import Protection
     from fpmonitor.store.database import Database
     from fpmonitor.store.transforms import Transform
 
@@ -61,7 +64,7 @@ def release_users(
     budget: float = 0.05,
     sample: float | None = None,
     epsilon: float = 1.0,
-    sensitive: str | None = None,
+    sensitive: Protection | None = None,
     levels: Sequence[Component] = (),
     made: datetime | None = None,
 ) -> Release:
@@ -74,13 +77,16 @@ def release_users(
         transforms: API -> what it returns instead.
         sample, epsilon: Draw each user with this probability, in secret, for differential privacy
             at epsilon nats.
-        sensitive: One of the APIs, of which the manifest says how much the table tells.
+        sensitive: One of the APIs, of which the manifest says how much the table tells, and what a
+            generalisation keeps of it.
         levels: Components whose levels a generalisation shows.
         made: Date of the manifest; now by default.
     """
     refuse_digests(database, "release")
     wanted, transforms = _columns(database, apis, window, transforms)
-    named = None if sensitive is None else stored_names(database, [sensitive], window)[0]
+    if sensitive is not None:
+        [named] = stored_names(database, [sensitive.api], window)
+        sensitive = replace(sensitive, api=named)
     snapshot = take_snapshot(database, window)
     return make_release(
         read_values(database, snapshot, wanted, transforms),
@@ -93,7 +99,7 @@ def release_users(
         sampling=None
         if sample is None
         else sampling_of(sample, k, epsilon, seed=secrets.token_bytes(16)),
-        sensitive=named,
+        sensitive=sensitive,
         levels=[replace(one, apis=stored_names(database, one.apis, window)) for one in levels],
     )
 
@@ -120,7 +126,7 @@ def attack_release(
             of the shares of the values of each API.
     """
     snapshot = take_snapshot(database, window)
-    manifest = release.manifest
+    manifest, named = release.manifest, release.manifest.sensitive
     values = read_values(database, snapshot, manifest.policy.apis, manifest.transforms)
     release = check_origin(release, values, keyed_digest(snapshot.digest, data_key(database)))
     others = values
@@ -145,6 +151,8 @@ def attack_release(
         group_of_users(release, values),
         record_words(database, snapshot),
         weights,
+        boxes_of(release, values),
+        sensitive=None if named is None else sensitivity_of(release.table, named.api),
         weight=weight,
         trials=trials,
         rng=np.random.default_rng(seed),

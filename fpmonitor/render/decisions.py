@@ -10,7 +10,7 @@ from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, TableColumn, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.plan import Plan
     from fpmonitor.population.population import Population
     from fpmonitor.population.snapshot import Days
-    from fpmonitor.proof_check import Finding
+    from fpmonitor.proof.numbers import Finding
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 3
@@ -46,7 +46,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     """Return the answer, the guarantee, the data, an action per API, and some of each border."""
     actions = Table(
         title="What one site may read together",
-        columns=[Column("API"), Column("outcome", "outcome"), Column("why")],
+        columns=[TableColumn("API"), TableColumn("outcome", "outcome"), TableColumn("why")],
         # What is exposed stands in the answer above: what is not comes first, and why.
         rows=[
             (called(entry), entry.outcome, entry.reason)
@@ -69,7 +69,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     sets = Table(
         title="Borders",
         caption=_borders_caption(decided),
-        columns=[Column("verdict"), Column("sets", "count"), Column("for example")],
+        columns=[TableColumn("verdict"), TableColumn("sets", "count"), TableColumn("for example")],
         rows=borders,
         sections=frozenset(range(len(borders))),
     )
@@ -114,7 +114,7 @@ def differing(decided: Decision) -> Table:
     return Table(
         title="Allowed sets that differ",
         caption="The recommended set first; each is allowed with all its subsets.",
-        columns=[*columns("count", "APIs", "in none before"), Column("set")],
+        columns=[*columns("count", "APIs", "in none before"), TableColumn("set")],
         rows=rows,
     )
 
@@ -137,7 +137,11 @@ def conflicts(decided: Decision) -> Table:
             "are neither refused alone nor in such a pair. These are pairs only: APIs without a "
             "conflict need not be allowed all together."
         ),
-        columns=[Column("API"), Column("conflicts", "count"), Column("for example with")],
+        columns=[
+            TableColumn("API"),
+            TableColumn("conflicts", "count"),
+            TableColumn("for example with"),
+        ],
         rows=[
             *((api, None, "not allowed alone") for api in never),
             *(
@@ -179,8 +183,8 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
     if (worst := people.worst) is not None:
         named = " on ".join(text or "unknown" for text in worst.given.values())
         yield (
-            f"Worst off of at least {percent(people.listed_from)} of the users: {named}, "
-            f"{percent(worst.empirical, 2)} of {worst.users:,} users (limits "
+            f"Worst-off group of at least {percent(people.listed_from)} of the users: {named}, "
+            f"{percent(worst.empirical, 2)} of {worst.users:,} users exposed (limits "
             f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)})."
         )
     each = f"each {' and '.join(people.kinds)} with {percent(people.least_share)} of the users"
@@ -237,7 +241,7 @@ def headline(decided: Decision) -> str:
     """Say how many APIs a site may read."""
     if not decided.recommended:
         if decided.policy.candidates and not decided.evident:
-            return "No API may be read: the data are no evidence about any of them"
+            return "No API may be read: the data hold no evidence about any of them"
         return "No API at all is certified to stay within the budget"
     few, many = len(decided.recommended), len(decided.policy.candidates)
     return f"A site may read {few} of {many} APIs together"
@@ -256,7 +260,7 @@ def counted(decided: Decision) -> str:
 
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:
-    """Say what the data are of which so many users were asked."""
+    """Say what the data are, and how many users were asked."""
     return data_line(
         name,
         users=users,
@@ -305,7 +309,7 @@ def _undecided_lines(decided: Decision) -> list[str]:
         else:
             number = "" if possible is None else "about "  # evidence in proportion to the users
             number += _users(possible)
-            lines[place] += f" (no test could from so many users: {number} are needed)"
+            lines[place] += f" (no test could from {decided.users:,} users: {number} are needed)"
     if decided.users_needed is not None:
         needed = [_users(mean) for mean in decided.users_needed]
         if decided.users_range is not None:
@@ -408,7 +412,7 @@ def _view_words(question: AskedQuestion) -> Cell:
 def gate_output(answer: Mapping[str, Any]) -> Output:
     """Answer whether a site may read more: see `Decision.answer`."""
     table = Table(
-        columns=[Column("verdict", "verdict"), Column("why")],
+        columns=[TableColumn("verdict", "verdict"), TableColumn("why")],
         rows=[(answer["verdict"], answer["reason"])],
     )
     return Output(tables=[table], rows=[answer], document=answer)
@@ -426,7 +430,11 @@ def coverage_output(found: Coverage) -> Output:
             f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
-        columns=[Column("API"), Column("outcome", "outcome"), *columns("text", *found.verdicts)],
+        columns=[
+            TableColumn("API"),
+            TableColumn("outcome", "outcome"),
+            *columns("text", *found.verdicts),
+        ],
         rows=[
             (row["api"], row["outcome"], *(_SHORT[row[name]] for name in found.verdicts))
             for row in document["apis"]

@@ -101,7 +101,7 @@ class CurrentLists:
         words = f"The lists at /v1/decision are as of {self.decision.users:,} users"
         if self._behind is not None:
             return f"{words}; others have come in since."
-        return f"{words}; these are those of now." if is_read else f"{words}."
+        return f"{words}; these are the current ones." if is_read else f"{words}."
 
     async def stop(self) -> None:
         """Make no lists any more; a search that runs ends at its next look."""
@@ -138,11 +138,8 @@ class CurrentLists:
         known: Mapping[ApiSet, Any] = {}
         with effort.until_stopped():
             known = self._kept.follow(users.columns, border_sets(decision), look=look)
-        most, least = (
-            ToldSource(source, decision.policy.k, which, known) for which in ("most", "least")
-        )
-        judge = Judge.of(decision, source.users)
-        return refreshed(decision, most, least, judge=judge, seal=users.seal, effort=effort)
+        told, judge = ToldSource(source, decision.policy.k, known), Judge.of(decision, source.users)
+        return refreshed(decision, told, judge=judge, seal=users.seal, effort=effort)
 
 
 def _give_way() -> None:

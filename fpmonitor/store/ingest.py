@@ -235,7 +235,7 @@ def _check_unit(
     unit = unit_of(collector)
     if column_map.visitor and unit != "visitor":
         raise InputError(
-            f"{log.label}: {collector.name} logs do not tell visitors",
+            f"{log.label}: {collector.name} logs do not show visitors",
             hint=f"a visitor is {VISITOR_RULE}; leave --visitor away",
         )
     if unit == "row":
@@ -355,6 +355,15 @@ def _store(
     )
     if corrected:
         database.run("ingest/take_corrected_visits", batch=batch)
+    _add_batch(database, batch, report, log=log, mark=mark)
+    if rejects:
+        store_rejects(database, batch, rejects)
+    return report
+
+
+def _add_batch(
+    database: Database, batch: int, report: BatchReport, *, log: LogFile, mark: Marks
+) -> None:
     database.run(
         "ingest/add_batch",
         batch=batch,
@@ -364,9 +373,6 @@ def _store(
         content=mark.content,
         bytes=mark.bytes,
         beginning=mark.beginning,
-        **report.to_json() | {"account": judged.account.to_text()},
+        **report.to_json() | {"account": report.account and report.account.to_text()},
     )
     database.run("looks/note_first_names")
-    if rejects:
-        store_rejects(database, batch, rejects)
-    return report

@@ -54,7 +54,7 @@ def sentences(explored: Explored, asked: PageQuestion) -> dict[str, str]:
 
 
 WORDS = {
-    "k": "A site cannot tell a user from at least {} others. Whoever it can tell is exposed.",
+    "k": "A site cannot tell a safe user from at least {} others. The rest are exposed.",
     "budget": "About {} users of the site may be exposed.",
     "n": "Values rarer than about one user in {} expose.",
 }
@@ -77,11 +77,13 @@ def words_of(asked: PageQuestion, users: int) -> dict[str, tuple[str, str]]:
 def more_users(one: Withheld, observed: int) -> str:
     """Say whether more users might allow an API."""
     if not one.is_undecided:
-        return "No: it is above the budget." if one.upper is not None else "No: it has no values."
+        if one.upper is None:
+            return "Unknown: there is no evidence yet."
+        return "No: it is above the budget."
     possible, needed = one.users_possible, one.users_needed
     ceiling = ""
     if possible is not None:
-        ceiling = f" No test tells with fewer than about {possible:,}."
+        ceiling = f" No test can tell with fewer than about {possible:,}."
         if possible <= observed:
             ceiling = " A sharper test could tell now."
     if needed is None:

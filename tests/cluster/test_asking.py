@@ -19,7 +19,7 @@ import pytest
 import sqlglot
 
 from fpmonitor.cli import run as command
-from fpmonitor.cluster.answered import Answers
+from fpmonitor.cluster.answered import AnsweredSets
 from fpmonitor.cluster.asking import DIALECTS, Asked, all_sets, statement_of
 from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.spectrum import CountSpectrum
@@ -130,7 +130,7 @@ def test_a_warehouse_counts_the_latest_row_of_each_user_as_by_hand(
     people = latest(frame, apis)
     wanted = spectra_by_hand(people, apis, [*((api,) for api in apis), *sets, tuple(apis)])
     assert answered(answer) == wanted
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(answer.encode(), "answer")
     nameless = frame.filter(pl.col("id").is_null() | (pl.col("id") == "")).height
     assert (answers.users, answers.rows) == (len(people), (frame.height - nameless, nameless))
@@ -148,7 +148,7 @@ def test_a_mask_tells_what_others_are_told_and_no_group_of_few(house: warehouses
         mask=k,
     )
     text = house.answer(statement_of(asked, all_sets(apis[:4])))
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(text.encode(), "answer")
     hand = spectra_by_hand(latest(frame, apis), apis, list(answers.sets))
     for members, groups in answers.sets.items():
@@ -284,7 +284,7 @@ def answer_of(frame: pl.DataFrame, **asked: Any) -> str:
 
 def test_consoles_write_csv_in_their_own_ways() -> None:
     text = answer_of(plain_visits(3), user="id")
-    known = Answers()
+    known = AnsweredSets()
     known.add(text.encode(), "answer")
     rows = list(csv.reader(io.StringIO(text)))
     upper = [[name.upper() for name in rows[0]], *rows[1:]]
@@ -298,7 +298,7 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
     ):
         written = io.StringIO()
         csv.writer(written, delimiter=separator, lineterminator=ending).writerows(table)
-        other = Answers()
+        other = AnsweredSets()
         if table[len(rows) :]:
             with pytest.raises(ValueError, match="not a whole answer"):
                 other.add(written.getvalue().encode(), "answer")
@@ -326,14 +326,16 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
 def test_what_is_no_whole_answer_is_refused(change: Any, says: str) -> None:
     text = answer_of(plain_visits(3), user="id")
     with pytest.raises(ValueError, match=says):
-        Answers().add(change(text).encode(), "answer")
+        AnsweredSets().add(change(text).encode(), "answer")
 
 
 def test_users_twice_without_a_time_and_tables_that_change_are_refused() -> None:
     frame = plain_visits(3)
     with pytest.raises(ValueError, match="--time"):
-        Answers().add(answer_of(pl.concat([frame, frame.head(9)]), user="id").encode(), "answer")
-    answers = Answers()
+        AnsweredSets().add(
+            answer_of(pl.concat([frame, frame.head(9)]), user="id").encode(), "answer"
+        )
+    answers = AnsweredSets()
     answers.add(answer_of(frame, user="id").encode(), "answer")
     with pytest.raises(ValueError, match="the table has changed"):
         answers.add(answer_of(frame.head(3000), user="id").encode(), "answer")
@@ -397,22 +399,32 @@ def test_a_guess_is_never_an_answer(folder: Path) -> None:
             source.spectrum(frame.columns[1:5])
 
 
-def test_a_connection_asks_all_rounds_by_itself(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = plain_visits(10)
+def asked_of_a_table(columns: int) -> tuple[str, ...]:
+    """Put a table of visits into `house.duckdb`; the words that ask about all of its columns."""
+    frame = plain_visits(columns)
     with duckdb.connect("house.duckdb") as connection:
         for text in warehouses.table_statements(frame, "duckdb"):
             connection.execute(text)
     candidates = ",".join(frame.columns[1:])
-    asked = ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
-    assert run("scale", "sql", *asked, "--to", "asks") == 0
+    return ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
+
+
+@pytest.mark.long  # test_engines.py asks all rounds of smaller tables, of each engine
+def test_a_connection_asks_all_rounds_by_itself(folder: Path) -> None:
+    assert run("scale", "sql", *asked_of_a_table(10), "--to", "asks") == 0
     question = ("--budget", "5%", "-n", 100_000)
     at = ("--spectra", "asks", "--engine", "duckdb:///house.duckdb")
     assert run("decide", *at, *question, "-o", "d.json") == 0
     assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0  # from the answers
     assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
-    assert run("scale", "sql", *asked, "--to", "more") == 0
+
+
+def test_an_address_that_is_no_engine_is_refused_and_its_password_not_shown(
+    folder: Path,  # noqa: ARG001 -- where it is
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("scale", "sql", *asked_of_a_table(3), "--to", "more") == 0
+    question = ("--budget", "5%", "-n", 100_000)
     for address, says in (
         ("duckdb:///nothing.duckdb", "no database of DuckDB"),
         ("mysql://localhost/x", "not an engine"),
@@ -485,6 +497,6 @@ def test_what_is_not_one_table_or_query_is_refused(table: str) -> None:
 )
 def test_a_table_may_be_a_query(table: str) -> None:
     asked = Asked(table=table, apis=("x00",), dialect="duckdb", user="id")
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(warehouses.in_duckdb(statement_of(asked, []), plain_visits(2)).encode(), "answer")
     assert answers.users == 4000
