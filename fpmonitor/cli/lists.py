@@ -64,7 +64,7 @@ BY_INFORMATION = Annotated[
     bool,
     typer.Option(
         "--by-information",
-        help="Also block APIs that are no candidates and tell what a blocked one tells.",
+        help="Also withhold APIs that were not candidates but reveal what a withheld one does.",
     ),
 ]
 TARGETS = Annotated[
@@ -224,11 +224,11 @@ def _check_names(result: ExportResult) -> None:
     """Refuse a list that would do nothing because nobody knows what the blocked names are.
 
     Raises:
-        InputError: It would.
+        InputError: It would, and the product is not the reason.
     """
     blocked = [verdict for verdict in result.verdicts if verdict.is_withheld]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
-    if unknown and not any(verdict.enforced or verdict.controls for verdict in blocked):
+    if unknown and len(unknown) == len(blocked):
         listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
         more = len(unknown) - len(listed)
         raise InputError(
@@ -241,7 +241,7 @@ def _check_names(result: ExportResult) -> None:
 def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     withheld = [verdict for verdict in result.verdicts if verdict.is_withheld]
     if result.headline is None:
-        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by the reader of the list", scope]
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())
