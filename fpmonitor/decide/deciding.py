@@ -38,7 +38,7 @@ from fpmonitor.population.beside import (
     units_beside,
 )
 from fpmonitor.population.visits import DRAWS
-from fpmonitor.spectrum import CohortSpectrum
+from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Proof, Verdict
     from fpmonitor.policy import Policy
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
 
 
 @INTERRUPTS.held()
@@ -638,12 +638,12 @@ class Tests(NamedTuple):
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
 
 
-def tests_of(decision: Decision, counted: SpectrumSource | int) -> Tests:
+def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | int) -> Tests:
     """Design the tests of a decision for some users, never those that its file holds.
 
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
-    where no other unit than theirs is asked of.
+    where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
 
     Raises
     ------
@@ -651,8 +651,10 @@ def tests_of(decision: Decision, counted: SpectrumSource | int) -> Tests:
         Too few users came back after some days.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
-    users = counted if isinstance(counted, int) else counted.users
-    beside = {} if isinstance(counted, int) else units_beside(counted)
+    if isinstance(counted, SpectrumSource):
+        counted = {USERS: counted.users, **units_beside(counted)}
+    beside = {USERS: counted} if isinstance(counted, int) else counted
+    users = beside[USERS]
     largest = len(policy.candidates) if chains is None else sum(chains)
     base = len(decision.closed(decision.lowest))
     if level is None:
