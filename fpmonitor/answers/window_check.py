@@ -188,12 +188,12 @@ def _check_has_windows(decision: Decision) -> None:
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by and --last away, or decide without that option",
+            hint="omit --by and --last, or decide without that option",
         )
     if decision.policy.cohorts is not None or decision.policy.visits != "last":
         raise InputError(
             "check: windows have no tests of cohorts and visits",
-            hint="leave --by and --last away: each check then tests the users of now, all together",
+            hint="omit --by and --last: each check then tests all current users together",
         )
 
 

@@ -98,7 +98,7 @@ def test_screens_say_what_cohorts_keep(database: str, capsys: pytest.CaptureFixt
     assert run([*words, "--db", database, "--format", "table"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "nor more than 30 % of the users of each cohort that has 4 % of the users" in said
-    assert "Cohorts are told by operating system, which sites see with every set." in said
+    assert "Cohorts are defined by operating system, which sites see with every set." in said
 
 
 def test_sites_see_what_is_given_with_every_set(tmp_path: Path) -> None:

@@ -340,7 +340,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     told_by = detailed(told.read_text(encoding="utf-8"))
     assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
     notes = (tmp_path / "said").read_text(encoding="utf-8")
-    assert notes.count("the decision of before is watched, until it can be read") == 1
+    assert notes.count("the earlier decision is watched, until it can be read") == 1
     assert "holds another decision now, which is watched" in notes
 
 
