@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fpmonitor import proof_check
 from fpmonitor.answers.spectra import departures_of_tests
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.proof import files as proved
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def proofs_once() -> Iterator[None]:
     """Prove each side once, however many files hold it."""
     known: dict[str, str] = {}
-    prove = proof_check.check_proof
+    prove = proved.check_proof
 
     def remembered(*arguments: Any, **options: Any) -> str:
         key = json.dumps([arguments, options], sort_keys=True)
@@ -102,7 +102,7 @@ def proofs_once() -> Iterator[None]:
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof_check, "check_proof", remembered)
+        patch.setattr(proved, "check_proof", remembered)
         yield
 
 
