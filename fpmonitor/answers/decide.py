@@ -105,10 +105,9 @@ def decide_sets(
     begun = replace(begun, engine="memory" if in_memory else counter)
     decided = replace(decide(counted, begun, asked), made=made)
     found = by_visits_of(users, decided, counted)
-    return decided if found is None else _said(replace(decided, by_visits=found))
-
-
-def _said(decided: Decision) -> Decision:
+    if found is None:
+        return decided
+    decided = replace(decided, by_visits=found)
     return replace(decided, guarantee=guarantee(decided))
 
 

@@ -26,7 +26,11 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": untyped(decision.policy.to_json()),
+        "policy": {
+            name: value
+            for name, value in untyped(decision.policy).items()
+            if name == "sample" or name in decision.policy.to_json()
+        },
         "exposed": [entry.api for entry in actions if not entry.is_withheld],
         "withheld": [entry.api for entry in actions if entry.is_withheld],
         "no_evidence": dict(decision.no_evidence),
