@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -103,18 +104,20 @@ def decide_sets(
     counted = users.source(begun.policy.candidates, asked.engine)
     in_memory = isinstance(source_of_unit(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
-    decided = replace(decide(counted, begun, asked), made=made)
-    found = by_visits_of(users, decided, counted)
-    if found is None:
-        return decided
-    decided = replace(decided, by_visits=found)
-    return replace(decided, guarantee=guarantee(decided))
+    with INTERRUPTS.held():
+        decided = replace(decide(counted, begun, asked), made=made)
+        with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
+            found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
+            decided = replace(decided, by_visits=found)
+            decided = replace(decided, guarantee=guarantee(decided))
+    return decided
 
 
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
     """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
     apis, k = decided.recommended, decided.policy.k
-    if not apis or decided.policy.visits != "last":
+    several = (users.visits or 0) > users.snapshot.users
+    if not (apis and several) or decided.policy.visits != "last":
         return None
     seen = source_of_unit(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
