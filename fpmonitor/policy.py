@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
+HIDE_BELOW = 10
+_hide_below: ContextVar[int] = ContextVar("hide_below", default=HIDE_BELOW)
 MAX_POPULATION = 10**10
-MAX_K = 10**6
 MAX_BIAS = 100
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
@@ -19,6 +21,32 @@ _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what i
 
 Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
+
+
+def told_from(k: int) -> int:
+    """Users from whom on a group may be told of: k, and no more than `hide_below` asks for.
+
+    How few users are recognised in an answer does not depend on how large safe groups are to be: a
+    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
+    smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
+    than k users tells of k.
+    """
+    return min(k, _hide_below.get())
+
+
+def hide_below(users: int, k: int) -> None:
+    """Hide groups of fewer users in all answers to come of this context; 10 if nobody asks.
+
+    Raises:
+        PolicyError: More than k, of whom every answer tells, or fewer than would be hidden anyhow.
+    """
+    if users != HIDE_BELOW and not HIDE_BELOW <= users <= k:
+        raise PolicyError(
+            "hide_below",
+            f"must be from {HIDE_BELOW} to k = {k:,}, got {users:,}",
+            hint=f"groups of fewer than {min(k, HIDE_BELOW)} users are hidden without it",
+        )
+    _hide_below.set(users)
 
 
 def universe_of(apis: int) -> int:
@@ -40,8 +68,6 @@ def check_threshold(k: int, population: int) -> None:
             raise PolicyError(argument, f"must be a whole number, got {value!r}")
     if k < 2:
         raise PolicyError("k", f"must be at least 2, got {k}", hint="k = 2 asks for unique users")
-    if k > MAX_K:
-        raise PolicyError("k", f"must be at most {MAX_K}, got {k}")
     if population < k:
         raise PolicyError(
             "population",

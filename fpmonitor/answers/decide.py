@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +15,9 @@ from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import Audience, told_from
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.policy import Policy, check_share, told_from, universe_of
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
@@ -233,10 +232,7 @@ def _lacks_of(
     UnknownNameError
         What is assumed is no candidate.
     """
-    k, users = policy.k, population.users
-    if k > users:  # as k of a large population: the same share of those who were observed
-        k = max(math.ceil(k * users / policy.population), 1)
-    lacks = population.lacks(policy.candidates, k)
+    lacks = population.lacks(policy.candidates, policy.k)
     taken = population.named(assume)
     policy.check_candidates(taken)
     for option, apis in needed.items():

@@ -28,10 +28,9 @@ from fpmonitor.disclosure import (
     MaskedSource,
     may_count_below,
     publishable_groups,
-    told_from,
 )
 from fpmonitor.errors import InputError
-from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.policy import HIDE_BELOW, Look, told_from
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
@@ -208,7 +207,13 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         yield Discrepancy(name, _OTHERWISE * differing)
     said = {**decision.no_evidence, **decision.assumed}
     if said and facts.lacks is not None:  # files of before say nothing
-        yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
+        # Files of before asked for k users, where 10 tell enough.
+        more = {"few users"} if decision.policy.k > HIDE_BELOW else set()
+        alike = (
+            all(found == facts.lacks.get(api) or found in more for api, found in said.items())
+            and said.keys() >= facts.lacks.keys()
+        )
+        yield Discrepancy("evidence", _OTHERWISE * (not alike))
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import SampleModel
+from fpmonitor.policy import HIDE_BELOW, SampleModel, hide_below
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
 from fpmonitor.version import __version__
 
@@ -194,6 +194,16 @@ K_OF_POPULATION = Annotated[
         "share of --population as 10%.",
         parser=group_size,
         metavar="USERS|SHARE",
+        rich_help_panel="Question",
+    ),
+]
+HIDDEN = Annotated[
+    int,
+    typer.Option(
+        "--hide-below",
+        help=f"Hide counts of fewer users: from {HIDE_BELOW} to K, where K is larger.",
+        parser=number_of_users,
+        metavar="USERS",
         rich_help_panel="Question",
     ),
 ]
@@ -393,6 +403,10 @@ class Exposure:
     population: POPULATION = None
     delta: DELTA = 0.05
     rows_are_users: ROWS_ARE_USERS = False
+    hidden: HIDDEN = HIDE_BELOW
+
+    def __post_init__(self) -> None:
+        hide_below(self.hidden, self.k)
 
     @property
     def k(self) -> int:
