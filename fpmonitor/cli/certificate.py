@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fpmonitor.answers.spectra import Facts
-    from fpmonitor.proof_check import Answer, Finding
+    from fpmonitor.proof.numbers import Answer, Finding
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
@@ -78,7 +78,7 @@ def certificate(
     --spectra, which the verdicts need.
     """
     try:
-        from fpmonitor import proof_check, proof_cohorts  # noqa: PLC0415 -- an extra
+        from fpmonitor.proof import conditions, files, numbers, verdicts  # noqa: PLC0415 -- an extra
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
@@ -106,29 +106,29 @@ def certificate(
                 counters=("memory", monitor.counter),
             )
     content = read_json(decision, "decision")
-    findings = [*proof_check.check_proofs(content), *proof_cohorts.check_cohorts(content)]
+    findings = [*files.check_proofs(content), *conditions.check_cohorts(content)]
     findings += _of_file(decided, content)
     groups = None
     if counted is None:
         if write_spectra is not None:
             raise InputError("--write-spectra: of which users?", hint="name them with --db")
-        findings.append(proof_check.Finding("verdicts", (), "cannot tell", "not checked: no --db"))
+        findings.append(numbers.Finding("verdicts", (), "cannot tell", "not checked: no --db"))
     else:
         groups = {one.apis: one.groups for one in counted.spectra}
         others = {one.apis: one.groups for one in counted.others}
         findings += _of_users(decided, counted.facts)
         spectra_of = {one.apis: one for one in counted.spectra}
-        tests = proof_cohorts.Conditions(content)
+        tests = conditions.Conditions(content)
 
         def keeps(apis: tuple[str, ...], size: int) -> Any:
             one = spectra_of[apis]
             return tests.keep(size, whole=one.groups, cohorts=one.cohorts, path=one.path)
 
-        findings += proof_check.check_sets(content, groups, others, keeps=keeps)
+        findings += verdicts.check_sets(content, groups, others, keeps=keeps)
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
     if not isinstance(decided, LevelDecision):
-        findings += proof_check.check_tolerance(content, tolerance_proofs(decided), groups)
+        findings += files.check_tolerance(content, tolerance_proofs(decided), groups)
     shown.show(decisions.proved(findings))
     answers = {finding.answer for finding in findings}
     if "not proved" in answers:
@@ -165,6 +165,6 @@ def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:
 
 
 def _finding(claim: str, reason: str, otherwise: Answer = "not proved") -> Finding:
-    from fpmonitor.proof_check import Finding  # noqa: PLC0415 -- an extra
+    from fpmonitor.proof.numbers import Finding  # noqa: PLC0415 -- an extra
 
     return Finding(claim, (), otherwise if reason else "proved", reason)

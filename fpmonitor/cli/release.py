@@ -19,6 +19,7 @@ from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
 from fpmonitor.population.levels import read_levels
+from fpmonitor.release.generalisation import Protection
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.sensitive import sensitivity_of
@@ -125,6 +126,26 @@ SENSITIVE = Annotated[
         metavar="API",
     ),
 ]
+DIVERSITY = Annotated[
+    int,
+    typer.Option(
+        "--diversity",
+        help="With --sensitive and `generalisation`: users who look alike in the other APIs have "
+        "at least this many of its values (l-diversity).",
+        min=1,
+    ),
+]
+CLOSENESS = Annotated[
+    float,
+    typer.Option(
+        "--closeness",
+        help="With --sensitive and `generalisation`: largest distance of its values, among users "
+        "who look alike, from those of all (t-closeness).",
+        parser=share,
+        metavar="SHARE",
+        show_default="any",
+    ),
+]
 LEVELS = Annotated[
     Path | None,
     typer.Option(
@@ -145,6 +166,8 @@ def release(
     sample: SAMPLE = None,
     epsilon: RELEASE_EPSILON = 1.0,
     sensitive: SENSITIVE = None,
+    diversity: DIVERSITY = 1,
+    closeness: CLOSENESS = 1.0,
     levels: LEVELS = None,
     what_if: WHAT_IF = None,
     reader: ReaderOptions,
@@ -154,6 +177,8 @@ def release(
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
     transforms = declared_transforms(what_if)
+    if sensitive is None and (diversity > 1 or closeness < 1):
+        raise PolicyError("sensitive", "is missing", hint="--sensitive API names the attribute")
     with users.open() as monitor:
         made = release_users(
             monitor.database,
@@ -165,7 +190,7 @@ def release(
             budget=budget,
             sample=sample,
             epsilon=epsilon,
-            sensitive=sensitive,
+            sensitive=None if sensitive is None else Protection(sensitive, diversity, closeness),
             levels=() if levels is None else read_levels(levels),
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]

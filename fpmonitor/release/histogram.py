@@ -26,7 +26,7 @@ from fpmonitor.errors import (
 )
 from fpmonitor.policy import check_share
 from fpmonitor.population.levels import WITHHELD, Component, check_components
-from fpmonitor.release.generalisation import Generalised, generalise
+from fpmonitor.release.generalisation import Generalised, Protection, generalise
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.sampling import Sampling, drawn_users
 from fpmonitor.release.sensitive import SensitiveAttribute, sensitivity_of
@@ -63,6 +63,8 @@ class ReleasePolicy:
     apis: tuple[str, ...]  # The APIs, sorted.
     k: int  # Every row of the table stands for at least so many users.
     budget: _Share | None  # Largest share of users that might be withheld; null for a histogram.
+    # What every class keeps of a sensitive attribute; null where nothing was demanded.
+    protection: Protection | None = None
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -181,7 +183,7 @@ def make_release(
     mechanism: Mechanism = "histogram",
     budget: float = 0.05,
     sampling: Sampling | None = None,
-    sensitive: str | None = None,
+    sensitive: Protection | None = None,
     levels: Sequence[Component] = (),
 ) -> Release:
     """Make a release of the values of users.
@@ -197,12 +199,13 @@ def make_release(
         budget: Largest share of the users with values that local suppression may withhold.
         sampling: Draw users beforehand; for a histogram only, whose rows depend on their own users
             alone.
-        sensitive: One of the APIs: note in the manifest how much the table tells of it.
+        sensitive: Of one of the APIs: note in the manifest how much the table tells of it, and keep
+            what is demanded.
         levels: Components whose levels a generalisation shows.
 
     Raises:
         PolicyError: `k` or `budget` is out of its range, users are drawn for another mechanism than
-            the histogram, or levels are given for another than the generalisation.
+            the histogram, or levels or demands are made of another than the generalisation.
         InputError: An API is called `users`, or there are too many for local suppression.
         UndecidableError: No row would be published, or the budget cannot be kept.
     """
@@ -213,14 +216,15 @@ def make_release(
         raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
     if sampling is not None and mechanism != "histogram":
         raise PolicyError("sample", "is for the mechanism histogram", hint="omit --mechanism")
-    _check_levels(levels, apis, mechanism)
+    _check_levels(levels, apis, mechanism, sensitive)
+    protection = sensitive if sensitive is not None and sensitive.demands else None
     drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
     present = with_absent(drawn)
     generalised = None
     if mechanism == "generalisation":
         if len(present) < k:
             raise UndecidableError(f"fewer than {k} users have a value: there would be no row")
-        generalised = generalise(present, apis, k, levels)
+        generalised = generalise(present, apis, k, levels, protection)
         outcome, dropping = _shown(generalised), None
     else:
         outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
@@ -228,7 +232,12 @@ def make_release(
     suppressed = _suppressed(outcome, dropping, present, len(values) - published.users, k)
     manifest = Manifest(
         mechanism=mechanism,
-        policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
+        policy=ReleasePolicy(
+            apis=apis,
+            k=k,
+            budget=budget if mechanism == "cells" else None,
+            protection=protection,
+        ),
         transforms=dict(sorted(transforms.items())),
         data=ReleasedData(digest),
         date=made.replace(microsecond=0),
@@ -236,7 +245,7 @@ def make_release(
         published=published,
         suppressed=suppressed,
         sampling=sampling,
-        sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive),
+        sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive.api),
         levels=tuple(levels),
         information_loss=suppressed.cells_share if generalised is None else generalised.loss,
     )
@@ -253,7 +262,26 @@ def _shown(generalised: Generalised) -> Suppression:
     )
 
 
-def _check_levels(levels: Sequence[Component], apis: Sequence[str], mechanism: Mechanism) -> None:
+def _check_levels(
+    levels: Sequence[Component],
+    apis: Sequence[str],
+    mechanism: Mechanism,
+    sensitive: Protection | None,
+) -> None:
+    """Refuse levels, and demands on a sensitive attribute, that no generalisation could keep."""
+    if sensitive is not None and sensitive.demands:
+        if mechanism != "generalisation":
+            raise PolicyError(
+                "diversity", "is for the generalisation", hint="--mechanism generalisation"
+            )
+        if len(apis) < 2:
+            raise InputError(f"sensitive: {sensitive.api} is the only API of the table")
+        if any(sensitive.api in component.apis for component in levels):
+            raise PolicyError(
+                "levels",
+                f"cannot be those of the sensitive {sensitive.api}",
+                hint="make its values coarser by --what-if",
+            )
     if levels and mechanism != "generalisation":
         raise PolicyError("levels", "are for the generalisation", hint="--mechanism generalisation")
     if levels:
@@ -369,6 +397,7 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release
         mechanism=manifest.mechanism,
         budget=0.5 if manifest.policy.budget is None else manifest.policy.budget,
         sampling=manifest.sampling,
+        sensitive=manifest.policy.protection,
         levels=manifest.levels,
     )
     if not again.table.equals(release.table):

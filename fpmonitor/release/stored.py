@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
+    from fpmonitor.release.generalisation import Protection
     from fpmonitor.store.database import Database
     from fpmonitor.store.transforms import Transform
 
@@ -61,7 +62,7 @@ def release_users(
     budget: float = 0.05,
     sample: float | None = None,
     epsilon: float = 1.0,
-    sensitive: str | None = None,
+    sensitive: Protection | None = None,
     levels: Sequence[Component] = (),
     made: datetime | None = None,
 ) -> Release:
@@ -74,13 +75,16 @@ def release_users(
         transforms: API -> what it returns instead.
         sample, epsilon: Draw each user with this probability, in secret, for differential privacy
             at epsilon nats.
-        sensitive: One of the APIs, of which the manifest says how much the table tells.
+        sensitive: One of the APIs, of which the manifest says how much the table tells, and what a
+            generalisation keeps of it.
         levels: Components whose levels a generalisation shows.
         made: Date of the manifest; now by default.
     """
     refuse_digests(database, "release")
     wanted, transforms = _columns(database, apis, window, transforms)
-    named = None if sensitive is None else stored_names(database, [sensitive], window)[0]
+    if sensitive is not None:
+        [named] = stored_names(database, [sensitive.api], window)
+        sensitive = replace(sensitive, api=named)
     snapshot = take_snapshot(database, window)
     return make_release(
         read_values(database, snapshot, wanted, transforms),
@@ -93,7 +97,7 @@ def release_users(
         sampling=None
         if sample is None
         else sampling_of(sample, k, epsilon, seed=secrets.token_bytes(16)),
-        sensitive=named,
+        sensitive=sensitive,
         levels=[replace(one, apis=stored_names(database, one.apis, window)) for one in levels],
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.plan import Plan
     from fpmonitor.population.population import Population
     from fpmonitor.population.snapshot import Days
-    from fpmonitor.proof_check import Finding
+    from fpmonitor.proof.numbers import Finding
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 3

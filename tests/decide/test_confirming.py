@@ -23,7 +23,7 @@ from fpmonitor.population.kept_values import kept_in_memory
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
-from fpmonitor.proof_check import check_proofs
+from fpmonitor.proof.files import check_proofs
 from fpmonitor.spectrum import CountSpectrum
 from tests.stored import stored
 

@@ -11,7 +11,7 @@ import pytest
 
 from fpmonitor.decide.decision import ProofSide
 from fpmonitor.estimate.looks import decision_criteria
-from fpmonitor.proof_check import check_proof
+from fpmonitor.proof.files import check_proof
 from fpmonitor.safe_files import typed
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from fpmonitor.estimate.value_sample import (
     value_criteria,
     value_limits,
 )
-from fpmonitor.proof_check import check_proof
+from fpmonitor.proof.files import check_proof
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.population.levels import Component, LevelMap, read_levels
-from fpmonitor.release.generalisation import generalise, shortest_between
+from fpmonitor.release.generalisation import Protection, generalise
 from fpmonitor.release.histogram import make_release
+from fpmonitor.release.ladders import shortest_between
+from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.suppression import USERS, suppress_cells
 
 if TYPE_CHECKING:
@@ -179,3 +181,89 @@ def test_levels_that_cannot_be_shown_are_refused(first: str, second: str, words:
             users, k=5, transforms={}, digest="", made=datetime(2026, 3, 2, tzinfo=UTC),
             mechanism="generalisation", levels=levels,
         )  # fmt: skip
+
+
+# ---- Sensitive attributes -----------------------------------------------------------------------
+
+
+def classes(table: pl.DataFrame, sensitive: str) -> list[dict[str, int]]:
+    """Users by value of the sensitive attribute, for each class of the other cells."""
+    found: dict[object, dict[str, int]] = {}
+    for row in table.rows(named=True):
+        others = tuple(row[name] for name in table.columns if name not in {sensitive, USERS})
+        values = found.setdefault(others, {})
+        values[row[sensitive]] = values.get(row[sensitive], 0) + row[USERS]
+    return list(found.values())
+
+
+@pytest.mark.parametrize("sensitive", NAMES)
+@given(
+    seed=st.integers(0, 10_000),
+    k=st.integers(1, 12),
+    diversity=st.integers(1, 3),
+    closeness=st.sampled_from([0.05, 0.2, 0.6, 1.0]),
+)
+def test_every_class_keeps_what_is_demanded_of_a_sensitive_attribute(
+    sensitive: str, seed: int, k: int, diversity: int, closeness: float
+) -> None:
+    users = users_of(seed, 300)
+    made = generalise(users, NAMES, k, (), Protection(sensitive, diversity, closeness))
+    check(users, made, k)
+    values: dict[str, int] = {}
+    for one in classes(made.table, sensitive):
+        for value, count in one.items():
+            values[value] = values.get(value, 0) + count
+    for one in classes(made.table, sensitive):
+        assert len(one) >= diversity
+        size = sum(one.values())
+        distance = sum(abs(one.get(value, 0) / size - had / 300) for value, had in values.items())
+        assert distance / 2 <= closeness + 1e-9
+    measured = sensitivity_of(made.table, sensitive)
+    assert measured.l >= diversity
+    assert measured.t <= closeness + 1e-9
+
+
+def test_demands_cost_and_none_costs_nothing() -> None:
+    users = users_of(2, 3000)
+    plain = generalise(users, NAMES, 5)
+    assert generalise(users, NAMES, 5, (), Protection("touch")).table.equals(plain.table)
+    demanded = [Protection("touch", 2), Protection("touch", 4), Protection("touch", 4, 0.05)]
+    losses = [generalise(users, NAMES, 5, (), one).loss for one in demanded]
+    assert plain.loss < min(losses)
+    assert losses[2] == max(losses)
+
+
+def test_what_no_table_keeps_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbered = windows().with_row_index("user")
+    numbered.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
+    (tmp_path / "levels.toml").write_text(LEVELS)
+    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+    table = ["release", "--apis", "width,height,touch", "--k", "5", "-o", "table.csv"]
+    coarse = [*table, "--mechanism", "generalisation"]
+    for code, words, options in (
+        (2, "--sensitive", [*coarse, "--diversity", "2"]),
+        (2, "--mechanism generalisation", [*table, "--sensitive", "touch", "--diversity", "2"]),
+        (2, "0.05 or 5%", [*coarse, "--sensitive", "touch", "--closeness", "near"]),
+        (2, "closeness", [*coarse, "--sensitive", "touch", "--closeness", "120%"]),
+        (2, "diversity", [*coarse, "--sensitive", "touch", "--diversity", "0"]),
+        (2, "colour", [*coarse, "--sensitive", "colour", "--diversity", "2"]),
+        (2, "--what-if", [*coarse, "--sensitive", "width", "--closeness", "5%",
+                          "--levels", "levels.toml"]),
+        (3, "touch", [*coarse, "--sensitive", "touch", "--diversity", "4"]),
+    ):  # fmt: skip
+        capsys.readouterr()
+        assert run(options) == code, options
+        assert words in capsys.readouterr().err
+        assert not (tmp_path / "table.csv").exists()
+    kept = [*coarse, "--sensitive", "touch", "--diversity", "3", "--closeness", "20%"]
+    assert run([*kept, "--format", "json"]) == 0
+    manifest = json.loads(capsys.readouterr().out)
+    assert manifest["policy"]["protection"] == {
+        "api": "touch", "diversity": 3, "closeness": 0.2
+    }  # fmt: skip
+    assert manifest["sensitive"]["l"] == 3
+    assert manifest["sensitive"]["t"] <= 0.2
+    assert run(["audit", "singling-out", "--release", "table.csv", "--format", "json"]) in (0, 1, 3)

@@ -10,7 +10,7 @@ import polars as pl
 from fpmonitor.answers.spectra import departures, facts_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
-from fpmonitor.proof_check import check_proofs
+from fpmonitor.proof.files import check_proofs
 
 if TYPE_CHECKING:
     from pathlib import Path

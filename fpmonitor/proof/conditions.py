@@ -1,4 +1,4 @@
-"""Proves what a decision file says of cohorts: the part of `proof_check` for `--given`.
+"""Proves what a decision file says of cohorts and visits, beside the tests of all users.
 
 For each design the line is proved as elsewhere, at the mean M. The file names a lowered mean mu, at
 which the clock is proved, and what a user of the cohort adds. With `e^t = M / mu` and thinnings f:
@@ -20,31 +20,27 @@ from typing import TYPE_CHECKING, Any
 
 from flint import arb, ctx
 
-from fpmonitor.proof_check import (
-    _REFUSED,
+from fpmonitor.proof.design import DesignProof, Shared
+from fpmonitor.proof.numbers import (
     PRECISION,
+    REFUSED,
     ROUNDED_TEST,
     Finding,
-    _exact,
-    _Proof,
-    _Range,
-    _ratio,
-    _require,
-    _Shared,
-    _sums,
-    _Test,
-    _users_of,
+    Group,
+    exact,
+    ratio,
+    require,
 )
+from fpmonitor.proof.verdicts import Range, Test, sums, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.proof_check import Group
 
 _OF_SIDE = ("delta", "bases", "universe", "nats", "k", "population", "users")
 
 
-class _Told(_Proof):
+class _Told(DesignProof):
     """One part of the sum: what a user of the cohort adds, and what there is without users."""
 
     by_user: arb
@@ -54,16 +50,16 @@ class _Told(_Proof):
 class _Part(_Told):
     """One design for cohorts."""
 
-    def __init__(self, content: dict[str, Any], shared: _Shared | None = None) -> None:
+    def __init__(self, content: dict[str, Any], shared: Shared | None = None) -> None:
         super().__init__(content, shared)
-        self.lowered = _exact(content["lowered"])
-        self.by_user = _exact(content["by_user"])
+        self.lowered = exact(content["lowered"])
+        self.by_user = exact(content["by_user"])
         self.constant = self.log_factor - self.charge
         bound = self.slope * self.budget + self.intercept
         reached = self.lowered < self.mean and self.lowered >= self.mean + bound
         plain = self.least == self.most == 1 and self.seen == 1 and "fakes" not in content
-        _require(holds=self.sign < 0 and plain and not self.capped, what="form")
-        _require(holds=bool(reached), what="lowered mean")
+        require(holds=self.sign < 0 and plain and not self.capped, what="form")
+        require(holds=bool(reached), what="lowered mean")
         self.full, self.growth = self.mean, self.mean / self.lowered
         self.plain = self.shares
         self.grown = [1 - f + f * self.growth for f in self.plain]
@@ -71,10 +67,10 @@ class _Part(_Told):
     def prove(self) -> None:
         """Prove it all."""
         falls = all(a >= b for a, b in pairwise(self.table))
-        _require(holds=falls and self.content["monotone"] is True, what="monotone")
+        require(holds=falls and self.content["monotone"] is True, what="monotone")
         parts = zip(self.mixture, self.grown, strict=True)
         most = sum((weight * kept.log() for weight, kept in parts), arb(0))
-        _require(holds=bool(self.by_user <= most), what="what a user of the cohort adds")
+        require(holds=bool(self.by_user <= most), what="what a user of the cohort adds")
         self.mean = self.lowered
         self.clock()
         self.mean = self.full
@@ -92,34 +88,34 @@ class _Unseen(_Told):
         nothing = {"starts": [1, 2], "phi": [0.0], "slope": 0.0, "intercept": 0.0}
         weightless = {"weights": [0.0, 0.0], "scale": 1.0, "charge": 0.0}
         super().__init__({**side, **told, **nothing, **weightless})
-        self.by_user, bonus = _exact(told["by_user"]), _exact(told["bonus"])
+        self.by_user, bonus = exact(told["by_user"]), exact(told["bonus"])
         self.constant = self.log_factor + bonus
-        lost = 1 - (-_exact(told["tilt"])).exp()
-        _require(holds=bool(lost > 0), what="form")
+        lost = 1 - (-exact(told["tilt"])).exp()
+        require(holds=bool(lost > 0), what="form")
         parts = zip(self.mixture, self.shares, strict=True)
         most = sum((weight * (1 - f * lost).log() for weight, f in parts), arb(0))
-        _require(holds=bool(self.by_user <= most), what="what a user of a small cohort takes")
-        granted = _exact(least_share) * self.mean * lost
-        _require(holds=bool(bonus <= granted), what="least share")
+        require(holds=bool(self.by_user <= most), what="what a user of a small cohort takes")
+        granted = exact(least_share) * self.mean * lost
+        require(holds=bool(bonus <= granted), what="least share")
 
 
 def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     """Read what the file tells of cohorts; numbers are proved later."""
     wanted, side = content["policy"]["cohorts"], content["proof"]["allow"]
     told = side["cohorts"]
-    shared = _Shared({}, {}, [])
+    shared = Shared({}, {}, [])
     same = {name: side[name] for name in _OF_SIDE}
     for part in told["parts"]:
         alike = all(part[name] == side[name] for name in ("k", "population", "users"))
-        _require(holds=alike and part["share"] > 0, what="another question")
-        _require(holds=part["budget"] <= wanted["budget"], what="another question: budget")
+        require(holds=alike and part["share"] > 0, what="another question")
+        require(holds=part["budget"] <= wanted["budget"], what="another question: budget")
     means = {part["mean"] for part in told["parts"]}
-    _require(holds=len(means) <= 1 and told["unseen"]["share"] > 0, what="form")
+    require(holds=len(means) <= 1 and told["unseen"]["share"] > 0, what="form")
     parts = [_Part({**part, **same}, shared) for part in told["parts"]]
     alone = {**same, "sign": -1, "monotone": True, "budget": wanted["budget"]}
     unseen = _Unseen(told["unseen"], alone, wanted["least_share"])
     total = sum((part.share for part in parts), unseen.share)
-    _require(holds=bool(total <= 1), what="weights of the designs")
+    require(holds=bool(total <= 1), what="weights of the designs")
     return parts, unseen
 
 
@@ -131,7 +127,7 @@ def check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
     reason = ""
     with ctx.workprec(PRECISION):
         try:
-            _require(holds=asked is not None, what="another question: no cohorts")
+            require(holds=asked is not None, what="another question: no cohorts")
             parts, unseen = _parts_of(content)
             sample = content["policy"].get("sample", {})
             for part in (*parts, unseen):
@@ -139,7 +135,7 @@ def check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
             for part in parts:
                 part.prove()
             unseen.clock()
-        except _REFUSED as error:
+        except REFUSED as error:
             reason = str(error) or type(error).__name__
     yield Finding("proof of cohorts", (), "not proved" if reason else "proved", reason)
 
@@ -159,14 +155,14 @@ class Conditions:
         self.parts: list[tuple[arb, arb, arb, arb, list[float]]] = []
         self.is_asked = content["policy"].get("cohorts") is not None
         by_both = content["policy"].get("visits") == "both"
-        self.paths = _Test(content["proof"]["allow"]) if by_both else None
-        self.users = _users_of(content)
+        self.paths = Test(content["proof"]["allow"]) if by_both else None
+        self.users = users_of(content)
         if not self.is_asked:
             return
         with ctx.workprec(PRECISION):
             try:
                 designs, unseen = _parts_of(content)
-            except _REFUSED:
+            except REFUSED:
                 return
             told: list[_Told] = [*designs, unseen]
             self.parts = [
@@ -181,7 +177,7 @@ class Conditions:
         whole: Iterable[Group],
         cohorts: Sequence[Sequence[Group]],
         path: Sequence[Group],
-    ) -> _Range:
+    ) -> Range:
         """Whether a set of a size keeps the budget of all its cohorts, and of all visits of users.
 
         Args:
@@ -191,23 +187,23 @@ class Conditions:
         if self.paths is not None:
             is_whole = sum(inside for _, _, inside in path) == self.users
             above = self.paths.above(path, size)
-            return _Range(not above.perhaps and is_whole, not above.surely and is_whole)
+            return Range(not above.perhaps and is_whole, not above.surely and is_whole)
         if not self.is_asked:
-            return _Range(surely=True, perhaps=True)
+            return Range(surely=True, perhaps=True)
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
-            return _Range(surely=False, perhaps=False)
+            return Range(surely=False, perhaps=False)
         found = [self._keeps(groups, size) for groups in (*cohorts, ())]
-        return _Range(all(each.surely for each in found), all(each.perhaps for each in found))
+        return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 
-    def _keeps(self, groups: Sequence[Group], size: int) -> _Range:
+    def _keeps(self, groups: Sequence[Group], size: int) -> Range:
         with ctx.workprec(PRECISION):
             users = sum(inside for _, _, inside in groups)
             low, high = arb(0), arb(0)
             for share, constant, by_user, scale, weights in self.parts:
-                least, most = (scale * _ratio(each) for each in _sums(weights, groups))
+                least, most = (scale * ratio(each) for each in sums(weights, groups))
                 low += share * (constant + by_user * users - most).exp()
                 high += share * (constant + by_user * users - least).exp()
-            asked = _exact(self.nats[size])
+            asked = exact(self.nats[size])
             rounding = ROUNDED_TEST * (1 + asked + abs(high.log()))
             # What a test in floating point leaves open, it does not decide.
-            return _Range(bool(low.log() >= asked), bool(high.log() >= asked + rounding))
+            return Range(bool(low.log() >= asked), bool(high.log() >= asked + rounding))

@@ -1,0 +1,241 @@
+"""Finds the verdict on every listed set of a decision file again, by count spectra."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flint import arb, ctx
+
+from fpmonitor.proof.design import DesignProof, designs_of
+from fpmonitor.proof.numbers import (
+    PRECISION,
+    REFUSED,
+    ROUNDED_TEST,
+    Answer,
+    Finding,
+    Group,
+    exact,
+    ratio,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+DRAWS = 16  # of one visit of each user
+LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
+
+
+class Range(NamedTuple):
+    """Whether something holds for the least, and for the most that a pooled spectrum may be."""
+
+    surely: bool
+    perhaps: bool
+
+    def without(self, other: Range) -> Range:
+        """Whether this holds and the other does not."""
+        return Range(self.surely and not other.perhaps, self.perhaps and not other.surely)
+
+    def beside(self, other: Range) -> Range:
+        """Whether one of the two holds."""
+        return Range(self.surely or other.surely, self.perhaps or other.perhaps)
+
+    @property
+    def answer(self) -> Answer:
+        """What an audit answers."""
+        return "proved" if self.surely else "cannot tell" if self.perhaps else "not proved"
+
+
+class Test:
+    """What a side of a file finds out of a set, by its spectrum."""
+
+    def __init__(self, proof: dict[str, Any], draws: int = 1) -> None:
+        self.sign, self.draws = proof["sign"], draws
+        self.limits: list[float] = proof.get("nats") or proof["limits"]
+        self.plain = None if "designs" in proof else proof["weights"]
+        self.designs: list[tuple[arb, arb, arb, list[float]]] = []
+        self.is_whole = True
+        with ctx.workprec(PRECISION):
+            try:
+                for content in [] if self.plain is not None else designs_of(proof):
+                    one = DesignProof(content)
+                    of = one.share, one.sign * one.scale, one.price(), content["weights"]
+                    self.designs.append(of)
+            except REFUSED:
+                self.is_whole = False
+
+    def above(self, groups: Sequence[Group], size: int) -> Range:
+        """Whether a set is not allowed by the side that allows, or blocked by the other one."""
+        if not self.is_whole:
+            return Range(self.sign < 0, self.sign < 0)
+        if self.plain is not None:
+            points, limit = self._means(self.plain, groups), Fraction(self.limits[size])
+            return Range(points[0] > limit, points[1] > limit)
+        with ctx.workprec(PRECISION):
+            least, most = arb(0), arb(0)
+            for share, scale, price, weights in self.designs:
+                nats = sorted(
+                    (scale * ratio(each) - price for each in self._means(weights, groups)),
+                    key=float,
+                )
+                least += share * nats[0].exp()
+                most += share * nats[1].exp()
+            asked, low, high = exact(self.limits[size]), least.log(), most.log()
+            # what a test in floating point leaves open, it does not decide
+            rounding = ROUNDED_TEST * (1 + asked + abs(high))
+            if self.sign > 0:
+                return Range(bool(low >= asked), not high < asked)
+            return Range(bool(high < asked + rounding), not low >= asked)
+
+    def _means(
+        self, weights: Sequence[float], groups: Sequence[Group]
+    ) -> tuple[Fraction, Fraction]:
+        least, most = sums(weights, groups)
+        return least / self.draws, most / self.draws
+
+
+def sums(weights: Sequence[float], groups: Sequence[Group]) -> tuple[Fraction, Fraction]:
+    """Least and largest sum of weights over the users, where groups are known to be of a range."""
+    low = high = Fraction(0)
+    last = len(weights) - 1
+    for fewest, most, users in groups:
+        part = weights[min(fewest, last) : min(most, last) + 1]
+        low += Fraction(min(part)) * users
+        high += Fraction(max(part)) * users
+    return low, high
+
+
+def users_of(content: Mapping[str, Any]) -> int:
+    """Return the users by whom the listed sets were judged."""
+    confirmed = content.get("confirmation")
+    if confirmed is not None:
+        return whole_number(confirmed["searched"])
+    data = content if "components" in content else content["data"]
+    return whole_number(data["users"])
+
+
+def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ...], int]]:
+    """List the sets of a verdict and their sizes; level vectors as NAME=LEVEL, and their ranks."""
+    if "components" not in content:
+        return [(tuple(apis), len(apis)) for apis in content[verdict]]
+    least = {each["name"]: whole_number(each["least"]) for each in content["components"]}
+
+    def rank(levels: Mapping[str, int]) -> int:
+        above = sum(max(whole_number(level) - least[name], 0) for name, level in levels.items())
+        return max(above, int(any(least.values())))
+
+    return [
+        (tuple(f"{name}={level}" for name, level in levels.items()), rank(levels))
+        for levels in content[verdict]
+    ]
+
+
+def check_sets(
+    content: dict[str, Any],
+    groups: Mapping[tuple[str, ...], Iterable[Group]],
+    others: Mapping[tuple[str, ...], Iterable[Group]] | None = None,
+    *,
+    keeps: Callable[[tuple[str, ...], int], Range] | None = None,
+) -> Iterator[Finding]:
+    """Find the verdict on every listed set of a decision file again.
+
+    Parameters
+    ----------
+    content
+        The file, as a parser of JSON returns it.
+    groups
+        Count spectra of the sets: how many users are in groups of how many, or of few to many.
+    others
+        Where some users were searched, whose spectra these are: those of the sets of each chain
+        among all others.
+    keeps
+        Whether a set of a size keeps what else is asked of it: see `conditions`.
+    """
+    allow, block = (content["proof"][side] for side in ("allow", "block"))
+    users, refused = users_of(content), len(content["block"]) + len(content["undecided"])
+    # The mean over draws of one visit of each user: see docs/certificate/visits.md.
+    draws = DRAWS if content["policy"].get("visits") in {"visit", "both"} else 1
+    tests = Test(allow, draws), Test(block, draws)
+    confirmed = _Chains(content, others)
+    for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
+        for apis, holds in sets.items():
+            yield Finding(side, apis, holds.answer)
+    for verdict in ("allow", "block", "undecided"):
+        for apis, size in listed(content, verdict):
+            spectrum = [*groups[apis]]
+            known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
+            if not known or sum(inside for _, _, inside in spectrum) != users * draws:
+                yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
+                continue
+            if size >= min(len(test.limits) for test in tests):
+                yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
+                continue
+            outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
+            if keeps is not None:
+                kept = keeps(apis, size)
+                outside = outside.beside(Range(not kept.perhaps, not kept.surely))
+            blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
+            if not (content["complete"] and refused <= LISTED):
+                undecided = outside  # it may be that nobody tried to block it
+            else:
+                undecided = outside.without(blocked)
+            within = Range(not outside.perhaps, not outside.surely)
+            holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
+            yield Finding(verdict, apis, holds.answer)
+
+
+class _Chains:
+    """What the tests of chains of nested sets found, on users who were not searched.
+
+    `within` and `above` say of each set that the file calls confirmed, or refuted, whether it is.
+    """
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        groups: Mapping[tuple[str, ...], Iterable[Group]] | None,
+    ) -> None:
+        self.within: dict[tuple[str, ...], Range] = {}
+        self.above: dict[tuple[str, ...], Range] = {}
+        told = content.get("confirmation")
+        if told is None or groups is None:
+            return
+        chains = [[tuple(apis) for apis in chain] for chain in told["chains"]]
+        tested = {
+            side: {apis: test.above([*groups[apis]], 1) for chain in chains for apis in chain}
+            for side, test in ((side, Test(told["proof"][side])) for side in ("allow", "block"))
+        }
+        passed = {apis: Range(not r.perhaps, not r.surely) for apis, r in tested["allow"].items()}
+        self.within = _up_to(told["confirmed"], chains, passed)
+        self.above = _up_to(told["refuted"], [c[::-1] for c in chains], tested["block"])
+
+    def allows(self, apis: Iterable[str]) -> Range:
+        """Whether a set is within one that is confirmed."""
+        found = [r for larger, r in self.within.items() if set(apis) <= set(larger)]
+        return Range(any(r.surely for r in found), any(r.perhaps for r in found))
+
+    def blocks(self, apis: Iterable[str]) -> Range:
+        """Whether a set holds one that is refuted."""
+        found = [r for smaller, r in self.above.items() if set(smaller) <= set(apis)]
+        return Range(any(r.surely for r in found), any(r.perhaps for r in found))
+
+
+def _up_to(
+    told: Iterable[Iterable[str]],
+    chains: Iterable[Sequence[tuple[str, ...]]],
+    passed: Mapping[tuple[str, ...], Range],
+) -> dict[tuple[str, ...], Range]:
+    """Whether each set comes in a chain, after none but such as passed, and passed itself."""
+    found = {}
+    for apis in map(tuple, told):
+        runs = [
+            [passed[each] for each in chain[: chain.index(apis) + 1]]
+            for chain in chains
+            if apis in chain
+        ]
+        found[apis] = Range(
+            any(all(each.surely for each in run) for run in runs),
+            any(all(each.perhaps for each in run) for run in runs),
+        )
+    return found
