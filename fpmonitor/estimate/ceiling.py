@@ -57,7 +57,7 @@ def users_possible(
     if serving is None:
         return
     cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
-    needed = scipy.special.ndtri(1 - delta) ** 2 / 2
+    needed = scipy.special.ndtri(delta) ** 2 / 2  # of 1 - delta, which may round to 1
     for spectrum in spectra:
         law = fit_law(spectrum, population=population)
         nats = _most_nats(cells, _shares_of(cells, law.probabilities, law.shares), budget)
