@@ -190,8 +190,8 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
 
     def again() -> Decision:
         known = kept.follow(_only(after, apis), border_sets(decision))
-        most, least = (ToldSource(source, K, which, known) for which in ("most", "least"))
-        return refreshed(decision, most, least, judge=judge, seal="after", effort=Effort())
+        told = ToldSource(source, K, known)
+        return refreshed(decision, told, judge=judge, seal="after", effort=Effort())
 
     found, refreshing = milliseconds(again)
     tests = judge.tests

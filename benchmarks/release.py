@@ -19,6 +19,7 @@ from data import browsers
 from scipy.stats import binom
 
 from fpmonitor.release.audit import audit_release, weights_of_rows
+from fpmonitor.release.exclusion import boxes_of
 from fpmonitor.release.histogram import group_of_users, make_release
 from fpmonitor.release.partial_knowledge import (
     _pair_delta,
@@ -90,6 +91,7 @@ def tables(users: int, rounds: int) -> dict[str, object]:
             groups,
             words,
             {"the shares of the users": weights},
+            boxes_of(table, values),
             rng=np.random.default_rng(0),
         ),
     }

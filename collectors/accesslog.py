@@ -255,8 +255,8 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
             cells.setdefault(column.name, []).append(str(value) if is_text else json.dumps(value))
 
     for record in islice(json_lines.records_of(log.head), SAMPLE_ROWS):
-        for name, value in record.items():
-            walk(Column(name), value)
+        for column, value in json_lines.cells_of(record):
+            walk(column, value)
     return cells
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of
@@ -36,7 +36,7 @@ class ClientjsCollector(ResultCollector):
         getters = sum(name.startswith("get") for name in known)
         return getters >= _FEWEST_GETTERS and len(known) >= _FEWEST
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Getters of one object."""
         own = [name for name in content if _is_own(name)]
         read = {name: content[name] for name in own if name not in _NOT_READ}
@@ -44,7 +44,7 @@ class ClientjsCollector(ResultCollector):
         source = f"{_SOURCE} {version}" if version else _SOURCE
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
         values, paths = leaves(_SOURCE, read, depth=1)
-        return Result(values, source, own, not_taken, paths)
+        return LibraryResult(values, source, own, not_taken, paths)
 
 
 def _is_own(name: str) -> bool:

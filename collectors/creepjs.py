@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of
@@ -44,7 +44,7 @@ class CreepjsCollector(ResultCollector):
         sections = [name for name in content if name in _SECTIONS]
         return len(sections) >= 3 and sum(_is_own(name, content[name]) for name in sections) >= 2
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Sections of a fingerprint; one that failed is null and stays a value."""
         sections = {name: value for name, value in content.items() if name in _SECTIONS}
         read, not_taken = {}, {}
@@ -57,7 +57,7 @@ class CreepjsCollector(ResultCollector):
             else:
                 read[name] = section
         values, paths = leaves(_SOURCE, read, depth=2)
-        return Result(values, _SOURCE, sections, not_taken, paths)
+        return LibraryResult(values, _SOURCE, sections, not_taken, paths)
 
 
 def _is_own(name: str, section: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Table, too_many_apis
+from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, LogTable, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Refused, Reject
@@ -72,13 +72,13 @@ def read_table(
     *,
     with_nulls: bool = False,  # noqa: ARG001
     with_whole: bool = False,  # noqa: ARG001
-) -> Table:
+) -> LogTable:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
     [log] = logs
     names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     _check_refusals(log, len(names))
-    return Table(
+    return LogTable(
         _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
         cells,
         cells,

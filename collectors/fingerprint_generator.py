@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
 from fpmonitor.collectors.results import ResultCollector
 
@@ -33,10 +33,10 @@ class FingerprintGeneratorCollector(ResultCollector):
             and len(_MARKS & content.keys()) >= 3
         )
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Sections of one fingerprint."""
         own = [name for name in content if name in _OWN]
         read = {name: content[name] for name in own if name not in _NOT_READ}
         not_taken = {name: why for name, why in _NOT_READ.items() if name in content}
         values, paths = leaves(_SOURCE, read, depth=4)
-        return Result(values, _SOURCE, own, not_taken, paths)
+        return LibraryResult(values, _SOURCE, own, not_taken, paths)

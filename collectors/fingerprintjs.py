@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from fpmonitor.collectors.nested import Result, holds, read
+from fpmonitor.collectors.nested import LibraryResult, holds, read_record
 from fpmonitor.collectors.records import (
     IDS,
     UNDEFINED,
@@ -153,7 +153,7 @@ class FingerprintjsCollector(ResultCollector):
         key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
         return replace(visit, source=f"{visit.source}{_via(key)}")
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Components of one result; what is no component is kept as it is."""
         whole = "components" in content
         components = content["components"] if whole else content
@@ -175,7 +175,7 @@ class FingerprintjsCollector(ResultCollector):
             not_taken[f"{place}*.error.stack"] = _STACK
         version = _version(content.get("version") if whole else None, components)
         own = _OWN_MEMBERS if whole else read
-        return Result(values, f"{_SOURCE} {version}", own, not_taken, paths)
+        return LibraryResult(values, f"{_SOURCE} {version}", own, not_taken, paths)
 
     def _within(self, name: str, api: str) -> str:
         """Return where an API lies in its component."""
@@ -209,8 +209,8 @@ class FingerprintjsCollector(ResultCollector):
             not_taken = {name: why for name, why in _HASHES.items() if rest[name] is not None}
             not_taken |= _DURATIONS
             source = f"{_SOURCE} {_version(version, record.components)}"
-            result = Result(values, source, _OWN_MEMBERS, not_taken)
-            told = read(rest, self.reading, result)
+            result = LibraryResult(values, source, _OWN_MEMBERS, not_taken)
+            told = read_record(rest, self.reading, result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
         if not self._told.issuperset(values):  # a whole reading says where they lie

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import error_text, value_text
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
@@ -40,7 +40,7 @@ class Fingerprintjs2Collector(ResultCollector):
         pairs = [pair for pair in map(_pair, content) if pair is not None]
         return len({key for key, _ in pairs if _name(key) in known}) >= _FEWEST
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Components of one result; of a key that comes twice, the last."""
         pairs = {place: pair for place, entry in enumerate(content) if (pair := _pair(entry))}
         values: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Fingerprintjs2Collector(ResultCollector):
                 api = api_of(_SOURCE, _name(key))
                 values[api], paths[api] = said, f"*.{key}"
         version = "1" if any("_" in key for key, _ in pairs.values()) else "2"
-        return Result(values, f"{_SOURCE} {version}", frozenset(pairs), not_taken, paths)
+        return LibraryResult(values, f"{_SOURCE} {version}", frozenset(pairs), not_taken, paths)
 
 
 def _pair(entry: Any) -> tuple[str, Any] | None:

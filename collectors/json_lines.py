@@ -17,7 +17,7 @@ from fpmonitor.collectors.tables import (
     MAX_MEMBERS,
     SAMPLE_ROWS,
     Column,
-    Table,
+    LogTable,
 )
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import excerpt
@@ -55,7 +55,7 @@ def sample(log: LogFile) -> dict[str, list[str]]:
 def _columns_of(head: bytes) -> tuple[Column, ...]:
     columns: dict[Column, None] = {}
     for record in records_of(head):
-        for column, value in _cells(record):
+        for column, value in cells_of(record):
             columns.update(dict.fromkeys(_nested_columns(column, value)))
     return tuple(columns)
 
@@ -107,13 +107,13 @@ def plain_columns(log: LogFile) -> list[Column] | None:
     return [Column(name) for name in names] if is_plain and known.issubset(names) else None
 
 
-def read_strictly(logs: Sequence[LogFile], columns: Sequence[Column]) -> Table:
+def read_strictly(logs: Sequence[LogFile], columns: Sequence[Column]) -> LogTable:
     """Read members of records that have no others than `plain_columns`, in one pass.
 
     DuckDB raises an error at the first record that is broken, or has another member.
     """
     cells = {column: quote_name(column.name) for column in columns}
-    return Table(
+    return LogTable(
         _strict(logs),
         text={column: _as_text(cell) for column, cell in cells.items()},
         value={column: f"{cell}::VARCHAR" for column, cell in cells.items()},
@@ -151,7 +151,7 @@ def survey_of_records(
     columns: dict[Column, None] = {}
     tree = _Member()
     for record in records:
-        columns.update(dict.fromkeys(column for column, _ in _cells(record)))
+        columns.update(dict.fromkeys(column for column, _ in cells_of(record)))
         tree.add(_structure_of(record))
     ordered = sorted(columns, key=lambda column: (column.is_attribute, column.name))
     return ordered if whole is None else _unfolded(ordered, tree, whole)
@@ -229,7 +229,8 @@ def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
         yield from _leaves(column.within(name), tree)
 
 
-def _cells(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
+def cells_of(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
+    """Members of a record and of its `attributes`."""
     for name, value in record.items():
         yield Column(name), value
     nested = record.get(ATTRIBUTES)
@@ -269,7 +270,7 @@ def read_table(
     *,
     with_nulls: bool = False,
     with_whole: bool = False,
-) -> Table:
+) -> LogTable:
     """Read the members; a line that is no JSON object has none of them."""
     tree = None if with_nulls or with_whole else _tree(texts, values)
     if tree is None:
@@ -283,7 +284,7 @@ def _extracted(
     values: Sequence[Column],
     *,
     with_nulls: bool,
-) -> Table:
+) -> LogTable:
     """Pick the members out of the text of each record: takes any name, tells null from absent."""
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
@@ -293,7 +294,7 @@ def _extracted(
     )
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
     text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
-    return Table(
+    return LogTable(
         relation,
         text={column: _as_text(cells[column]) for column in texts},
         value={column: text.format(cells[column]) for column in values},
@@ -338,7 +339,7 @@ def _type(tree: _Tree | str) -> str:
 
 def _typed(
     logs: Sequence[LogFile], texts: Sequence[Column], values: Sequence[Column], tree: _Tree
-) -> Table:
+) -> LogTable:
     """Let DuckDB read the members as columns: a quarter faster, but null reads as absent."""
     columns = ", ".join(f"{quote_text(name)}: {quote_text(_type(tree[name]))}" for name in tree)
     names = ", ".join(f"c{i}" for i in range(len(tree)))
@@ -352,7 +353,7 @@ def _typed(
             found = f"struct_extract({found}, {quote_text(step)})"
         return found
 
-    return Table(
+    return LogTable(
         relation,
         text={column: cell(column) for column in texts},
         value={column: f"{cell(column)}::VARCHAR" for column in values},

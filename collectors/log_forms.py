@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fpmonitor.errors import InputError
@@ -18,9 +20,26 @@ HEADERS = (
 )  # fmt: skip
 APACHE_FORMAT = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
 REST = "fields behind those"  # a line may go on
+UNNAMED = "field"  # of a log that does not name it
 CAPTURED = "captured"  # by HAProxy, several in one field
 _QUOTED = r'(?:[^"\\]|\\.)*'
 _MOST_FIELDS = 200
+_BY_SEPARATOR = ("\t", "|", ";", ",")
+_SEEN, _NEARLY_ALL = 200, 0.8
+_AGENT = re.compile(r"\b(Mozilla|Opera)/\d")
+_AGENT_FIELD = "http:user-agent"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s"]\S*')
+_MONTH_NAME = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+# Field -> what its values begin with.
+_BY_VALUES = {
+    _AGENT_FIELD: re.compile(r"(Mozilla|Opera|curl|Wget|Go-http-client|python-requests)/\d"),
+    "host": re.compile(r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}\b(?!\.)|\[?[0-9a-f]{0,4}:[0-9a-f:]*:"),
+    "time": re.compile(
+        rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d|\d{{1,2}}/{_MONTH_NAME}/\d{{4}}[: ]\d\d:\d\d"
+        r"|1\d{9}(\d{3}){0,3}(\.\d+)?$"
+    ),
+    "http:accept-language": re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?,.*;q=0?\.\d"),
+}
 _PART = re.compile(
     r"%[<>!,\d]*\{(?P<argument>[^}]*)\}(?P<of>\^?[a-zA-Z]+)|%[<>]?(?P<letter>[a-zA-Z])"
     r"|\$\{?(?P<variable>\w+)\}?|(?P<space>\s+)|%?(?P<literal>.)",
@@ -67,7 +86,7 @@ _SHAPES = {
     "time_local": r"[^\]\"]*\d\d:\d\d[^\]\"]*",
     "msec": r"[\d.]+",
 }
-_PREFIX = "^(?:.*? )??"  # a virtual host, or what syslog and containers put before a line
+_PREFIX = '^"?(?:.*? )??'  # a virtual host, or what syslog and containers put before a line
 _HAPROXY = (
     _PREFIX + r"(?P<client>\S+:\d+) \[(?P<time>[^\]]+)\] (?P<frontend>\S+) (?P<backend>\S+/\S+) "
     r"(?P<timers>[-+\d/]+) (?P<status>\d{3}|-1) (?P<bytes>\+?\d+) (?P<cookies>\S+ \S+) "
@@ -99,7 +118,7 @@ def known_forms() -> tuple[LineForm, ...]:
 
 def _form(start: str, text: str) -> LineForm:
     pattern, names = _compiled(text)
-    return LineForm(f"{start}{pattern}(?: (.*))?$", (*names, REST), unescaped_c)
+    return LineForm(f'{start}{pattern}"?(?: (.*))?$', (*names, REST), unescaped_c)
 
 
 def form_of(text: str) -> LineForm:
@@ -169,10 +188,68 @@ def _word(part: re.Match[str], *, is_nginx: bool) -> str | None:
 
 def fields_form(names: Sequence[str], separator: str) -> LineForm:
     """Form of lines whose fields a header names, as of IIS and CloudFront."""
+    unescaped = unescaped_plus if separator == " " else unescaped_percent
+    return _separated(names, separator, unescaped, is_headed=True)
+
+
+def _separated(
+    names: Sequence[str],
+    separator: str,
+    unescaped: Callable[[str], str],
+    *,
+    is_headed: bool = False,
+) -> LineForm:
+    between = re.escape(separator)
     field = f'("(?:[^"]|"")*"|[^{separator}]*)'
-    unescaped = unescaped_percent if separator == "\t" else unescaped_plus
-    pattern = f"^{separator.join([field] * len(names))}(?:{separator}(.*))?$"
-    return LineForm(pattern, (*names, REST), unescaped, is_headed=True)
+    pattern = f"^{between.join([field] * len(names))}(?:{between}(.*))?$"
+    return LineForm(pattern, (*names, REST), unescaped, is_headed=is_headed)
+
+
+def unnamed_form(lines: Sequence[str]) -> LineForm | None:
+    """Form of lines that nothing describes, by what their fields hold; null without a user agent.
+
+    As of Bunny CDN, whose files have no header, and of a `log_format` that is not at hand. Fields
+    lie between separators, or are words, texts in quotes and in brackets. A header is no such line.
+    """
+    sample = lines[:_SEEN]
+    if not sample or sum(map(bool, map(_AGENT.search, sample))) < len(sample) / 2:
+        return None
+    for separator in _BY_SEPARATOR:
+        counts = Counter(map(len, csv.reader(sample, delimiter=separator)))
+        fields = max(counts, key=lambda number: (counts[number], number))
+        form = _separated([""] * fields, separator, unescaped_percent)
+        if named := _named_by_values(form, sample):
+            return named
+    shapes = Counter(tuple(map(_shape_of, _TOKEN.findall(line))) for line in sample)
+    [(shape, _)] = shapes.most_common(1)
+    pattern = "^" + r"\s+".join(shape) + "(?: (.*))?$"
+    return _named_by_values(LineForm(pattern, ("",) * len(shape) + (REST,), unescaped_c), sample)
+
+
+def _shape_of(token: str) -> str:
+    if token[0] == '"':
+        return f'"({_QUOTED})"'
+    return r"\[([^\]]*)\]" if token[0] == "[" else r"([^\s\"]\S*)"
+
+
+def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
+    """Name fields by what they hold; null where it is no log of requests, or too few lines fit."""
+    cells = [found.groups("")[:-1] for line in lines if (found := re.match(form.pattern, line))]
+    if len(cells) < _NEARLY_ALL * len(lines) or not _AGENT.search(lines[0]):
+        return None
+    names: dict[str, None] = {}
+    for place, column in enumerate(zip(*cells, strict=True), start=1):
+        texts = [text.strip('"') for text in column if text.strip('"') not in {"", "-"}]
+        fitting = (
+            name
+            for name, begins in _BY_VALUES.items()
+            if name not in names and texts
+            if sum(map(bool, map(begins.match, texts))) >= _NEARLY_ALL * len(texts)
+        )
+        names.setdefault(next(fitting, f"{UNNAMED} {place}"))
+    if _AGENT_FIELD not in names or not {"host", "time"}.intersection(names):
+        return None
+    return replace(form, names=(*names, REST))
 
 
 _C_ESCAPE = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import opened, value_text
 from fpmonitor.collectors.tables import MAX_DEPTH, MAX_MEMBERS
@@ -18,7 +19,7 @@ _TWICE = "a result says it too"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LibraryResult:
     """What a library returned.
 
     Attributes:
@@ -36,21 +37,18 @@ class Result:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-class Library(Protocol):
+class Library(ABC):
     """What reads the results of one library."""
 
-    @property
-    def name(self) -> str:
-        """Name of the library."""
+    name: ClassVar[str]
+    left_out: ClassVar[Mapping[str, str]] = {}  # Last parts of names beside a result, and why.
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Last parts of names beside a result that are left out, and why."""
-
+    @abstractmethod
     def is_result(self, content: Any) -> bool:
         """Whether this is a result, by what only this library has."""
 
-    def result(self, content: Any) -> Result:
+    @abstractmethod
+    def result(self, content: Any) -> LibraryResult:
         """Tell what a result says.
 
         Raises:
@@ -140,7 +138,7 @@ def _members(content: object) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(content)
 
 
-def read(record: object, reading: Reading, known: Result | None = None) -> Told:
+def read_record(record: object, reading: Reading, known: LibraryResult | None = None) -> Told:
     """Tell what a record says: results by their libraries, the rest as the wide collector would.
 
     Of several results of a library, the outermost counts, and of those the first.

@@ -11,7 +11,7 @@ from fpmonitor.collectors.tables import (
     MAX_MEMBERS,
     SAMPLE_ROWS,
     Column,
-    Table,
+    LogTable,
 )
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs.contract import ROW, Reject
@@ -66,7 +66,7 @@ def read_table(
     *,
     with_nulls: bool = False,  # noqa: ARG001
     with_whole: bool = False,  # noqa: ARG001
-) -> Table:
+) -> LogTable:
     """Read the columns, under names of ours as theirs may differ in case alone."""
     [log] = logs
     schema = log.parquet_columns
@@ -80,8 +80,8 @@ def read_table(
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
-    whole = ", ".join(value_text(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
-    return Table(
+    whole = ", ".join(value_sql(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+    return LogTable(
         f"{read}) AS records({', '.join(names)})",
         cells,
         cells,
@@ -95,7 +95,7 @@ def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:
     cells: dict[Column, str] = {}
     for i, (name, kind) in enumerate(log.parquet_columns):
         for column, cell, leaf in _leaves(Column(name), f"c{i}", kind, with_structs=with_structs):
-            cells[column] = value_text(cell, leaf)
+            cells[column] = value_sql(cell, leaf)
     return cells
 
 
@@ -124,7 +124,7 @@ def locate(
     return [Reject(row + 1, reason, "") for row, reason in rows.items()]
 
 
-def value_text(column: str, kind: str) -> str:
+def value_sql(column: str, kind: str) -> str:
     """Return the text of a value, by the name that DuckDB has for its type; null for no number."""
     if kind in {"FLOAT", "DOUBLE"}:
         return (

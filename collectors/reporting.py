@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
 
 REPORT_TYPE = "permissions-policy-violation"
-_NO_VIOLATION = "no violation of a policy on a page"
 
 
 class ReportingCollector:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.log_forms import CAPTURED, REST
+from fpmonitor.collectors.log_forms import CAPTURED, REST, UNNAMED
 from fpmonitor.vocabulary import header_of, known_apis, meanings
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ _TIME = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d.*|\[?\d{1,2}/\w{3}/\d{4}[: ]\d\d:.*"
     r"|1\d{9}(\d{3}){0,3}(\.\d+)?|1\.\d+[eE]\+?(9|1[258])|\w{3},? .*\d\d:\d\d:\d\d.*"
 )
-_DAY, _CLOCK = re.compile(r"\d{4}[-/]\d\d[-/]\d\d"), re.compile(r"\d\d:\d\d:\d\d([.,]\d+)?")
+_DAY = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d?\.\d\d?\.\d{4}")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d([.,]\d+)?")
 _TRANSPORT = {"ja3": "transport:ja3", "ja3hash": "transport:ja3", "ja4": "transport:ja4"}
 _FEWEST_SIGNS = 2
 _OWN = re.compile(r"(http|transport):.+|user|host|time")
@@ -174,7 +175,7 @@ def _api(name: str) -> str | None:
 def _why(column: Column, address: Column | None, api: str | None) -> str:
     if column == address or api == FORWARDED or _last(column.name) in _ADDRESSES:
         return OF_PLACE
-    if column.name == REST or column.name.startswith(CAPTURED):
+    if column.name == REST or column.name.startswith((CAPTURED, f"{UNNAMED} ")):
         return "the log does not name it"
     if column.name.startswith("http:") or "headers" in column.name.casefold():
         return NO_HEADER
@@ -195,6 +196,13 @@ def _address(by_name: Mapping[str, Column], sample: Mapping[str, Sequence[str]])
     return by_name[names[0]] if names else None
 
 
+def _fits(
+    name: str, called: str, form: re.Pattern[str], sample: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a member is of a form; without values by what it is called."""
+    return (name in sample or _last(name) == called) and _all_are(form, sample.get(name))
+
+
 def _firsts(texts: Sequence[str] | None) -> list[str] | None:
     """Of lists of proxies, whom they stand for."""
     return None if texts is None else [text.split(",")[0].strip() for text in texts]
@@ -205,12 +213,13 @@ def _times(
 ) -> tuple[Column, ...]:
     if "time" in column_map.columns:
         return tuple(by_name[name] for name in column_map.names_of("time", by_name))
-    day = [name for name in by_name if _last(name) == "date" and _all_are(_DAY, sample.get(name))]
-    clock = [
-        name for name in by_name if _last(name) == "time" and _all_are(_CLOCK, sample.get(name))
-    ]
+    day = [name for name in by_name if _fits(name, "date", _DAY, sample)]
+    clock = [name for name in by_name if _fits(name, "time", _CLOCK, sample)]
     if day and clock:
-        return by_name[day[0]], by_name[clock[0]]
+        return tuple(
+            by_name[min(names, key=lambda name: _last(name) != called)]  # of several, the usual
+            for names, called in ((day, "date"), (clock, "time"))
+        )
     fitting = [
         name for name in by_name if _tells(sample.get(name)) and _all_are(_TIME, sample.get(name))
     ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import Reading, Result, holds, read
+from fpmonitor.collectors.nested import Library, Reading, holds, read_record
 from fpmonitor.collectors.records import IDS, RecordCollector, RecordError, Visit
 from fpmonitor.collectors.table_rows import first_of, rows_of
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fpmonitor.collectors.records import Record
     from fpmonitor.logs.column_map import ColumnMap
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
 
 
-class ResultCollector(RecordCollector):
+class ResultCollector(RecordCollector, Library):
     """Reads results of a library, at any depth of a record and in texts that are JSON.
 
     Results of other libraries in the record are read as theirs. Whatever else it holds is kept
@@ -29,23 +28,10 @@ class ResultCollector(RecordCollector):
 
     # Libraries that tell less: a log with a result of another one as well is one of the other.
     is_minor: ClassVar[bool] = False
-    left_out: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self) -> None:
         super().__init__()
         self.prepared: Reading | None = None
-
-    @abstractmethod
-    def is_result(self, content: Any) -> bool:
-        """Whether this is a result, by what only this library has."""
-
-    @abstractmethod
-    def result(self, content: Any) -> Result:
-        """Tell what a result says.
-
-        Raises:
-            RecordError: It holds a value that cannot be kept.
-        """
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, and none of a library that tells more."""
@@ -71,7 +57,7 @@ class ResultCollector(RecordCollector):
 
     def visit(self, record: Any) -> Visit:
         """Tell what the results of a record say, and what lies beside them."""
-        told = read(record, self.reading)
+        told = read_record(record, self.reading)
         if not told.sources:
             raise RecordError(f"no result of {self.name}")
         order = [library.name for library in self.reading.libraries]

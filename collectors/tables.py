@@ -40,7 +40,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class LogTable:
     """Columns of a log as SQL."""
 
     relation: str  # What stands behind FROM.
@@ -122,7 +122,7 @@ class Reader(Protocol):
         *,
         with_nulls: bool = False,
         with_whole: bool = False,
-    ) -> Table:
+    ) -> LogTable:
         """Read some columns as text and others as values, in SQL.
 
         Args:

@@ -13,7 +13,14 @@ from operator import not_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.log_forms import CAPTURED, REST, fields_form, form_of, known_forms
+from fpmonitor.collectors.log_forms import (
+    CAPTURED,
+    REST,
+    fields_form,
+    form_of,
+    known_forms,
+    unnamed_form,
+)
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import excerpt
 from fpmonitor.logs.contract import NOT_UTF_8, Reject
@@ -90,9 +97,12 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
     if headers:
         return (_form_below(lines[headers[0] :]),)
     forms = [form_of(given)] if given else known_forms()
-    found = []
-    for form, fitting in _fitting([line[:_MAX_LINE].strip() for line in lines], forms):
-        found.append((-len(fitting), _with_captured(form, fitting)))
+    lines = [line[:_MAX_LINE].strip() for line in lines]
+    found = [
+        (-len(fitting), _with_captured(form, fitting)) for form, fitting in _fitting(lines, forms)
+    ]
+    if not found and not given and (unnamed := unnamed_form(lines)):
+        return (unnamed,)
     return tuple(form for _, form in sorted(found, key=lambda pair: pair[0]))
 
 

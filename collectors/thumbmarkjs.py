@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import UNDEFINED, error_text, leaves
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
@@ -58,7 +58,7 @@ class ThumbmarkjsCollector(ResultCollector):
             sections = {name for name in sections if _has_own(name, components[name])}
         return len(sections) >= 2
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Components of one result, and what kept others from answering."""
         place = _PLACE[_hash_of(content)]
         answers, names = leaves(_SOURCE, _components(content), depth=3)
@@ -70,7 +70,7 @@ class ThumbmarkjsCollector(ResultCollector):
         own = [place, *(name for name in content if name in _OWN)]
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
         paths = {api: f"{place}.{name}" for api, name in names.items()}
-        return Result(values, f"{_SOURCE} {version}", own, not_taken, paths)
+        return LibraryResult(values, f"{_SOURCE} {version}", own, not_taken, paths)
 
 
 def _has_own(name: str, section: Any) -> bool:

@@ -21,6 +21,7 @@ from fpmonitor.collectors.logfmt import as_json, is_logfmt
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
+from fpmonitor.collectors.text_logs import forms_of
 from fpmonitor.collectors.wrappers import WHY, Unwrapping, visits_at, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
@@ -65,7 +66,7 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
             lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.rows)
             beside = dict.fromkeys(rows.left_out, NotTaken(WHY, 1))
             log = _copy(log, lines, lambda: beside)
-    elif start != b"{":
+    elif start != b"{" and not forms_of(log, column_map.log_format):
         columns = _columns_of_json(log, others)
         if columns or column_map.elements:
             log = _from_table(log, columns)
@@ -165,6 +166,16 @@ def _is_object(text: object) -> bool:
         return False
 
 
+def _holds_object(text: object) -> bool:
+    """Whether a text is an object, or a text in JSON that is one."""
+    if not (isinstance(text, str) and text.lstrip()[:1] == '"'):
+        return _is_object(text)
+    try:
+        return _is_object(json.loads(text))
+    except (ValueError, RecursionError):
+        return False
+
+
 def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
     """Copy a table to JSON lines; a line without an object stands for what is broken in it.
 
@@ -234,7 +245,7 @@ def _texts_of_json(records: Iterable[Mapping[str, Any]], others: Collection[str]
 def _texts_of(seen: Mapping[str, list[Any]], depth: int) -> _Texts:
     found: _Texts = {}
     for name, values in seen.items():
-        if all(map(_is_object, values)) and not meanings(name):
+        if all(map(_holds_object, values)) and not meanings(name):
             found[name] = None
         elif depth < MAX_DEPTH and all(isinstance(value, dict) for value in values):
             inner: dict[str, list[Any]] = {}
@@ -265,6 +276,8 @@ def _with_objects(record: bytes, texts: _Texts) -> bytes:
             continue
         if inner is None:
             content = _TEXT.decode(raw).encode().translate(None, b"\r\n") or b"null"
+            if content.lstrip()[:1] == b'"':  # encoded twice
+                content = _TEXT.decode(content).encode().translate(None, b"\r\n")
             if content != b"null":
                 _MEMBERS.decode(content)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import Result
+from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
 from fpmonitor.collectors.results import ResultCollector
 
@@ -35,7 +35,7 @@ class UaparserCollector(ResultCollector):
         parts = _parts(content, _PARTS_OF_UAPARSER)
         return len(parts) >= 4 and {"browser", "engine", "os"} <= parts
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Parts of a user agent, and itself."""
         own = [name for name in content if name in _PARTS_OF_UAPARSER]
         own += ["ua"] if isinstance(content.get("ua"), str) else []
@@ -55,7 +55,7 @@ class BowserCollector(ResultCollector):
             content["platform"].get("type") in _PLATFORMS_OF_BOWSER
         )
 
-    def result(self, content: Any) -> Result:
+    def result(self, content: Any) -> LibraryResult:
         """Parts of a user agent."""
         return _result(self.name, content, list(_PARTS_OF_BOWSER))
 
@@ -68,7 +68,7 @@ def _parts(content: Any, parts: dict[str, set[str]]) -> set[str]:
     return found if all(content[name].keys() <= parts[name] for name in found) else set()
 
 
-def _result(source: str, content: dict[str, Any], own: list[str]) -> Result:
+def _result(source: str, content: dict[str, Any], own: list[str]) -> LibraryResult:
     read = {name: content[name] for name in own if content[name]}
     values, paths = leaves(source, read, depth=2)
-    return Result(values, source, own, paths=paths)
+    return LibraryResult(values, source, own, paths=paths)

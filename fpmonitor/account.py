@@ -39,6 +39,35 @@ MISSING = frozenset(
     ["\\n", "(not set)", "not set", "missing", "not available", "n.a."],
     ["#na", "nat", "[null]", "<null>", "(not provided)", "(empty)", "(blank)", "\u2013", "\u2014"],
     ["(none)", "<none>", "n/d", "not applicable", "not supported", "unset", "(unset)", "no value"],
+    [
+        "unavailable",
+        "undef",
+        "blank",
+        "na_character_",
+        "n.a",
+        "n_a",
+        "n\\a",
+        ".",
+        "..",
+        "...",
+        "$null",
+    ],
+    ["not_available", "not_supported", "not_set", "not_applicable", "void"],
+    # spreadsheets and people in other languages
+    [
+        "#nv",
+        "#value!",
+        "#wert!",
+        "#div/0!",
+        "#ref!",
+        "#bezug!",
+        "#name?",
+        "#num!",
+        "#zahl!",
+        "#null!",
+    ],
+    ["n/v", "n.v.", "k.a.", "k. a.", "keine angabe", "(leer)", "s/d", "sin datos", "no disponible"],
+    ["non disponible", "n.d.", "无", "空", "缺失"],
 )
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.policy import told_from
-from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 
 
 class Audience(Enum):
@@ -109,42 +107,6 @@ def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> Non
             f"fewer than {told_from(k)} users: nothing is told of them",
             hint="ingest more logs, or widen the window",
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ToldSpectra:
-    """What is told of a count spectrum: estimates and limits are computed from nothing else."""
-
-    most: CountSpectrum  # Estimates and upper limits: no user is in a larger group than in truth.
-    least: CountSpectrum  # Lower limits: no user is in a smaller group than in truth.
-    suppressed: bool  # Whether they differ from the truth, or could.
-    # Fewer users than this number may in truth be in smaller groups than it, whom `least` counts to
-    # the largest group; more than all users where nothing is told, and 0 for the truth. The
-    # certificate needs it, as its limits need not grow with the exposure.
-    hidden: int = 0
-
-
-@runtime_checkable
-class MaskedSource(Protocol):
-    """A source of spectra in which groups of few users may be known as one sum.
-
-    Its spectra are those in which no user is in a larger group than in truth.
-    """
-
-    @property
-    def least(self) -> SpectrumSource | None:
-        """Spectra in which no user is in a smaller group than in truth; null: they are the same."""
-
-    def told(self, apis: Sequence[str]) -> ToldSpectra | None:
-        """Return what is told of a set; null where all of its groups are known."""
-
-    def ranges(self, apis: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Users (last) in groups of so few to so many."""
-
-
-def least_of(source: SpectrumSource) -> SpectrumSource | None:
-    """Return what sets are blocked by where that is not the source itself."""
-    return source.least if isinstance(source, MaskedSource) else None
 
 
 def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpectra:

@@ -15,6 +15,7 @@ from fpmonitor.value_forms import (
     Form,
     counts_rows,
     form_words,
+    is_random,
     is_share,
     numbers_of,
     spans_years,
@@ -28,6 +29,7 @@ _FEWEST_NAMED = (
 )
 _NEARLY_ALL = 0.9
 _SOME = 0.05
+_EVEN = 8  # times as many records as the mean that the commonest of ids has at most
 _NOTABLE = 0.01  # a share of records whose spelling of a missing value is told
 
 
@@ -43,16 +45,57 @@ _COUNTS = _words(
     "weight weights users visitors visits clients sessions hits requests pageviews views count "
     "counts cnt freq frequency n num number total share percent percentage pct perc probability "
     "prob marketshare people persons devices browsers impressions events clicks rows records "
-    "samples observations occurrences population quantity qty"
+    "samples observations occurrences population quantity qty "
+    "anzahl häufigkeit haeufigkeit nutzer benutzer besucher besuche sitzungen zugriffe aufrufe "
+    "seitenaufrufe seitenansichten anteil prozent menge cantidad usuarios visitantes visitas "
+    "sesiones frecuencia porcentaje cuota nombre utilisateurs visiteurs visites fréquence "
+    "用户数 访客数 访问数 访问次数 浏览量 会话数 次数 数量 人数 占比 比例 份额"
 )
 _BESIDE_COUNTS = _words(
     "of the user visitor visit client session hit request page view market unique distinct avg "
     "mean device browser event global"
 )
-_PLACES = _words("lat lon lng latitude longitude")
-_DURATIONS = _words("duration durations elapsed took latency runtime ttfb")
-_NUMBERED = _words("row rownr rownum rownumber line lineno port")
-_EXPERIMENTS = _words("experiment experiments branch variant treatment")
+_NUMBERED = _words("row rownr rownum rownumber line lineno port lfd zeile fila")
+_EXPERIMENTS = _words(
+    "experiment experiments branch variant variants treatment abtest ab cohort flag flags"
+)
+_ARMS = re.compile(r"(?i)(control|treatment|placebo|holdout)([_ -]?(group|\w|\d+))?")
+# What a member of numbers is by its name, if no API has it.
+_NUMBERS: tuple[tuple[frozenset[str], Kind, str], ...] = (
+    (_NUMBERED, "metadata", "by its name, numbers records or connections"),
+    (
+        _words("duration durations elapsed took latency runtime ttfb lcp fcp dauer duración 时长"),
+        "metadata",
+        "durations",
+    ),
+    (
+        _words(
+            "lat lon lng latitude longitude breitengrad längengrad laengengrad latitud longitud "
+            "zip plz postcode zipcode postleitzahl 经度 纬度 邮编"
+        ),
+        "identifier",
+        "places on earth",
+    ),
+    (_words("revenue umsatz price preis amount betrag ingresos 金额"), "metadata", "amounts"),
+)
+# What a member of any values is by its name, if no API has it.
+_NAMED: tuple[tuple[frozenset[str], Kind, str], ...] = (
+    (
+        _words(
+            "email mail phone telefon telefono tel handy vorname nachname firstname "
+            "lastname surname fullname username login street straße strasse birthday "
+            "birthdate geburtsdatum apellido iban 姓名 邮箱 手机 手机号 电话 地址"
+        ),
+        "identifier",
+        "by its name, a person",
+    ),
+    (_words("ip ips ipaddress ipaddr ipv4 ipv6"), "identifier", "by its name, addresses"),
+    (
+        _words("host hostname domain url uri href path referrer referer utm campaign landing"),
+        "metadata",
+        "by its name, a page",
+    ),
+)
 _HUNDRED = 100
 _WHOLE = re.compile(r"\d{1,15}")
 
@@ -66,6 +109,7 @@ class Profile:
     values: int  # Different values.
     # Some of the different values, drawn evenly; all of them where they are few.
     texts: Sequence[str]
+    most: int = 0  # Records that have the commonest of them.
     # Spellings of a missing value, and the records that have each.
     missing: Mapping[str, int] = field(default_factory=dict)
 
@@ -121,9 +165,11 @@ def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> 
         return Verdict("metadata", LOOKS["names"], "names")
     verdict = _by_form(profile, texts, found, setting)
     if verdict is None and not (found or stays):
-        verdict = _by_number(profile, texts) or _by_difference(profile, texts, setting)
-        if verdict is None and _EXPERIMENTS.intersection(form_words(_bare(profile.path))):
-            verdict = Verdict("metadata", "by its name, an arm of an experiment")
+        verdict = (
+            _by_number(profile, texts)
+            or _by_difference(profile, texts, setting)
+            or _by_name(profile, texts)
+        )
     return verdict or _as_api(profile, found)
 
 
@@ -196,13 +242,22 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
         is_part = not all(map(_WHOLE.fullmatch, texts))
         look: Look = "share" if is_part or _are_shares(path, numbers) else "weight"
         return Verdict("weight", LOOKS[look], look)
-    if _NUMBERED.intersection(words):
-        return Verdict("metadata", "by its name, numbers records or connections")
-    if _DURATIONS.intersection(words):
-        return Verdict("metadata", "durations")
-    if _PLACES.intersection(words):
-        return Verdict("identifier", "places on earth")
-    return None
+    return _named(_NUMBERS, words)
+
+
+def _named(
+    table: Sequence[tuple[frozenset[str], Kind, str]], words: Sequence[str]
+) -> Verdict | None:
+    found = (Verdict(kind, why) for known, kind, why in table if known.intersection(words))
+    return next(found, None)
+
+
+def _by_name(profile: Profile, texts: Sequence[str]) -> Verdict | None:
+    """Judge a member whose values leave it open by its name, and by arms of an experiment."""
+    words = form_words(_bare(profile.path))
+    if _EXPERIMENTS.intersection(words) or any(map(_ARMS.fullmatch, texts)):
+        return Verdict("metadata", "an arm of an experiment")
+    return _named(_NAMED, words) if profile.values >= _FEWEST_NAMED else None
 
 
 def _are_shares(path: str, numbers: Sequence[float]) -> bool:
@@ -219,9 +274,14 @@ def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> 
         if counts_rows(texts, profile.values):
             return Verdict("identifier", "numbers the records")
         return Verdict("identifier", told, None if named else "id")
-    is_whose = named and not setting.has_user and bool(_USERS.intersection(words))
-    if is_whose and profile.values >= FEWEST:
+    if profile.values < FEWEST:
+        return None
+    if named and not setting.has_user and _USERS.intersection(words):
         return Verdict("identifier", told, "user")
+    # Of what browsers return some values are common; ids come about equally often.
+    is_even = profile.most * profile.values <= _EVEN * profile.records
+    if is_even and (named or sum(map(is_random, texts)) >= _NEARLY_ALL * len(texts)):
+        return Verdict("identifier", told, None if named else "id")
     return None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.apis import ApiOverview
-from fpmonitor.answers.exposure import ExposureReport, report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
 from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.decide.decision import Decision
@@ -131,7 +131,7 @@ class Log:
             sets: API sets; left out, each API alone.
             k, n, delta: The question: users that must look alike, users of the site (as many as
                 observed), and how often each limit may be wrong.
-            details: See `answers.exposure.report_exposures`, such as
+            details: See `answers.exposure.ExposureDetails`, such as
                 `given=["Navigator.platform"]`.
 
         Raises:
@@ -143,7 +143,7 @@ class Log:
                 wanted: list[Sequence[str]] = [[api] for api in users.askable_apis(question)]
             else:
                 wanted = check_named_sets(sets)
-            found = report_exposures(users, question, wanted, **details)
+            found = report_exposures(users, question, wanted, ExposureDetails(**details))
             return Answers(found if sets is not None else sorted(found, key=_most_exposing))
 
     def decide(

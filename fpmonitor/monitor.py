@@ -18,7 +18,7 @@ from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
-from fpmonitor.answers.exposure import ExposureReport, report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.ledger import Ledger
 from fpmonitor.answers.questions import decide_and_list
@@ -314,9 +314,11 @@ class Monitor(Closing):
         sample: SampleModel = PLAIN_DRAWS,
         **details: Any,
     ) -> Answers[ExposureReport]:
-        """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
+        """Estimate the exposure of API sets: see `answers.exposure.ExposureDetails`."""
         question, wanted = Question(k, population, delta, missing, sample), check_named_sets(sets)
-        return Answers(report_exposures(self.population(), question, wanted, **details))
+        return Answers(
+            report_exposures(self.population(), question, wanted, ExposureDetails(**details))
+        )
 
     def index(
         self,
@@ -443,6 +445,14 @@ class Monitor(Closing):
         """
         if isinstance(decision, LevelDecision):
             raise InputError("check: the decision is about levels", hint="name one about sets")
+        report = self._checked(decision, by=by, until=until, new_users=new_users)
+        if self.audience is Audience.OTHERS:  # a single visit would show
+            return replace(report, new_users=None, left_out=())
+        return report
+
+    def _checked(
+        self, decision: Decision, *, by: Period | None, until: datetime | None, new_users: bool
+    ) -> CheckReport:
         left_out: tuple[LeftOut, ...] = ()
         origin = since = None
         if by is None:
@@ -469,11 +479,6 @@ class Monitor(Closing):
         else:
             report = report_check(users, decision, beside=True, faulty=faults.keys())
         sources = {} if since is None else since.sources()
-        report = replace(report, faults=faults, sources=sources)
-        if self.audience is Audience.OTHERS:  # a single visit would show
-            left_out = ()
-            report = replace(report, new_users=None)
-        report = replace(report, period=by, left_out=left_out)
         renewal = find_renewal(
             users,
             decision,
@@ -482,7 +487,14 @@ class Monitor(Closing):
             compared=None if since is None else since.moved(report.origin, share_of_false_moves),
             now=datetime.now(UTC),
         )
-        return replace(report, renewal=renewal)
+        return replace(
+            report,
+            period=by,
+            left_out=left_out,
+            faults=faults,
+            sources=sources,
+            renewal=renewal,
+        )
 
     def findings(
         self,

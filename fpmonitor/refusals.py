@@ -17,6 +17,8 @@ _ERROR = re.compile(
     r"""
     ^\W*(uncaught\s+)?\[?(object\s+)?(                              # TypeError: ..., [object Error]
         (?-i:[\w.]*(Error|Exception|ERROR|EXCEPTION))|error|exception)\b
+    | ^(fehler|erreur|错误|zeitüberschreitung)(?![a-z])                # of programs that translate
+    | ^<(!doctype|html)\b                                           # a page in the place of a value
     | ^\[object\ \w+\]$
     | ^\W*(err|ns_error|dom_exception|e_fail)_\w+                   # ERR_TIMEOUT, NS_ERROR_FAILURE
     | ^e(timedout|conn\w+|acces|perm|notfound|inval)\b              # ETIMEDOUT of Node
@@ -40,10 +42,10 @@ _PLACEHOLDER = re.compile(
     r"""
     \W*(n\W?a|null|nil|nan|undefined|unde[fv]|void|placeholder|todo|tbd
     |(not|un|in)[\s_-]?(available|supported|implemented|loaded|found|detected|collected|set)
-    |no[\s_-](data|value|result|permission|access)|missing|empty
+    |no[\s_-](data|value|result|permission|access)|missing|empty|excluded
     |(was\ )?(blocked|redacted|hidden|removed|masked|suppressed|withheld|disabled|fail(ed|ure)?
         |error|errored))\W*
-    | -+ | \?+ | \.+
+    | -+ | \?+ | \.+ | [*•█]+ | (x{3,}-?)+
     """,
     re.IGNORECASE | re.VERBOSE,
 )

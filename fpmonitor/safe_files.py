@@ -155,7 +155,7 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
 def state_of_file(path: Path) -> tuple[int, ...] | None:
     """Return what distinguishes a file from what it was and from its replacement; None: no file."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 -- of a Path it takes three times as long
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode

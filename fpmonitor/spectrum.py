@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,37 +123,57 @@ class CohortSpectrum(CountSpectrum):
         )
 
 
-class SpectrumSource(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldSpectra:
+    """What is told of a count spectrum: estimates and limits are computed from nothing else."""
+
+    most: CountSpectrum  # Estimates and upper limits: no user is in a larger group than in truth.
+    least: CountSpectrum  # Lower limits: no user is in a smaller group than in truth.
+    suppressed: bool  # Whether they differ from the truth, or could.
+    # Fewer users than this number may in truth be in smaller groups than it, whom `least` counts to
+    # the largest group; more than all users where nothing is told, and 0 for the truth. The
+    # certificate needs it, as its limits need not grow with the exposure.
+    hidden: int = 0
+
+
+class SpectrumSource(ABC):
     """Anything that yields the count spectrum of any set of its APIs.
 
-    Every engine implements it, so that every statistic and the search run on every engine.
+    Every engine implements it, so that every statistic and the search run on every engine. Where
+    groups of few users are known as one sum, or are not told, its spectra are those in which no
+    user is in a larger group than in truth.
     """
 
     @property
+    @abstractmethod
     def apis(self) -> tuple[str, ...]:
         """The APIs that may be asked for, sorted."""
 
     @property
+    @abstractmethod
     def users(self) -> int:
         """Number of users, the same for every set."""
 
+    @abstractmethod
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`.
 
         The empty set has one value, shared by all users.
         """
 
-
-@runtime_checkable
-class BatchSource(Protocol):
-    """A source that answers for many sets at once in less time than one after the other."""
-
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
+        """Count spectra of many sets, in their order; together where that takes less time."""
+        return [*map(self.spectrum, sets)]
 
+    @property
+    def least(self) -> SpectrumSource | None:
+        """Spectra in which no user is in a smaller group than in truth; null: they are the same."""
+        return None
 
-def spectra_of(source: SpectrumSource, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-    """Count spectra of many sets, asked for together where the source can."""
-    if isinstance(source, BatchSource):
-        return source.spectra(sets)
-    return [source.spectrum(apis) for apis in sets]
+    def told(self, apis: Sequence[str]) -> ToldSpectra | None:  # noqa: ARG002
+        """Return what is told of a set whose groups are not all known; null where they are."""
+        return None
+
+    def ranges(self, apis: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Users (last) in groups of so few to so many."""
+        return self.spectrum(apis).groups()

@@ -11,12 +11,20 @@ from typing import Literal
 _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _COMPACT_DAY = r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+_LIST = re.compile(r",\s*|\s+")
+_SHORTENED = re.compile(r"(\d{1,3}\.){2,3}(x+|X+|\*)(\.(x+|X+|\*))?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_WITH_COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+")  # 1.234,5 as most of Europe writes it
+_CLASSES = re.compile(r"[a-z]+|[A-Z]+|\d+")
 _SHARES = {"share", "percent", "percentage", "pct", "perc", "probability", "prob", "marketshare"}
 TIMES = {"time", "date", "stamp", "timestamp", "datetime", "ts", "at", "on", "when", "day"}
 TIMES |= {"created", "updated"}
+_WITH_POINT = re.compile(r"\.\d+(?!.*,)$")
+_NUMBER_WITH_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[-_.=+/:]")
+_FEWEST_DRAWN, _FEWEST_DIGITS, _MOST_LETTERS = 12, 15, 5
 _YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
 FEWEST = 20  # values of which a habit can be told
 
@@ -25,8 +33,16 @@ def _matches(*forms: str) -> Callable[[str], bool]:
     return re.compile("|".join(forms), re.IGNORECASE).fullmatch  # type: ignore[return-value]
 
 
+def _are_addresses(text: str) -> bool:
+    """Whether a text is an IP address, or a list of them as proxies make it."""
+    parts = _LIST.split(text)
+    return _is_address(parts[0]) and all(part == "unknown" or _is_address(part) for part in parts)
+
+
 def _is_address(text: str) -> bool:
-    """Whether a text is an IP address; 124.0.0.0 is a version of Chrome."""
+    """Whether a text is an IP address, also shortened; 124.0.0.0 is a version of Chrome."""
+    if _SHORTENED.fullmatch(text):
+        return True
     bare = text.removeprefix("[").partition("]")[0].partition("/")[0].partition("%")[0]
     if bare.count(".") == 3 and bare.count(":") == 1:  # with a port
         bare = bare.partition(":")[0]
@@ -59,21 +75,33 @@ FORMS = (
     Form(
         "e-mail addresses",
         "identifier",
-        _matches(r"[^\s@]+@\w[\w-]*\.[^\s@]{2,}"),
+        _matches(r"([^@<]*<)?(mailto:)?[^\s@]+@\w[\w-]*\.[^\s@]{2,}>?"),
         is_private=True,
     ),
-    Form("IP addresses", "identifier", _is_address, re.compile("RTC"), is_private=True),
+    Form("IP addresses", "identifier", _are_addresses, re.compile("RTC"), is_private=True),
     Form(
         "phone numbers",
         "identifier",
-        _matches(r"\+\d[\d ()./-]{6,18}\d", r"\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}"),
+        _matches(
+            r"\+\d[\d ()./-]{6,18}\d",
+            r"\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}",
+            r"0\d{1,4}[ /-]{1,3}\d{3,}([ -]\d{2,})*",
+        ),
         is_private=True,
     ),
     Form(
         "UUIDs",
         "identifier",
-        _matches(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?"),
+        # Also in another text, such as the user agent of an app, which is none of a browser.
+        _matches(r".*(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f]).*"),
         _DEVICES,
+    ),
+    Form(
+        "places on earth",
+        "identifier",
+        _matches(
+            r"[-+]?\d{1,3}\.\d{3,}[,;] ?[-+]?\d{1,3}\.\d{3,}", r"POINT ?\(-?[\d.]+ -?[\d.]+\)"
+        ),
     ),
     Form("ULIDs", "identifier", _matches(r"0[0-9A-HJKMNP-TV-Z]{25}")),
     Form(
@@ -81,12 +109,32 @@ FORMS = (
     ),
     Form("ids of Google Analytics", "identifier", _matches(r"(GA\d\.\d\.|amp-)?\d{5,10}\.1\d{9}")),
     Form("cookies", "identifier", _matches(r"[\w.$-]+=[^;\s]*(;\s*[\w.$-]+=[^;\s]*)+;?")),
-    Form("MAC addresses", "identifier", _matches(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")),
+    Form(
+        "MAC addresses",
+        "identifier",
+        _matches(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}", r"[0-9a-f]{4}(\.[0-9a-f]{4}){2}"),
+    ),
     Form(
         "web addresses",
         "metadata",
-        _matches(r"(https?|wss?|ftp|file|android-app|chrome-extension|about)://\S*"),
+        _matches(
+            r"(https?|wss?|ftp|file|android-app|chrome-extension|about)://\S*",
+            r"([\w-]+\.)+[a-z]{2,}(:\d+)?/\S*",  # without its scheme
+            r"/|/[\w%~./-]*[\w/](\?\S*)?",
+        ),
         re.compile(r"Document\.|Location\.|URL\.|Window\.location|http:(referer|origin)"),
+    ),
+    Form(
+        "times of day or durations",
+        "metadata",
+        _matches(
+            r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M| Uhr)?", r"P(\d+D)?T[\dHMS.]+", r"[\d.]+ ?ms"
+        ),
+    ),
+    Form(
+        "amounts of money",
+        "metadata",
+        _matches(r"[-+]?[€$£¥] ?[\d.,]+", r"[-+]?[\d.,]+ ?([€$£¥]|EUR|USD|GBP|CHF)"),
     ),
     Form("a time", "time", _matches(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?"), _CLOCKS),
     Form(
@@ -112,6 +160,11 @@ FORMS = (
             r"\d{1,2}([./-])\d{1,2}\1(19|20)\d\d([ ,T].*)?",
             r"(19|20)\d\d[/.]\d\d[/.]\d\d([ ,T].*)?",
             rf"{_MONTH}\w* \d{{1,2}}, \d{{4}}.*",
+            r"\d{1,2}\.\d{1,2}\.\d\d( \d{1,2}:\d\d.*)?",
+            rf"{_MONTH} +\d{{1,2}} \d\d:\d\d:\d\d",
+            r"(19|20)\d\d年\d{1,2}月\d{1,2}日.*",
+            r"1\.\d{4,}e\+1[258]",  # as spreadsheets write large numbers
+            r"/Date\(-?\d+([-+]\d{4})?\)/",
         ),
         _CLOCKS,
     ),
@@ -133,11 +186,24 @@ def is_share(name: str) -> bool:
 
 
 def numbers_of(texts: Sequence[str]) -> list[float] | None:
-    """Return the numbers that some texts are; null where one is none."""
+    """Return the numbers that some texts are, with a point or a comma; null where one is none."""
     bare = [text.strip().removesuffix("%").strip() for text in texts]
+    if any(map(_WITH_COMMA.fullmatch, bare)) and not any(map(_WITH_POINT.search, bare)):
+        bare = [text.replace(".", "").replace(",", ".") for text in bare]
     if not all(map(_NUMBER.fullmatch, bare)):
         return None
     return [float(text.replace(",", "")) for text in bare]
+
+
+def is_random(text: str) -> bool:
+    """Whether a text is one word drawn at random, as ids and hashes are, or a long whole number."""
+    bare = _SEPARATORS.sub("", text)
+    if len(bare) < _FEWEST_DRAWN or not bare.isascii() or not bare.isalnum():
+        return False
+    digits = sum(character.isdigit() for character in bare)
+    if digits >= len(bare) - _MOST_LETTERS:  # of 0.123456789012345 a computation is the source
+        return digits >= _FEWEST_DIGITS and not _NUMBER_WITH_POINT.fullmatch(text)
+    return digits > 0 and len(_CLASSES.findall(bare)) >= len(bare) / 4
 
 
 def spans_years(texts: Sequence[str], seconds: float) -> bool:

@@ -6,7 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fpmonitor.cluster.answered import AnsweredSnapshot, read_answers, settled, unanswered
+from fpmonitor.cluster.answered import (
+    AnsweredSnapshot,
+    AnsweredSpectra,
+    read_answers,
+    settled,
+    unanswered,
+)
 from fpmonitor.cluster.rounds import Rounds
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
@@ -64,18 +70,13 @@ class SpectraMonitor(Monitor):
         if rounds is None:
             self._answers = read_answers(paths)
             apis = sorted({api for apis in self._answers.sets for api in apis})
-            self.snapshot = AnsweredSnapshot(
-                self._answers, apis=apis, ask=unanswered, said={}, key="", unit="user"
-            )
+            spectra = AnsweredSpectra(apis, self._answers, unanswered)
+            self.snapshot = AnsweredSnapshot.of(spectra, said={}, key="", unit="user")
         else:
             self._answers, self._ask, asked = rounds.answers, rounds.ask, rounds.asked
-            self.snapshot = AnsweredSnapshot(
-                self._answers,
-                apis=asked.apis,
-                ask=rounds.ask,
-                said=asked.names,
-                key=asked.key,
-                unit=asked.unit,
+            spectra = AnsweredSpectra(sorted(asked.apis), rounds.answers, rounds.ask)
+            self.snapshot = AnsweredSnapshot.of(
+                spectra, said=asked.names, key=asked.key, unit=asked.unit
             )
 
     @property

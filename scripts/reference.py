@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "scripts" / "papers.toml"
 MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
-_SECTION = re.compile(
-    r"^(Args|Parameters|Attributes|Raises|Returns|Notes|Examples)(?::|\n-{3,})\n", re.MULTILINE
-)
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Notes|Examples):\n", re.MULTILINE)
 
 
 def cell(text: str) -> str:
@@ -148,7 +146,7 @@ def described(thing: object) -> list[str]:
     lines = [about, ""]
     for title, body in sections.items():
         lines += [f"*{'Parameters' if title == 'Args' else title}*", ""]
-        if title in {"Args", "Parameters", "Attributes", "Raises"}:
+        if title in {"Args", "Attributes", "Raises"}:
             for entry in re.split(r"\n(?=\S)", body):
                 name, _, rest = re.split(r"(: |\n)", entry, maxsplit=1)
                 lines.append(f"* `{name}`: {' '.join(rest.split())}")

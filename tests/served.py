@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from fpmonitor.serve.asked import Flights, ForwardedAnswer, ForwardedRequest, respond
+from fpmonitor.serve.asked import Flights, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
 from fpmonitor.serve.pages import service_files
@@ -28,11 +29,7 @@ def routes(service: DashboardService) -> list[Route]:
     handlers = Dashboard(cast("Any", service)).handlers
     app = Starlette(routes=[Route(path, handler) for path, handler in handlers.items()])
 
-    class Answering:
-        async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
-            return await respond(app, asked)
-
-    door = Door(service, Flights(Answering(), lambda: None, by_reader=True))
+    door = Door(service, Flights(partial(respond, app), lambda: None, by_reader=True))
     return [
         *(Route(path, door.for_people) for path in PEOPLE),
         Route("/login", door.login, methods=["GET", "POST"]),

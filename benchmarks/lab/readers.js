@@ -52,17 +52,20 @@ const attributes = {
     "languages", "maxTouchPoints", "oscpu", "pdfViewerEnabled", "platform", "productSub", "userAgent", "vendor",
   ],
   NavigatorUAData: ["brands", "mobile", "platform"],
-  NetworkInformation: ["downlink", "effectiveType", "rtt", "saveData", "type"],
+  NetworkInformation: ["downlink", "downlinkMax", "effectiveType", "rtt", "saveData", "type"],
   Screen: ["availHeight", "availLeft", "availTop", "availWidth", "colorDepth", "height", "pixelDepth", "width"],
   ScreenOrientation: ["angle", "type"],
 };
-const jittery = new Set(["NetworkInformation.downlink", "NetworkInformation.rtt"]); // two readings of a connection differ
+const coarse = { // two readings of a connection differ: whether it is slow does not
+  "NetworkInformation.downlink": (megabits) => megabits < 0.25,
+  "NetworkInformation.rtt": (milliseconds) => milliseconds > 900,
+};
 const readers = {}; // in every global
 for (const [type, members] of Object.entries(attributes))
   for (const member of members)
     readers[`${type}.${member}`] = (at, how) => {
       const value = how.get(at, objects[type](at, how), type, member);
-      return jittery.has(`${type}.${member}`) ? typeof value : value;
+      return coarse[`${type}.${member}`]?.(value) ?? value;
     };
 const called = (type, member, values, show) => (at, how) =>
   Promise.resolve(how.call(at, objects[type](at, how), type, member, ...values)).then(show);

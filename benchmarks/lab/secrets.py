@@ -179,6 +179,9 @@ SECRETS: dict[str, dict[str, Pair]] = {
             ),
         ),
     },
+    "connection": _flags(
+        ("--force-effective-connection-type=2G",), ("--force-effective-connection-type=3G",)
+    ),
     "PDF viewer": {
         "chromium": (
             Environment(),

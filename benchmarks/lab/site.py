@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 _FOLDER = Path(__file__).parent
 Reading = dict[str, str]
@@ -39,7 +39,11 @@ _OF_THE_SITE = {
     "sec-fetch-site", "sec-fetch-user", "priority", "te", "cache-control", "pragma", "accept",
     "upgrade-insecure-requests", "purpose",
 }  # fmt: skip
-_JITTERY = {"downlink", "rtt"}  # two readings of a connection differ
+# Two readings of a connection differ: whether it is slow does not.
+_COARSE: dict[str, Callable[[float], bool]] = {
+    "downlink": lambda megabits: megabits < 0.25,
+    "rtt": lambda milliseconds: milliseconds > 900,
+}
 _SCRIPT = "".join(
     (_FOLDER / f"{name}.js").read_text("utf-8") for name in ("readers", "pages", "places")
 )
@@ -177,7 +181,8 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
         def note_headers(self, where: str) -> None:
             for name, value in self.headers.items():
                 if name.lower() not in _OF_THE_SITE:
-                    told = "told" if name.lower() in _JITTERY else value
+                    coarse = _COARSE.get(name.lower())
+                    told = str(coarse(float(value))) if coarse else value
                     site._reading[f"http:{name.lower()}@{where}"] = told
 
         def answer(self, kind: str, text: str, headers: Headers = ()) -> None:

@@ -12,9 +12,8 @@ from fpmonitor.results import Members
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fpmonitor.disclosure import ToldSpectra
     from fpmonitor.question import Question
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 
 STATISTICAL = "statistical exposure Q(n, k)"
 CURVE = "exposure curve of the population at k/n"

@@ -11,7 +11,7 @@ from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import (
     LEAST_USERS,
@@ -21,7 +21,6 @@ from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, told_from
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
-from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
@@ -31,7 +30,6 @@ from fpmonitor.unit import spoken
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from fpmonitor.spectrum import SpectrumSource
 
 Outcome = Literal["holds", "violated", "cannot tell"]
 _ANY = 0.05  # delta of a question that estimates nothing
@@ -43,18 +41,14 @@ _OTHER_SETS = 50  # that are not on the list, and tested to see whether to decid
 class RunAlarm:
     """What the windows tell together, of users who came in one of them for the first time.
 
-    Attributes
-    ----------
-    raised
-        Whether it is an alarm.
-    log_evidence
-        Mean over the sets of their runs, nats; where `after` is given, see `log_best`.
-    run_length
-        Windows to the first alarm, on average at least, while no window is above the budget; where
-        `after` is given, windows for each from which a false alarm is raised.
-    after
-        Only windows that begin after this moment count, as users of earlier ones were forgotten, or
-        runs of another database were copied in; null: all count.
+    Attributes:
+        raised: Whether it is an alarm.
+        log_evidence: Mean over the sets of their runs, nats; where `after` is given, see
+            `log_best`.
+        run_length: Windows to the first alarm, on average at least, while no window is above the
+            budget; where `after` is given, windows for each from which a false alarm is raised.
+        after: Only windows that begin after this moment count, as users of earlier ones were
+            forgotten, or runs of another database were copied in; null: all count.
     """
 
     raised: bool
@@ -75,57 +69,39 @@ class CheckSlot:
 class CheckReport(Result):
     """Every set on the allow list of a decision, tested on the current data.
 
-    Attributes
-    ----------
-    decision
-        The decision.
-    verdicts
-        Set on its allow list -> `allow` (still within the budget), `block` (above it), `undecided`.
-    limits
-        Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
-        They hold for all sets of this check together; its tests are sharper near the budget, and
-        stricter where windows share delta.
-    coverage
-        Candidate -> share of the users who have a value of it, as decisions have it: null where
-        fewer than k do; the others count as if they shared one.
-    users
-        Users of now; null where they are fewer than k.
-    since, until
-        The window that was looked at; null where it is open.
-    place
-        Slot among the windows that share the delta; null for a check alone.
-    masked
-        Candidates whose volatile values the view masks in the current data.
-    period
-        Length of the calendar windows that are checked; null where they are not of the calendar.
-    new_users
-        Whether the list was decided on none of these users, as far as the database knows; null
-        where that makes no difference, and for others.
-    doubted
-        Whether users were forgotten on whom the list may have been decided: they would come again
-        unrecognised, so that any user may be one of them.
-    late
-        Sets that these users, had all of them been there at the first look at their window, would
-        have shown to be above the budget.
-    alarm
-        See `RunAlarm`; null where the window adds nothing to the runs.
-    left_out
-        Newer windows that were not checked, and why; others are not told.
-    drawn
-        Of how many the users of this check were drawn by shares; null where all count.
-    others
-        Verdicts on sets that are not on the allow list, the smallest, at the same share of delta
-        for all together.
-    origin
-        Begin of the first calendar window that the list was checked on; null where none is known.
-    renewal
-        Whether to decide again; null where that was not asked.
-    faults
-        API -> what is wrong with its values in the log: see `log_faults`. No set with it passes.
-    sources
-        Source -> what has become of it since the days of the decision, in words.
-    of_list
-        Whether the sets are those that a list in use leaves readable.
+    Attributes:
+        decision: The decision.
+        verdicts: Set on its allow list -> `allow` (still within the budget), `block` (above it),
+            `undecided`.
+        limits: Set -> lower and upper limit of its exposure, shares; equal where the decision is
+            exact. They hold for all sets of this check together; its tests are sharper near the
+            budget, and stricter where windows share delta.
+        coverage: Candidate -> share of the users who have a value of it, as decisions have it: null
+            where fewer than k do; the others count as if they shared one.
+        users: Users of now; null where they are fewer than k.
+        since, until: The window that was looked at; null where it is open.
+        place: Slot among the windows that share the delta; null for a check alone.
+        masked: Candidates whose volatile values the view masks in the current data.
+        period: Length of the calendar windows that are checked; null where they are not of the
+            calendar.
+        new_users: Whether the list was decided on none of these users, as far as the database
+            knows; null where that makes no difference, and for others.
+        doubted: Whether users were forgotten on whom the list may have been decided: they would
+            come again unrecognised, so that any user may be one of them.
+        late: Sets that these users, had all of them been there at the first look at their window,
+            would have shown to be above the budget.
+        alarm: See `RunAlarm`; null where the window adds nothing to the runs.
+        left_out: Newer windows that were not checked, and why; others are not told.
+        drawn: Of how many the users of this check were drawn by shares; null where all count.
+        others: Verdicts on sets that are not on the allow list, the smallest, at the same share of
+            delta for all together.
+        origin: Begin of the first calendar window that the list was checked on; null where none is
+            known.
+        renewal: Whether to decide again; null where that was not asked.
+        faults: API -> what is wrong with its values in the log: see `log_faults`. No set with it
+            passes.
+        sources: Source -> what has become of it since the days of the decision, in words.
+        of_list: Whether the sets are those that a list in use leaves readable.
     """
 
     decision: Decision
@@ -282,16 +258,11 @@ def report_check(
 ) -> CheckReport:
     """Test every set on the allow list of a decision on the current users, as it was decided.
 
-    Parameters
-    ----------
-    population
-        The users, seen as the decision saw its own.
-    decision
-        The decision.
-    beside
-        Test the `other_sets` as well.
-    faulty
-        APIs whose values are at fault: no set with one of them passes.
+    Args:
+        population: The users, seen as the decision saw its own.
+        decision: The decision.
+        beside: Test the `other_sets` as well.
+        faulty: APIs whose values are at fault: no set with one of them passes.
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()
@@ -410,12 +381,3 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
         else:
             found[apis] = sample.limits(apis)
     return found
-
-
-def told_by(
-    source: SpectrumSource, population: Population, k: int
-) -> tuple[SpectrumSource, SpectrumSource | None]:
-    """Return what sets are passed by, and what they are violated by where it differs."""
-    if population.audience is Audience.OWNER:
-        return source, None
-    return ToldSource(source, k, "most"), ToldSource(source, k, "least")

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from fpmonitor.answers.sets import sorted_sets
-from fpmonitor.disclosure import ToldSpectra, check_users, may_count_below
+from fpmonitor.disclosure import check_users, may_count_below
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.spectrum import ToldSpectra
 from fpmonitor.unit import Unit, told_unit
 
 

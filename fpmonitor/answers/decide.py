@@ -22,7 +22,7 @@ from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.told import ToldSource
+from fpmonitor.population.told import told_to
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
 
@@ -53,23 +53,16 @@ def decide_sets(
 
     A decision goes to nobody but the owner as it is made; what leaves is the list.
 
-    Parameters
-    ----------
-    population
-        The users.
-    asked
-        What is asked of them.
-    registered
-        What was registered before the first user was stored.
-    counter
-        What is noted where queries counted.
+    Args:
+        population: The users.
+        asked: What is asked of them.
+        registered: What was registered before the first user was stored.
+        counter: What is noted where queries counted.
 
-    Raises
-    ------
-    InputError
-        More candidates than `search_users` is for.
-    KeyboardInterrupt
-        An interrupt before the search, or before what was found among `search_users` was confirmed.
+    Raises:
+        InputError: More candidates than `search_users` is for.
+        KeyboardInterrupt: An interrupt before the search, or before what was found among
+            `search_users` was confirmed.
     """
     question, components = asked.question, _components_of(population, asked)
     if components:
@@ -218,19 +211,13 @@ def _lacks_of(
 ) -> tuple[dict[str, Lack], dict[str, Lack]]:
     """Find the candidates without evidence, and those of them that are taken in all the same.
 
-    Parameters
-    ----------
-    population, policy, assume
-        The users, what is asked of them, and what is taken in.
-    needed
-        Option -> candidates that it cannot be without.
+    Args:
+        population, policy, assume: The users, what is asked of them, and what is taken in.
+        needed: Option -> candidates that it cannot be without.
 
-    Raises
-    ------
-    InputError
-        One that is needed has none.
-    UnknownNameError
-        What is assumed is no candidate.
+    Raises:
+        InputError: One that is needed has none.
+        UnknownNameError: What is assumed is no candidate.
     """
     lacks = population.lacks(policy.candidates, policy.k)
     taken = population.named(assume)
@@ -441,12 +428,9 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
 def called_as(decision: Decision, population: Population) -> Decision:
     """Return a decision with its candidates called as in the log of some users.
 
-    Raises
-    ------
-    UnknownNameError
-        The log lacks one.
-    InputError
-        It holds one twice, or two as one, or means another API by the same name.
+    Raises:
+        UnknownNameError: The log lacks one.
+        InputError: It holds one twice, or two as one, or means another API by the same name.
     """
     candidates = decision.policy.candidates
     for api in candidates:
@@ -497,12 +481,9 @@ def answer_gate(
 
     What no list settles, the users do.
 
-    Parameters
-    ----------
-    population
-        The users that were decided on, seen as the decision saw them.
-    decision, apis
-        The decision, and what a site reads.
+    Args:
+        population: The users that were decided on, seen as the decision saw them.
+        decision, apis: The decision, and what a site reads.
     """
     judge = _judge_of(users_decided_on(population, decision), decision)
     settled, because = decision.verdict(apis)
@@ -516,10 +497,8 @@ def check_lists(population: Population, decision: Decision) -> None:
 
     What was confirmed or refuted on users who were not searched is left to `audit certificate`.
 
-    Raises
-    ------
-    InputError
-        They are other users, or they do not bear a list out.
+    Raises:
+        InputError: They are other users, or they do not bear a list out.
     """
     asked, tested = users_decided_on(population, decision), decision.confirmation
     judge = _judge_of(asked, decision) if tested is None else _judge_searched(asked, decision)
@@ -562,10 +541,9 @@ def source_of(
 ) -> SpectrumSource:
     """Return the users by whom sets were judged, over those of a decision or over some.
 
-    Raises
-    ------
-    InputError
-        A version of before drew those from whom levels were designed by the order of their rows.
+    Raises:
+        InputError: A version of before drew those from whom levels were designed by the order of
+            their rows.
     """
     if not isinstance(decision, LevelDecision):
         if sets is None or decision.policy.visits != "last":
@@ -592,10 +570,8 @@ def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
 def users_decided_on(population: Population, decision: Decision) -> Population:
     """Return the users whom the question of a decision means, if the decision was made of them.
 
-    Raises
-    ------
-    InputError
-        It was not.
+    Raises:
+        InputError: It was not.
     """
     others = "the database does not hold the users that were decided on"
     try:
@@ -628,12 +604,9 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
 
     Others are told what follows from what they are told of the spectra.
 
-    Parameters
-    ----------
-    population
-        The current users, seen as the decision saw its own.
-    decision
-        The decision, with its APIs called as in their log: see `called_as`.
+    Args:
+        population: The current users, seen as the decision saw its own.
+        decision: The decision, with its APIs called as in their log: see `called_as`.
     """
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
@@ -641,7 +614,4 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=asked.model(decision.policy.sample))
     decision = replace(decision, policy=policy)
-    if population.audience is Audience.OTHERS:
-        most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
-        return recheck(decision, most, least=least)
-    return recheck(decision, source)
+    return recheck(decision, told_to(population.audience, source, decision.policy.k))

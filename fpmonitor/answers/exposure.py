@@ -220,21 +220,37 @@ class ExposureReport(Result):
         return details
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureDetails:
+    """What is told of API sets besides their exposure."""
+
+    # APIs that cannot be hidden: exposure of each set together with them, and by cohort, the users
+    # that share their values. `family` and `system` are those that the user agent tells.
+    given: Sequence[str] = ()
+    realised: bool = False  # Also limit the share of one population, not only its average.
+    bounds: bool = False  # The certificate and all bounds of "Statistical anonymity".
+    # Number of values that users can have, one for each set, declared beforehand.
+    supports: Sequence[int] = ()
+    # What the marginals, pairs and the joint distribution can each promise, up to this level.
+    trust: Knowledge | None = None
+    entropies: bool = False  # Every measure and estimator of the entropy.
+    forecast: bool = False  # What a model expects, if it passes a test on the users.
+    # How many users are enough for all shares of a set to be within this of their probabilities.
+    gamma: float | None = None
+    # Also limit what one visit of each user exposes, and what all visits of a user together do.
+    visits: bool = False
+    # Days, fixed before looking: limit the share of the users that is linked after so many.
+    followed: Sequence[float] = ()
+
+
+_NO_DETAILS = ExposureDetails()
+
+
 def report_exposures(
     population: Population,
     question: Question,
     sets: Iterable[Sequence[str]],
-    *,
-    given: Sequence[str] = (),
-    realised: bool = False,
-    bounds: bool = False,
-    supports: Sequence[int] = (),
-    trust: Knowledge | None = None,
-    entropies: bool = False,
-    forecast: bool = False,
-    gamma: float | None = None,
-    visits: bool = False,
-    followed: Sequence[float] = (),
+    details: ExposureDetails = _NO_DETAILS,
 ) -> list[ExposureReport]:
     """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
@@ -242,32 +258,15 @@ def report_exposures(
         population, question: The users, and what is asked of them; all sets together name the APIs
             that a user must have where absent ones are dropped.
         sets: The API sets.
-        given: APIs that cannot be hidden: exposure of each set together with them, and by cohort,
-            the users that share their values. `family` and `system` are those that the user agent
-            tells.
-        realised: Also limit the share of one population, and not only its average over populations.
-        bounds: Put the certificate and all bounds of "Statistical anonymity" side by side.
-        supports: Number of values that users can have, one for each set, declared beforehand.
-        trust: What the marginals, the pairs and the joint distribution can each promise, up to this
-            level.
-        entropies: Every measure and estimator of the entropy.
-        forecast: What a model expects, if it passes a test on the users.
-        gamma: Tell how many users are enough for all shares of a set to be within this of their
-            probabilities.
-        visits: Also limit what one visit of each user exposes, and what all visits of a user
-            together do.
-        followed: Days, fixed before looking: limit the share of the users that is linked after so
-            many.
+        details: What else is told of each.
 
     Raises:
-        PolicyError, UnknownNameError, UndecidableError: A number out of range, an API never
-            observed, fewer than k users.
         InputError: An empty set, supports that do not fit, or cohorts where absent users count as
             exposed; cohorts or a price of trust of a biased sample.
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
-    declared = declared_supports(supports, wanted)
-    population, cohort = population.with_kinds(given)
+    declared = declared_supports(details.supports, wanted)
+    population, cohort = population.with_kinds(details.given)
     if cohort and question.missing == "exposed":
         raise InputError(
             "given: users who lack a given API are a cohort, which --missing exposed has not",
@@ -275,29 +274,16 @@ def report_exposures(
         )
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
-    check_visits(question, cohort, visits=visits, followed=followed)
-    for option, asked in (("given", cohort), ("trust", trust)):
+    check_visits(question, cohort, visits=details.visits, followed=details.followed)
+    for option, asked in (("given", cohort), ("trust", details.trust)):
         if asked:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
-    sample.ask([*together, *parts_of(together, trust)])
+    sample.ask([*together, *parts_of(together, details.trust)])
     reports = []
     for apis, support in zip(wanted, declared, strict=True):
         report = report_exposure(sample, apis, given=cohort, support=support)
-        if realised:
-            report = replace(report, realised=_report_realised(sample, report))
-        if bounds:
-            report = replace(report, bounds=_report_bounds(sample, report, support=support))
-        if gamma is not None:
-            needed = users_for_gamma(gamma, delta=question.delta, support=support)
-            report = replace(report, users_for_gamma=needed)
-        if entropies:
-            report = replace(report, entropies=_report_entropies(sample, report))
-        if forecast:
-            report = replace(report, forecast=forecast_exposure(sample, report.together))
-        report = _with_visits(population, sample, report, visits=visits, followed=followed)
-        if trust is not None:
-            levels = price_of_trust(sample, report.together, trust)
-            report = replace(report, trust=levels)
+        report = _detailed(sample, report, details, support=support)
+        report = _with_visits(population, sample, report, details)
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
@@ -305,20 +291,45 @@ def report_exposures(
     return _with_volatile_excluded(population, question, reports)
 
 
+def _detailed(
+    sample: CertifiedSample,
+    report: ExposureReport,
+    details: ExposureDetails,
+    *,
+    support: int | None,
+) -> ExposureReport:
+    """Add what follows from the counts of a reported set, as far as it was asked for."""
+    if details.realised:
+        report = replace(report, realised=_report_realised(sample, report))
+    if details.bounds:
+        report = replace(report, bounds=_report_bounds(sample, report, support=support))
+    if details.gamma is not None:
+        needed = users_for_gamma(details.gamma, delta=sample.question.delta, support=support)
+        report = replace(report, users_for_gamma=needed)
+    if details.entropies:
+        report = replace(report, entropies=_report_entropies(sample, report))
+    if details.forecast:
+        report = replace(report, forecast=forecast_exposure(sample, report.together))
+    if details.trust is not None:
+        levels = price_of_trust(sample, report.together, details.trust)
+        report = replace(report, trust=levels)
+    return report
+
+
 def _with_visits(
     population: Population,
     sample: CertifiedSample,
     report: ExposureReport,
-    *,
-    visits: bool,
-    followed: Sequence[float],
+    details: ExposureDetails,
 ) -> ExposureReport:
     """Add what visits tell of a reported set, as far as it was asked for."""
-    users = population.asked(sample.question, sample.source.apis) if visits or followed else None
-    if users is not None and visits:
+    if not (details.visits or details.followed):
+        return report
+    users = population.asked(sample.question, sample.source.apis)
+    if details.visits:
         report = replace(report, visits=report_visits(users, sample, report.together))
-    if users is not None and followed:
-        lines = report_followed(users, sample, report.together, sorted({*followed}))
+    if details.followed:
+        lines = report_followed(users, sample, report.together, sorted({*details.followed}))
         report = replace(report, followed=lines)
     return report
 

@@ -11,7 +11,7 @@ from fpmonitor.answers.automation import AutomationReport, report_automation
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.demand import DemandLine
-from fpmonitor.answers.exposure import ExposureReport, report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
@@ -103,7 +103,8 @@ def gather_findings(
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     trust: Knowledge | None = "joint" if question.sample.is_plain else None
-    exposed = report_exposures(asked, question, [recommended], trust=trust) if recommended else []
+    details = ExposureDetails(trust=trust)
+    exposed = report_exposures(asked, question, [recommended], details) if recommended else []
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
     mixed = population.mixed_sources(question.k).values()

@@ -141,42 +141,14 @@ def encoded(told: Mapping[str, Any]) -> bytes:
 
 def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
     """Yield what a notice tells, the most important of each severity first."""
-    changed, budget = body["changed"], (body.get("policy") or {}).get("budget")
-    above = [one for one in changed if one["now"] == "block"]
-    if above:
-        within = "" if budget is None else f", budget {100 * budget:g} %"
-        [first, *_] = above
-        limits = f"{100 * first['lower']:.2g} to {100 * first['upper']:.2g} %{within}"
-        yield _Event(
-            about="sets",
-            severity="critical",
-            title=f"Above the budget since {first['since'][:10]} ({limits}): {_sets(above)}",
-            todo="Withhold what the causes name, or deploy a list that was decided again.",
-        )
+    changed = body["changed"]
+    yield from _above(changed, (body.get("policy") or {}).get("budget"))
     for problem in sorted(body["problems"], key=lambda one: [*_PROBLEMS].index(one["kind"])):
         severity, title, todo = _PROBLEMS[problem["kind"]]
         if problem.get("new", True):
             about = problem["kind"]
             yield _Event(about=about, severity=severity, title=title.format(**problem), todo=todo)
-    over = [one for one in changed if one["was"] == "block" and one["now"] == "undecided"]
-    if over:
-        yield _Event(
-            about="sets",
-            severity="info",
-            title=f"No longer seen above the budget, not yet certain to hold: {_sets(over)}",
-            todo="Nothing; longer windows can be certain.",
-            is_over=True,
-        )
-    back = [one for one in changed if one["was"] == "block" and one["now"] == "allow"]
-    if back:
-        since = back[0]["since"][:10]
-        yield _Event(
-            about="sets",
-            severity="info",
-            title=f"Within the budget again since {since}: {_sets(back)}",
-            todo="Nothing.",
-            is_over=True,
-        )
+    yield from _no_longer_above(changed)
     if body.get("mended"):
         windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])
         yield _Event(
@@ -201,6 +173,42 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
         todo="Nothing.",
         is_over=body["state"] == "holds",
     )
+
+
+def _above(changed: Sequence[Mapping[str, Any]], budget: float | None) -> Iterator[_Event]:
+    above = [one for one in changed if one["now"] == "block"]
+    if above:
+        within = "" if budget is None else f", budget {100 * budget:g} %"
+        [first, *_] = above
+        limits = f"{100 * first['lower']:.2g} to {100 * first['upper']:.2g} %{within}"
+        yield _Event(
+            about="sets",
+            severity="critical",
+            title=f"Above the budget since {first['since'][:10]} ({limits}): {_sets(above)}",
+            todo="Withhold what the causes name, or deploy a list that was decided again.",
+        )
+
+
+def _no_longer_above(changed: Sequence[Mapping[str, Any]]) -> Iterator[_Event]:
+    over = [one for one in changed if one["was"] == "block" and one["now"] == "undecided"]
+    if over:
+        yield _Event(
+            about="sets",
+            severity="info",
+            title=f"No longer seen above the budget, not yet certain to hold: {_sets(over)}",
+            todo="Nothing; longer windows can be certain.",
+            is_over=True,
+        )
+    back = [one for one in changed if one["was"] == "block" and one["now"] == "allow"]
+    if back:
+        since = back[0]["since"][:10]
+        yield _Event(
+            about="sets",
+            severity="info",
+            title=f"Within the budget again since {since}: {_sets(back)}",
+            todo="Nothing.",
+            is_over=True,
+        )
 
 
 _STATES = {

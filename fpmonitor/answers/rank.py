@@ -19,7 +19,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
-from fpmonitor.spectrum import CountSpectrum, spectra_of
+from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.unit import Unit, told_unit
 
 Basis = Literal["unbiased", "upper"]
@@ -133,7 +133,7 @@ def rank_sets(
     k, n = question.k, question.users
     if n <= asked.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
-        spectra = spectra_of(asked.source(together), distinct)
+        spectra = asked.source(together).spectra(distinct)
         told = [told_spectra(spectrum, k, asked.audience).most for spectrum in spectra]
         exposures = [_unbiased(spectrum, k, n) for spectrum in told]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -181,26 +182,19 @@ def report_scripts(
     decision = called_as(decision, population)
     policy, means = decision.policy, population.means
     known = population.publishable_apis(policy.k)
-    candidates, kept = set(policy.candidates), set(decision.recommended)
     observed = {reads.name: observed_apis(reads.apis, known, means) for reads in scripts}
     earlier = {reads.name: observed_apis(reads.apis, known, means) for reads in before}
     read = sorted({api for reads in scripts for api in reads.apis})
     alone = {api: apis for api in read if (apis := observed_apis((api,), known, means))}
-
-    def parts(apis: Iterable[str]) -> tuple[ApiSet, ApiSet, ApiSet]:
-        read = set(apis)
-        left = read - (candidates - kept)
-        return tuple(sorted(read)), tuple(sorted(read - kept)), tuple(sorted(left))
-
-    sets = {part for apis in observed.values() for part in parts(apis)}
-    sets |= {*earlier.values(), *alone.values()}
+    parts = {name: _parts(apis, decision) for name, apis in observed.items()}
+    sets = {*chain.from_iterable(parts.values()), *earlier.values(), *alone.values()}
     sample = population.sample(question_of(decision), [policy.candidates, *sets], chosen=True)
     sample.ask(sets)
     lines = []
     for reads in scripts:
         unobserved = unobserved_apis(reads.apis, known, means)
         whole, beyond, left = (
-            _exposed(sample, part, whole=not unobserved) for part in parts(observed[reads.name])
+            _exposed(sample, part, whole=not unobserved) for part in parts[reads.name]
         )
         lines.append(
             ScriptLine(
@@ -237,6 +231,13 @@ def report_scripts(
         stability=_stability(now, then) if before else None,
         agreement=None if listed is None else _agreement(lines),
     )
+
+
+def _parts(apis: Iterable[str], decision: Decision) -> tuple[ApiSet, ApiSet, ApiSet]:
+    """Divide what a script reads: all, what is not recommended, and what it is left."""
+    read, kept = set(apis), set(decision.recommended)
+    left = read - (set(decision.policy.candidates) - kept)
+    return tuple(sorted(read)), tuple(sorted(read - kept)), tuple(sorted(left))
 
 
 def listed_hosts(content: Any) -> dict[str, list[str]]:

@@ -34,7 +34,7 @@ from fpmonitor.population.browsers import (
 from fpmonitor.vocabulary import FAMILIES, split_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.population.population import Population
@@ -124,49 +124,59 @@ def shares_of_logs(
             hint="--by family,os; or `ingest` a log that has more, and ask without naming it",
         )
     collector, column_map = AccesslogCollector(), ColumnMap(log_format=log_format)
-    key = secrets.token_bytes(32)
-    seen: set[bytes] = set()
-    counts: Counter[str | None] = Counter()
-    addresses: Counter[bytes] = Counter()
-    automated = rejected = 0
-    days: set[str] = set()
+    visitors = _Visitors(columns)
     for log in (one_record_a_line(log, column_map) for log in logs):
         if not collector.recognises(log, column_map):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
         requests = collector.visitors(log, column_map)
         while told := list(islice(requests, _BLOCK)):
-            agents = list({visitor[2] for visitor in told if visitor})
-            browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
-            for visitor in told:
-                if visitor is None:
-                    rejected += 1
-                    continue
-                digest = _digest(key, *visitor)
-                if digest in seen:
-                    continue
-                seen.add(digest)
-                day, address, agent = visitor
-                days.add(day)
-                if browsers[agent]:
-                    counts[_kind_of(agent, columns)] += 1
-                    addresses[_digest(key, address)] += 1
-                else:
-                    automated += 1
-    if not days:
+            visitors.take(told)
+    if not visitors.days:
         raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
-    visitors, busiest = counts.total(), max(addresses.values(), default=0)
+    users, busiest = visitors.counts.total(), max(visitors.addresses.values(), default=0)
     return SharesReport(
-        strata=shares_of_counts(counts, by, k, delta),
-        users=visitors,
-        automated=publishable_count(automated, k),
-        days=(min(days), max(days)),
-        rejected=rejected,
-        busiest=busiest / visitors if busiest >= max(k, _BUSY * visitors) else None,
+        strata=shares_of_counts(visitors.counts, by, k, delta),
+        users=users,
+        automated=publishable_count(visitors.automated, k),
+        days=(min(visitors.days), max(visitors.days)),
+        rejected=visitors.rejected,
+        busiest=busiest / users if busiest >= max(k, _BUSY * users) else None,
     )
 
 
-def _digest(key: bytes, *parts: str) -> bytes:
-    return hashlib.blake2b("\0".join(parts).encode(), key=key, digest_size=10).digest()
+class _Visitors:
+    """Visitors of access logs so far, and how many requests of each address count."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns, self._key = columns, secrets.token_bytes(32)
+        self._seen: set[bytes] = set()
+        self.counts: Counter[str | None] = Counter()
+        self.addresses: Counter[bytes] = Counter()
+        self.days: set[str] = set()
+        self.automated = self.rejected = 0
+
+    def take(self, told: Sequence[tuple[str, str, str] | None]) -> None:
+        """Take in days, addresses and user agents of requests; null for one that tells none."""
+        agents = list({visitor[2] for visitor in told if visitor})
+        browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
+        for visitor in told:
+            if visitor is None:
+                self.rejected += 1
+                continue
+            digest = self._digest(*visitor)
+            if digest in self._seen:
+                continue
+            self._seen.add(digest)
+            day, address, agent = visitor
+            self.days.add(day)
+            if browsers[agent]:
+                self.counts[_kind_of(agent, self._columns)] += 1
+                self.addresses[self._digest(address)] += 1
+            else:
+                self.automated += 1
+
+    def _digest(self, *parts: str) -> bytes:
+        return hashlib.blake2b("\0".join(parts).encode(), key=self._key, digest_size=10).digest()
 
 
 @lru_cache(_AGENTS)

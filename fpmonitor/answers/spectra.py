@@ -25,7 +25,6 @@ from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
     Audience,
-    MaskedSource,
     may_count_below,
     publishable_groups,
 )
@@ -35,7 +34,7 @@ from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads t
 from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
-from fpmonitor.spectrum import CohortSpectrum, spectra_of
+from fpmonitor.spectrum import CohortSpectrum
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -67,27 +66,18 @@ class SetGroups:
 class Facts:
     """What else a decision says of the users that it was made of.
 
-    Attributes
-    ----------
-    names, coverage, masked
-        As in `Decision`.
-    lacks
-        Candidates without evidence, and why; null in files of before.
-    level, registered, view_weight
-        As of `decide.questions.Level`: what its question has in this database.
-    asked_before
-        As in `Decision`; null where the database does not list the question.
-    asked_on
-        First and last day (UTC) on which the question was answered; null as before.
-    unit, days, account
-        As in `Decision`, by the owner's view of all that is stored now.
-    look, first_names
-        As of `SampleModel` and `Decision`; null where nothing noted them, and in files of before.
-        Names are null for others, too.
-    counters
-        What may have counted the groups, as `Decision.engine`; null in files of before.
-    users_possible, users_needed, users_range
-        As in `Decision`, where it has them.
+    Attributes:
+        names, coverage, masked: As in `Decision`.
+        lacks: Candidates without evidence, and why; null in files of before.
+        level, registered, view_weight: As of `decide.questions.Level`: what its question has in
+            this database.
+        asked_before: As in `Decision`; null where the database does not list the question.
+        asked_on: First and last day (UTC) on which the question was answered; null as before.
+        unit, days, account: As in `Decision`, by the owner's view of all that is stored now.
+        look, first_names: As of `SampleModel` and `Decision`; null where nothing noted them, and in
+            files of before. Names are null for others, too.
+        counters: What may have counted the groups, as `Decision.engine`; null in files of before.
+        users_possible, users_needed, users_range: As in `Decision`, where it has them.
     """
 
     names: Mapping[str, str]
@@ -114,17 +104,12 @@ class Facts:
 class DecisionSpectra(Members):
     """The groups of all listed sets of a decision.
 
-    Attributes
-    ----------
-    digest
-        That of the decision.
-    spectra
-        Sets that are allowed, blocked or undecided; level vectors as `NAME=LEVEL`. Where some
-        users were searched and others confirmed, of those who were searched.
-    others
-        Sets that were tested on the others, by the values that counted.
-    facts
-        Null in files of before.
+    Attributes:
+        digest: That of the decision.
+        spectra: Sets that are allowed, blocked or undecided; level vectors as `NAME=LEVEL`. Where
+            some users were searched and others confirmed, of those who were searched.
+        others: Sets that were tested on the others, by the values that counted.
+        facts: Null in files of before.
     """
 
     digest: str
@@ -140,14 +125,10 @@ def facts_of(
 ) -> Facts:
     """Find again what a decision says of its users.
 
-    Parameters
-    ----------
-    population
-        The users, seen as the decision saw its own.
-    decision
-        The decision.
-    listed
-        Questions that their database lists; none where no database holds them.
+    Args:
+        population: The users, seen as the decision saw its own.
+        decision: The decision.
+        listed: Questions that their database lists; none where no database holds them.
     """
     k, candidates = decision.policy.k, decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
@@ -303,22 +284,15 @@ def bear_out(
 
     Tests are made anew, never those of the file.
 
-    Parameters
-    ----------
-    population, decision, listed
-        As of `facts_of`.
-    with_names
-        Whether names of APIs that the log does not know any more count.
+    Args:
+        population, decision, listed: As of `facts_of`.
+        with_names: Whether names of APIs that the log does not know any more count.
 
-    Returns
-    -------
-    bool
-        Whether they are the users that were decided on; of others nothing is told.
+    Returns:
+        bool: Whether they are the users that were decided on; of others nothing is told.
 
-    Raises
-    ------
-    InputError
-        They do not, and the message names the member.
+    Raises:
+        InputError: They do not, and the message names the member.
     """
     if not are_users_decided_on(population, decision):
         return False
@@ -340,14 +314,12 @@ def count_spectra(
 ) -> DecisionSpectra:
     """Count the groups of the listed sets of a decision on the users that it was made of.
 
-    Parameters
-    ----------
-    exact
-        Do not pool groups of fewer than k users; for the owner of the data only.
+    Args:
+        exact: Do not pool groups of fewer than k users; for the owner of the data only.
     """
     exact = may_count_below(population.audience, wanted=exact)
     asked = users_decided_on(population, decision)
-    masked: MaskedSource | None = None
+    masked: SpectrumSource | None = None
 
     def groups(words: Sequence[str], spectrum: CountSpectrum | None) -> SetGroups:
         if spectrum is None:
@@ -375,7 +347,7 @@ def count_spectra(
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         chained = sorted({apis for chain in tested.chains for apis in chain})
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
-    if isinstance(source, MaskedSource) and source.least is not None:
+    if source.least is not None:
         masked = source
     if decision.users_possible is not None and tested is None:
         possible = possible_of(source, decision, decision.undecided) or ()
@@ -391,7 +363,7 @@ def count_spectra(
     sets = [*decision.allow, *decision.block, *decision.undecided]
     return DecisionSpectra(
         digest=decision.digest,
-        spectra=tuple(map(groups, map(decision.spelled, sets), spectra_of(source, sets))),
+        spectra=tuple(map(groups, map(decision.spelled, sets), source.spectra(sets))),
         others=tuple(others),
         facts=facts,
     )
@@ -400,10 +372,8 @@ def count_spectra(
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     """Read the spectra of a decision.
 
-    Raises
-    ------
-    InputError
-        No such file, not JSON, not spectra, or of another decision.
+    Raises:
+        InputError: No such file, not JSON, not spectra, or of another decision.
     """
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)

@@ -22,7 +22,7 @@ from fpmonitor.answers.panel import (
     distribution,
 )
 from fpmonitor.answers.sets import sorted_sets
-from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
+from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.estimate.entropy import entropy_bits
@@ -34,7 +34,7 @@ from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
 from fpmonitor.unit import Unit, check_limits, told_unit, weakest

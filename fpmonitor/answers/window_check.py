@@ -17,7 +17,6 @@ from fpmonitor.answers.check import (
     lack_all,
     other_sets,
     report_of,
-    told_by,
     touched,
 )
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
@@ -37,6 +36,7 @@ from fpmonitor.estimate.evalues import (
     taken_in,
     window_test,
 )
+from fpmonitor.population.told import told_to
 from fpmonitor.store.checks import (
     CheckedList,
     CheckedWindow,
@@ -90,38 +90,22 @@ def check_window(
     A window is tested once: what a later look finds can only take away from its evidence. One whose
     users have no candidate passes nothing, and takes no part in the runs.
 
-    Parameters
-    ----------
-    population
-        The users of the window, seen as the decision saw its own.
-    decision
-        A decision on a population.
-    database
-        Keeps the numbers and outcomes of the windows.
-    period, origin
-        Length of calendar windows, and beginning of the newest one, which gets the first number
-        where the list is new; None for other windows, which are numbered as they come.
-    new_users
-        The caller says that the list was decided on none of the users in the database.
-    faulty
-        As of `report_check`. Its evidence is kept, so that mended logs of the window pass only
-        where both looks show it.
+    Args:
+        population: The users of the window, seen as the decision saw its own.
+        decision: A decision on a population.
+        database: Keeps the numbers and outcomes of the windows.
+        period, origin: Length of calendar windows, and beginning of the newest one, which gets the
+            first number where the list is new; None for other windows, which are numbered as they
+            come.
+        new_users: The caller says that the list was decided on none of the users in the database.
+        faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
+            only where both looks show it.
 
-    Raises
-    ------
-    PolicyError, UnknownNameError, UndecidableError
-        The data lack a candidate, or hold too few users.
+    Raises:
+        PolicyError, UnknownNameError, UndecidableError: The data lack a candidate, or hold too few
+            users.
     """
-    if decision.policy.sample.looked_at_once:
-        raise InputError(
-            "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by and --last away, or decide without that option",
-        )
-    if decision.policy.cohorts is not None or decision.policy.visits != "last":
-        raise InputError(
-            "check: windows have no tests of cohorts and visits",
-            hint="leave --by and --last away: each check then tests the users of now, all together",
-        )
+    _check_has_windows(decision)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     name = _digest(identity, period, window.source, population.audience.value)
@@ -135,9 +119,10 @@ def check_window(
     coverage = coverage_of(population, decision)
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
-    whole, before = evidence, read_checked(database, name, label)
+    before = read_checked(database, name, label)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lack_all(coverage) and decision.missing == "value"
+    lowered = evidence
     if before is None:
         new = ~(seen if doubted else decided | seen)
         cannot_pass = lack_all(coverage) or bool(touched(sets, faulty))
@@ -146,10 +131,10 @@ def check_window(
         before = replace(before, run=run)
         add_checked(database, name, label, window.since, before)
     else:
-        evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
+        lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
         if not is_blind:
-            lower_checked(database, name, label, within=evidence.within, above=evidence.above)
-    listed, beside = evidence.split(len(sets))
+            lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+    listed, beside = lowered.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(decision.policy.delta or 1.0, place=before.number, successes=0)
     others = other_sets(decision)[: len(beside.within)]
@@ -169,7 +154,7 @@ def check_window(
         doubted=doubted,
         late=tuple(
             apis
-            for apis, now, above in zip(sets, whole.above, listed.above, strict=False)
+            for apis, now, above in zip(sets, evidence.above, listed.above, strict=False)
             if now >= before.terms[1] > above
         ),
         alarm=None
@@ -177,6 +162,24 @@ def check_window(
         else _alarm(series, until=window.since, doubted=doubted),
         origin=known.origin,
     )
+
+
+def _check_has_windows(decision: Decision) -> None:
+    """Refuse a decision that is tested on all users together, at most.
+
+    Raises:
+        InputError: It is one.
+    """
+    if decision.policy.sample.looked_at_once:
+        raise InputError(
+            "check: users who are drawn, or of whom some may be none, are looked at once",
+            hint="leave --by and --last away, or decide without that option",
+        )
+    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+        raise InputError(
+            "check: windows have no tests of cohorts and visits",
+            hint="leave --by and --last away: each check then tests the users of now, all together",
+        )
 
 
 def _number(series: _Series, population: Population, period: Period | None) -> tuple[str, int]:
@@ -196,8 +199,8 @@ def _evidence(series: _Series, population: Population, place: int, *, are_new: b
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
     source = series.asked.source(decision.policy.candidates)
-    most, least = told_by(source, population, decision.policy.k)
-    return _weigh_all(decision, most, least=least, new_users=are_new)
+    told = told_to(population.audience, source, decision.policy.k)
+    return _weigh_all(decision, told, new_users=are_new)
 
 
 def _first_look(
@@ -222,19 +225,13 @@ def _first_look(
     )
 
 
-def _weigh_all(
-    decision: Decision,
-    source: SpectrumSource,
-    *,
-    least: SpectrumSource | None,
-    new_users: bool,
-) -> Evidence:
+def _weigh_all(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evidence:
     """Weigh the sets of the allow list, and after them the other sets, all of these together."""
-    listed = weigh(decision, source, least=least, new_users=new_users)
+    listed = weigh(decision, source, new_users=new_users)
     others = other_sets(decision)
     if not others:
         return listed
-    beside = weigh(replace(decision, allow=others), source, least=least, new_users=new_users)
+    beside = weigh(replace(decision, allow=others), source, new_users=new_users)
     return listed.joined(beside, math.log(len(others)) if new_users else 0.0)
 
 
@@ -262,7 +259,7 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     source = asked.source_among(new, policy.candidates)
     if source is None or source.users < max(LEAST_USERS, policy.k):
         return None
-    _, least = told_by(source, asked, policy.k)
+    least = told_to(asked.audience, source, policy.k).least
     test = window_test(
         users=source.users,
         k=policy.k,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.check import told_by
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence, weigh
+from fpmonitor.population.told import told_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ def count_confirmed(
     decision = called_as(decision, population)
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
-    most, least = told_by(source, population, decision.policy.k)
-    evidence = weigh(decision, most, least=least, new_users=new_users)
+    told = told_to(population.audience, source, decision.policy.k)
+    evidence = weigh(decision, told, new_users=new_users)
     needed = needed_evidence(
         decision.policy.delta or 1.0, place=_LIKE_A_YEAR, successes=_LIKE_A_YEAR
     )
@@ -55,12 +55,9 @@ def count_confirmed(
 def longer_windows(found: Sequence[Confirmed], by: Period | None) -> str | None:
     """Say which length of windows decides more than one does, or than the shortest; null for none.
 
-    Parameters
-    ----------
-    found
-        What windows of each length confirm, the shortest first.
-    by
-        The length in question.
+    Args:
+        found: What windows of each length confirm, the shortest first.
+        by: The length in question.
     """
     [*own] = (one for one in found if by in {None, one.period})
     if not own or own[0].sets == own[0].listed:

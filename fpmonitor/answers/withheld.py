@@ -31,16 +31,11 @@ _MOST_VALUES = 20_000  # of one API: more are no list of values that people woul
 class Coarser:
     """What an API could return instead.
 
-    Attributes
-    ----------
-    words
-        What is done to its values.
-    transform
-        The same as `--what-if` has it.
-    lower, upper
-        Limits of the exposure of the recommended set with it, shares.
-    fits
-        Whether that is within the budget.
+    Attributes:
+        words: What is done to its values.
+        transform: The same as `--what-if` has it.
+        lower, upper: Limits of the exposure of the recommended set with it, shares.
+        fits: Whether that is within the budget.
     """
 
     words: str
@@ -54,17 +49,14 @@ class Coarser:
 class Withheld(Result):
     """An API that a decision withholds.
 
-    Attributes
-    ----------
-    api, reason
-        What the log calls it, and why it is withheld.
-    lower, upper
-        Limits of the exposure of the recommended set with it, shares; null without evidence.
-    coarser
-        The same with less of its values, from fine to coarse.
-    is_undecided, users_needed, users_possible
-        Whether more users might allow it; how many are expected to settle that; and from how many
-        on any test could: null where that is more than 100 million, or unknown.
+    Attributes:
+        api, reason: What the log calls it, and why it is withheld.
+        lower, upper: Limits of the exposure of the recommended set with it, shares; null without
+            evidence.
+        coarser: The same with less of its values, from fine to coarse.
+        is_undecided, users_needed, users_possible: Whether more users might allow it; how many are
+            expected to settle that; and from how many on any test could: null where that is more
+            than 100 million, or unknown.
     """
 
     api: str
@@ -83,12 +75,9 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
     Each limit holds for its set alone, as those of `report_exposures`: they say where to look, and
     another decision on other users promises it.
 
-    Parameters
-    ----------
-    population
-        The users of now, seen as the decision saw its own.
-    decision
-        Whose candidates are meant.
+    Args:
+        population: The users of now, seen as the decision saw its own.
+        decision: Whose candidates are meant.
     """
     decision = called_as(decision, population)
     question, recommended = question_of(decision), decision.recommended

@@ -86,7 +86,7 @@ class Deployed:
         """
         # Formats are loaded only for whoever has a list.
         from fpmonitor.answers.list_check import check_list  # noqa: PLC0415
-        from fpmonitor.cli.users import bear_out  # noqa: PLC0415
+        from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
         from fpmonitor.export.exporter import is_site, printable  # noqa: PLC0415
         from fpmonitor.export.in_use import read_in_use  # noqa: PLC0415
         from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names  # noqa: PLC0415
@@ -111,6 +111,6 @@ class Deployed:
         if len(notes) > _SHOWN:
             note(f"... and {len(notes) - _SHOWN:,} notes more", quiet=quiet)
         with users.open() as monitor:
-            bear_out(monitor, monitor.population_as(decision), decision, with_names=False)
+            check_borne_out(monitor, monitor.population_as(decision), decision, with_names=False)
             users.note_beside(monitor, decision, quiet=quiet)
             return check_list(monitor.population_as(decision), decision, in_use)

@@ -58,11 +58,11 @@ def gate(
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
-    from fpmonitor.cli.users import bear_out  # noqa: PLC0415
+    from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
-        bear_out(monitor, users, decided)
+        check_borne_out(monitor, users, decided)
         answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

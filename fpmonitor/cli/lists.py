@@ -193,12 +193,12 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         return
     from fpmonitor.answers.crowds import shared_crowds  # noqa: PLC0415 -- slow
     from fpmonitor.answers.preview import limits_of_left  # noqa: PLC0415
-    from fpmonitor.cli.users import bear_out, note_beside  # noqa: PLC0415
+    from fpmonitor.cli.users import check_borne_out, note_beside  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
         note_beside(monitor, decided, quiet=quiet)
         users = monitor.population_as(decided)
-        if not bear_out(monitor, users, decided):
+        if not check_borne_out(monitor, users, decided):
             note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
         yield {
             "measure": limits_of_left(users, decided),

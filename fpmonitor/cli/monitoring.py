@@ -37,7 +37,7 @@ from fpmonitor.cli.users import (
     VOLATILE,
     StoredUsers,
     Users,
-    bear_out,
+    check_borne_out,
     note_coverage,
 )
 from fpmonitor.decide.credible import read_credible_decision
@@ -196,7 +196,7 @@ def check(
         return emit_check(report, decision, output_format, output)
     deployed.refuse_alone()
     with users.open() as monitor:
-        bear_out(monitor, monitor.population_as(made), made, with_names=False)
+        check_borne_out(monitor, monitor.population_as(made), made, with_names=False)
         decided = made if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"

@@ -13,7 +13,7 @@ import typer
 
 from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.demand import weigh_by_demand
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
 from fpmonitor.answers.recommended import report_people
 from fpmonitor.answers.trust import Knowledge
@@ -75,6 +75,100 @@ _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
 
+@dataclass(frozen=True, kw_only=True)
+class Detailed:
+    """Options for what is shown besides the exposure: see `ExposureDetails`."""
+
+    given: Annotated[
+        str,
+        typer.Option(
+            "--given",
+            help="APIs that cannot be hidden: also show the exposure within each cohort of their"
+            " values. `family` and `system` are those that the user agent tells.",
+        ),
+    ] = ""
+    realised: Annotated[
+        bool,
+        typer.Option(
+            "--realised",
+            help="Also limit the share of one population, and not only its average over "
+            "populations.",
+        ),
+    ] = False
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
+    ] = False
+    support: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--support",
+            help="Number of possible values, if known before looking at the data: sharper limits "
+            "where they are few; repeat for each set.",
+        ),
+    ] = None
+    trust: Annotated[
+        Knowledge | None,
+        typer.Option(
+            "--trust",
+            help="Price of trust: what can be guaranteed from single APIs, pairs or joint data, "
+            "up to this level.",
+        ),
+    ] = None
+    entropies: Annotated[
+        bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
+    ] = False
+    forecast: Annotated[
+        bool,
+        typer.Option(
+            "--forecast",
+            help="Also show what a model expects, if it predicted the observed users from a part "
+            "of them. Not promised, and never used by a verdict.",
+        ),
+    ] = False
+    visits: Annotated[
+        bool,
+        typer.Option(
+            "--visits",
+            help="Also limit what one visit of each user exposes, and what all visits do to a "
+            "site that knows its users again.",
+        ),
+    ] = False
+    followed: Annotated[
+        str,
+        typer.Option(
+            "--followed",
+            help="Also limit the share of users whose visits can be linked after this many days; "
+            "choose them before looking.",
+            metavar="DAYS,...",
+        ),
+    ] = ""
+    users_for: Annotated[
+        float | None,
+        typer.Option(
+            "--users-for",
+            help="Also tell how many users are enough for all shares to be known to within this.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+
+    @property
+    def details(self) -> ExposureDetails:
+        """The details as an answer takes them."""
+        return ExposureDetails(
+            given=split_names(self.given),
+            realised=self.realised,
+            bounds=self.bounds,
+            supports=self.support or (),
+            trust=self.trust,
+            entropies=self.entropies,
+            forecast=self.forecast,
+            gamma=self.users_for,
+            visits=self.visits,
+            followed=[days_apart(each) for each in split_names(self.followed)],
+        )
+
+
 def exposure_command(
     *,
     names: NAMES = None,
@@ -85,78 +179,7 @@ def exposure_command(
         ),
     ] = None,
     asked: AskedOfSample,
-    given: Annotated[
-        str,
-        typer.Option(
-            "--given",
-            help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values. `family` and `system` are those that the user agent tells.",
-        ),
-    ] = "",
-    realised: Annotated[
-        bool,
-        typer.Option(
-            "--realised",
-            help="Also limit the share of one population, and not only its average over "
-            "populations.",
-        ),
-    ] = False,
-    bounds: Annotated[
-        bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
-    ] = False,
-    support: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--support",
-            help="Number of possible values, if known before looking at the data: sharper limits "
-            "where they are few; repeat for each set.",
-        ),
-    ] = None,
-    trust: Annotated[
-        Knowledge | None,
-        typer.Option(
-            "--trust",
-            help="Price of trust: what can be guaranteed from single APIs, pairs or joint data, "
-            "up to this level.",
-        ),
-    ] = None,
-    entropies: Annotated[
-        bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
-    ] = False,
-    forecast: Annotated[
-        bool,
-        typer.Option(
-            "--forecast",
-            help="Also show what a model expects, if it predicted the observed users from a part "
-            "of them. Not promised, and never used by a verdict.",
-        ),
-    ] = False,
-    visits: Annotated[
-        bool,
-        typer.Option(
-            "--visits",
-            help="Also limit what one visit of each user exposes, and what all visits do to a "
-            "site that knows its users again.",
-        ),
-    ] = False,
-    followed: Annotated[
-        str,
-        typer.Option(
-            "--followed",
-            help="Also limit the share of users whose visits can be linked after this many days; "
-            "choose them before looking.",
-            metavar="DAYS,...",
-        ),
-    ] = "",
-    users_for: Annotated[
-        float | None,
-        typer.Option(
-            "--users-for",
-            help="Also tell how many users are enough for all shares to be known to within this.",
-            parser=share,
-            metavar="SHARE",
-        ),
-    ] = None,
+    detailed: Detailed,
     users: AnsweredUsers,
     reader: ReaderOptions,
     shown: Shown,
@@ -174,34 +197,20 @@ def exposure_command(
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
         came = (population.visits or 0) / population.users
-        if came >= _SEVERAL_VISITS and not visits:
+        if came >= _SEVERAL_VISITS and not detailed.visits:
             said = (
                 f"users came {came:.1f} times on average, and their last values count; --visits "
                 "limits what one visit exposes, and all visits"
             )
             note(spoken(said, population.unit))
-        reports = report_exposures(
-            population,
-            asked.question,
-            sets,
-            given=split_names(given),
-            realised=realised,
-            bounds=bounds,
-            supports=support or (),
-            trust=trust,
-            entropies=entropies,
-            forecast=forecast,
-            gamma=users_for,
-            visits=visits,
-            followed=[days_apart(each) for each in split_names(followed)],
-        )
+        reports = report_exposures(population, asked.question, sets, detailed.details)
         reader.ask(monitor, counted_exposures(reports, asked.question))
     if not names and not apis:  # each API: the most exposing first
         reports = sorted(reports, key=lambda report: -report.upper)
-    for report in reports if users_for is not None else ():
+    for report in reports if detailed.users_for is not None else ():
         note(
             f"{', '.join(report.apis)}: {report.users_for_gamma:,} users are enough for all shares "
-            f"to be known to within {users_for:g}"
+            f"to be known to within {detailed.users_for:g}"
         )
     shown.show(answers.exposures(reports))
 

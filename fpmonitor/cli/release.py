@@ -303,10 +303,14 @@ def sensitive(
     ],
     api: Annotated[str, typer.Option(help="Sensitive attribute, a column of the table.")],
     shown: Shown,
-) -> None:
-    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta."""
+) -> int:
+    """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta.
+
+    Exit code 1: all users of some class have one value.
+    """
     found = sensitivity_of(read_release(release_file).table, api)
     shown.show(store.members(asdict(found)))
+    return singling_out.EXIT_FAILED if found.gives_away else 0
 
 
 @audit.command("partial-knowledge")

@@ -11,7 +11,7 @@ import typer
 from fpmonitor.answers.compare import compare_decisions, compare_sets
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import BUDGET, NAMES, QUIET, SETS, ExposureOfSample, share
@@ -176,7 +176,7 @@ def figure_of(
         raise InputError(f"exposure --plot {kind}: name exactly one set")
     if kind == "curve":
         return of_curve(report_curve(users, question, sets[0]))
-    [found] = report_exposures(users, question, sets, trust="joint")
+    [found] = report_exposures(users, question, sets, ExposureDetails(trust="joint"))
     return of_trust(found)
 
 

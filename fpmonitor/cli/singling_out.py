@@ -24,9 +24,13 @@ from fpmonitor.render import store
 from fpmonitor.safe_files import read_bytes
 from fpmonitor.vocabulary import split_names
 
-EXIT_SINGLES_OUT = 1
+EXIT_FAILED = 1
 EXIT_UNTESTED = 3
-_EXITS = {"singles out": EXIT_SINGLES_OUT, "could not be tested": EXIT_UNTESTED}
+_EXITS = {
+    "singles out": EXIT_FAILED,
+    "gives values away": EXIT_FAILED,
+    "could not be tested": EXIT_UNTESTED,
+}
 
 USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
 WEIGHT = Annotated[
@@ -142,7 +146,7 @@ def attack(
 ) -> int:
     """Attack a release, to test whether it singles out users more often than chance.
 
-    Exit code 0: within chance, 1: it singles out, 3: nothing could be tested.
+    Exit code 0: within chance, 1: it singles out or gives values away, 3: nothing could be tested.
     """
     made = read_release(release_file)
     with (
@@ -160,7 +164,7 @@ def attack(
             distribution=None if distribution is None else _table(distribution),
         )
     shown.show(store.attacks(outcome))
-    return _EXITS.get(outcome.worst.verdict, 0)
+    return _EXITS.get(outcome.verdict, 0)
 
 
 def _table(path: Path) -> pl.DataFrame:

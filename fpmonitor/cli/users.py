@@ -181,17 +181,15 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
         note(other.text, quiet=quiet)
 
 
-def bear_out(
+def check_borne_out(
     monitor: Monitor, users: Population, decision: Decision, *, with_names: bool = True
 ) -> bool:
     """Check a decision by the users that it was made of; return False where these are others.
 
     Counts of an engine or a warehouse are left to `audit certificate`.
 
-    Raises
-    ------
-    InputError
-        They do not bear it out.
+    Raises:
+        InputError: They do not bear it out.
     """
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow

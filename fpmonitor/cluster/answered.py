@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from fpmonitor.disclosure import ToldSpectra
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.population.browsers import UNKNOWN, BrowserGroups
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.account import Kind
-    from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.population.snapshot import CohortSpectra, Repeats
-    from fpmonitor.spectrum import SpectrumSource
+    from fpmonitor.population.snapshot import CohortSpectra
     from fpmonitor.unit import Unit
 
 ApiSet = tuple[str, ...]
@@ -53,7 +50,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(slots=True)
-class Answers:
+class AnsweredSets:
     """What was answered so far.
 
     Attributes:
@@ -157,9 +154,9 @@ class Answers:
         )
 
 
-def read_answers(paths: Iterable[Path]) -> Answers:
-    """Read answers from files; errors as of `Answers.add`, and where a file cannot be read."""
-    answers = Answers()
+def read_answers(paths: Iterable[Path]) -> AnsweredSets:
+    """Read answers from files; errors as of `AnsweredSets.add`, and where a file cannot be read."""
+    answers = AnsweredSets()
     for path in paths:
         answers.add(read_bytes(path, "spectra", hint=_HINT), f"spectra {path}")
     return answers
@@ -232,8 +229,8 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
     return CountSpectrum.from_mapping({size: number for size, number in found.items() if number})
 
 
-class AnsweredSpectra:
-    """Spectra that were answered: see `population.snapshot.SpectrumQueries`.
+class AnsweredSpectra(SpectrumQueries):
+    """Spectra that were answered.
 
     Args:
         apis: The columns, sorted.
@@ -243,15 +240,29 @@ class AnsweredSpectra:
     """
 
     def __init__(
-        self, apis: Sequence[str], answers: Answers, ask: Callable[[Sequence[ApiSet]], None]
+        self, apis: Sequence[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]
     ) -> None:
-        self.apis, self._answers, self._ask = tuple(apis), answers, ask
-        self.users = answers.users or 0
+        self._apis, self._answers, self._ask = tuple(apis), answers, ask
         self._side: Side = "most"
         self._absent_alone = False
 
     @property
-    def least(self) -> SpectrumSource | None:
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._apis
+
+    @property
+    def users(self) -> int:
+        """Number of users; 0 where nothing was answered."""
+        return self._answers.users or 0
+
+    @property
+    def are_rows(self) -> bool:
+        """Whether the users are rows of a table."""
+        return self._answers.are_rows
+
+    @property
+    def least(self) -> AnsweredSpectra | None:
         """Spectra in which no user is in a smaller group than in truth, where groups are masked."""
         if not self._answers.is_masked:
             return None
@@ -322,7 +333,7 @@ class AnsweredSpectra:
     def selected(self, apis: Sequence[str]) -> AnsweredSpectra:
         """Restrict the APIs that may be asked for."""
         other = copy.copy(self)
-        other.apis = tuple(sorted(apis))
+        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
         return other
 
     def with_absent_alone(self) -> AnsweredSpectra:
@@ -357,7 +368,7 @@ class AnsweredSpectra:
         del given, apis
         raise _refusal("--given")
 
-    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ChosenValues]:
+    def searched_and_rest(self, users: int, seed: int) -> NoReturn:
         """Refuse: nobody can be drawn."""
         del users, seed
         raise _refusal("--search-users")
@@ -370,42 +381,48 @@ def _refusal(what: str) -> InputError:
     )
 
 
-class AnsweredSnapshot:
-    """Users of whom only spectra are known: see `population.snapshot.Snapshot`."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AnsweredSnapshot(Snapshot):
+    """Users of whom only spectra are known."""
 
-    values_are_digested = True  # nobody sees them
+    spectra: AnsweredSpectra
+    said: Mapping[str, str]
+    units: Sequence[Unit | None]
+    digest: str
+    key: str
+    values_are_digested: bool = True  # nobody sees them
 
-    def __init__(
-        self,
-        answers: Answers,
-        *,
-        apis: Sequence[str],
-        ask: Callable[[Sequence[ApiSet]], None],
-        said: Mapping[str, str],
-        key: str,
-        unit: Unit,
-    ) -> None:
-        self.apis = tuple(sorted(apis))
-        self.said, self.units = said, ("row" if answers.are_rows else unit,)
-        self.users = self.visits = answers.users or 0
-        self._spectra = AnsweredSpectra(self.apis, answers, ask)
-        self.digest = self._digest()
-        self.key = key or hashlib.sha256(f"spectra {self.digest}".encode()).hexdigest()
+    @classmethod
+    def of(
+        cls, spectra: AnsweredSpectra, *, said: Mapping[str, str], key: str, unit: Unit
+    ) -> AnsweredSnapshot:
+        """Take what was answered for users, with the key of the digests that leave, if any."""
+        # Every answer has each column alone.
+        alone = spectra.groups([[api] for api in spectra.apis])
+        content = json.dumps([spectra.users, list(zip(spectra.apis, alone, strict=True))])
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        return cls(
+            spectra=spectra,
+            said=said,
+            units=("row" if spectra.are_rows else unit,),
+            digest=digest,
+            key=key or hashlib.sha256(f"spectra {digest}".encode()).hexdigest(),
+        )
 
-    def _digest(self) -> str:
-        """Digest of what is known of each column alone, which every answer has."""
-        alone = self._spectra.groups([[api] for api in self.apis])
-        content = json.dumps([self.users, list(zip(self.apis, alone, strict=True))])
-        return hashlib.sha256(content.encode()).hexdigest()
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+        return self.spectra.apis
+
+    @property
+    def users(self) -> int:
+        """Number of rows."""
+        return self.spectra.users
 
     @property
     def is_masked(self) -> bool:
         """Whether groups of few users are told as one sum."""
-        return self._spectra.least is not None
-
-    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002 -- see `Snapshot`
-        """Nobody knows of the table."""
-        return {}
+        return self.spectra.least is not None
 
     def in_memory(self, apis: int) -> bool:
         """Return false: no rows are here."""
@@ -422,11 +439,11 @@ class AnsweredSnapshot:
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Numbers in place of values."""
-        return {code: ("value", str(code)) for code in self._spectra.users_of_codes([api])[api]}
+        return {code: ("value", str(code)) for code in self.spectra.users_of_codes([api])[api]}
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
-        return self._spectra.users_of_apis()
+        return self.spectra.users_of_apis()
 
     def browser_groups(self) -> BrowserGroups:
         """Return all users as those of an unknown browser."""
@@ -437,33 +454,20 @@ class AnsweredSnapshot:
             users=np.array([self.users]),
         )
 
-    def repeats(self, groups: BrowserGroups) -> Repeats:
-        """Return nothing: who came back is not known."""
-        del groups
-        return {}
-
     def queries(self, recoding: Recoding, present: Sequence[str]) -> AnsweredSpectra:
         """Spectra as they were answered."""
         if present:
             raise _refusal("--missing drop")
         if recoding.changes:
             raise _refusal("preprocessing of values")
-        return self._spectra
-
-    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
-        """Return nothing: sources are not known."""
-        del k
-        return {}
-
-    def days(self, least: int) -> None:
-        """Return nothing: times are not known."""
+        return self.spectra
 
 
 _Answer = TypeVar("_Answer")
 
 
 def settled(
-    answers: Answers,
+    answers: AnsweredSets,
     ask: Callable[[Sequence[ApiSet]], None],
     work: Callable[[], _Answer],
     *,

@@ -11,7 +11,7 @@ import json
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from fpmonitor.cluster.answered import Answers, read_answers
+from fpmonitor.cluster.answered import AnsweredSets, read_answers
 from fpmonitor.cluster.asking import AT_ONCE, Asked, all_sets, statement_of
 from fpmonitor.cluster.engine import open_engine
 from fpmonitor.errors import InputError, UndecidableError
@@ -41,7 +41,7 @@ class Rounds:
         self.folder, self._engine = folder, engine
         content = read_json(folder / _ASKED, "question", hint=_HINT)
         self.asked = typed(content, Asked, f"{folder / _ASKED}", hint=_HINT)
-        self.answers: Answers = read_answers(folder / f"{n}.csv" for n in range(1, self._next))
+        self.answers: AnsweredSets = read_answers(folder / f"{n}.csv" for n in range(1, self._next))
         if self.answers.users is None:
             self.ask([])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import threading
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
+from fpmonitor.calls import begun
 from fpmonitor.cluster.engine import Engine, without_parameters
 from fpmonitor.cluster.portable import needs_extra
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
@@ -55,25 +55,12 @@ class SparkEngine(Engine):
 
     def _within(self, seconds: float) -> None:
         """Wait for a first answer, no longer than this: some addresses swallow all questions."""
-        outcome: list[Exception | None] = []
-
-        def ask() -> None:
-            try:
-                self._session.sql("SELECT 1").toArrow()
-            except Exception as error:  # noqa: BLE001 -- raised again in the caller's thread
-                outcome.append(error)
-            else:
-                outcome.append(None)
-
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if not outcome:
+        try:
+            begun(lambda: self._session.sql("SELECT 1").toArrow()).result(seconds)
+        except TimeoutError as error:
             raise EngineLostError(
                 f"the engine at {self.address} does not answer within {seconds:g} s"
-            )
-        if outcome[0] is not None:
-            raise outcome[0]
+            ) from error
 
     def close(self) -> None:
         """End the session; a server that is gone has ended it already."""

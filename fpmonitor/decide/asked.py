@@ -76,25 +76,20 @@ _OPTIONS = {
 class Search:
     """How far sets are searched, and what else is found of them.
 
-    Attributes
-    ----------
-    time_limit, max_size
-        Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
-        than `deciding.MANY` candidates, and of levels, a minute by default.
-    max_sets
-        How many sets each list holds at most; by default all, of more than `MANY` candidates 500,
-        or else up to 5,000 APIs and pairs that are not allowed. Lists that were cut are not
-        complete: first come the recommended set, some that differ from it, for each API a set that
-        holds it, and those of the greatest utility, and the smallest that are not allowed.
-    forecast
-        Say for each undecided set how many users would decide it.
-    tolerance
-        Say for each allowed set how biased the sample may be.
-    known
-        An earlier decision of the same question on the same data, perhaps not complete: what it
-        proves is not computed again.
-    progress
-        Told now and then in words how far the search is.
+    Attributes:
+        time_limit, max_size: Seconds and number of APIs at which the search stops; what is proven
+            stays valid. Of more than `deciding.MANY` candidates, and of levels, a minute by
+            default.
+        max_sets: How many sets each list holds at most; by default all, of more than `MANY`
+            candidates 500, or else up to 5,000 APIs and pairs that are not allowed. Lists that were
+            cut are not complete: first come the recommended set, some that differ from it, for each
+            API a set that holds it, and those of the greatest utility, and the smallest that are
+            not allowed.
+        forecast: Say for each undecided set how many users would decide it.
+        tolerance: Say for each allowed set how biased the sample may be.
+        known: An earlier decision of the same question on the same data, perhaps not complete: what
+            it proves is not computed again.
+        progress: Told now and then in words how far the search is.
     """
 
     time_limit: float | None = None
@@ -110,48 +105,34 @@ class Search:
 class DecideQuestion(Search):
     """All that is asked of some users, who are seen in the window and the view of a population.
 
-    Attributes
-    ----------
-    k, population, delta, missing, sample
-        As in `Question`.
-    budget
-        Largest tolerated exposure, a share of the users.
-    candidates
-        The APIs to decide on; all that may be named by default.
-    setting
-        `population`: certified; `sample`: exact, for the observed users alone.
-    realised
-        Certify the share of the users of one population, not its average over populations.
-    fixed_question
-        The caller says that candidates, view, budget, k and population were fixed before the users
-        were seen: sets are then tested at higher levels, and the guarantee names the condition.
-    must, never, weights
-        See `decide.utility.recommend`; APIs as in `candidates`.
-    assume
-        Candidates to take in though the users are no evidence of how they divide them: others of
-        which they are none are in no set.
-    given
-        What tells cohorts, which sites see with every set: APIs, `family`, `system`.
-    budget_each, least_share
-        Largest tolerated exposure of every cohort that has at least a share of the users: by
-        default four times the budget, and 5 %.
-    search_users
-        Search among so many of the users, and confirm on all others: see `decide.confirming`. The
-        question is taken to have been fixed before the users were seen.
-    confirm_chains
-        How many chains of sets are tested on the others; null: `confirming.CHAINS`.
-    components
-        Decide how coarse these must be shown, not which APIs may be read; they were fixed before
-        the users were seen.
-    design_share
-        Share of the users, in no order, from whom levels are designed; the others are tested.
-    engine
-        What counts the groups: rows in memory, queries, or rows if they have room.
+    Attributes:
+        k, population, delta, missing, sample: As in `Question`.
+        budget: Largest tolerated exposure, a share of the users.
+        candidates: The APIs to decide on; all that may be named by default.
+        setting: `population`: certified; `sample`: exact, for the observed users alone.
+        realised: Certify the share of the users of one population, not its average over
+            populations.
+        fixed_question: The caller says that candidates, view, budget, k and population were fixed
+            before the users were seen: sets are then tested at higher levels, and the guarantee
+            names the condition.
+        must, never, weights: See `decide.utility.recommend`; APIs as in `candidates`.
+        assume: Candidates to take in though the users are no evidence of how they divide them:
+            others of which they are none are in no set.
+        given: What tells cohorts, which sites see with every set: APIs, `family`, `system`.
+        budget_each, least_share: Largest tolerated exposure of every cohort that has at least a
+            share of the users: by default four times the budget, and 5 %.
+        search_users: Search among so many of the users, and confirm on all others: see
+            `decide.confirming`. The question is taken to have been fixed before the users were
+            seen.
+        confirm_chains: How many chains of sets are tested on the others; null: `confirming.CHAINS`.
+        components: Decide how coarse these must be shown, not which APIs may be read; they were
+            fixed before the users were seen.
+        design_share: Share of the users, in no order, from whom levels are designed; the others are
+            tested.
+        engine: What counts the groups: rows in memory, queries, or rows if they have room.
 
-    Raises
-    ------
-    InputError
-        Options that cannot go together, or a setting or an engine that does not exist.
+    Raises:
+        InputError: Options that cannot go together, or a setting or an engine that does not exist.
     """
 
     k: int
@@ -219,23 +200,16 @@ class DecideQuestion(Search):
 def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> dict[str, Any]:
     """Check that options can go together.
 
-    Parameters
-    ----------
-    given
-        Name -> value; one that is empty, or the word `auto`, is not given.
-    only_set
-        Those that the settings say for all commands: where they say how sets are searched, and
-        cannot go with what was asked, they are passed over.
+    Args:
+        given: Name -> value; one that is empty, or the word `auto`, is not given.
+        only_set: Those that the settings say for all commands: where they say how sets are
+            searched, and cannot go with what was asked, they are passed over.
 
-    Returns
-    -------
-    dict
-        The options without those that are passed over.
+    Returns:
+        dict: The options without those that are passed over.
 
-    Raises
-    ------
-    InputError
-        Two cannot go together, or one says nothing without another.
+    Raises:
+        InputError: Two cannot go together, or one says nothing without another.
     """
     option = {name: _OPTIONS.get(name, name.replace("_", "-")) for name in given}
     said = {option[name] for name, value in given.items() if _is_said(value)}

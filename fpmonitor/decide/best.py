@@ -50,20 +50,14 @@ _STEPS = 4  # in which later targets come near to the best set, at most
 class BestSet:
     """What is proven about the passing sets of a source; sets are sorted tuples of names.
 
-    Attributes
-    ----------
-    sets
-        Passing sets that differ, the one of the greatest weight first; empty when none is known.
-    bound
-        Weight that no passing set exceeds.
-    proven
-        Whether the first of `sets` weighs that.
-    refused
-        Sets that do not pass, of at most two APIs beside those that must be held.
-    evaluated
-        Sets whose score was computed.
-    reached
-        From where to go on; null where weights are not whole.
+    Attributes:
+        sets: Passing sets that differ, the one of the greatest weight first; empty when none is
+            known.
+        bound: Weight that no passing set exceeds.
+        proven: Whether the first of `sets` weighs that.
+        refused: Sets that do not pass, of at most two APIs beside those that must be held.
+        evaluated: Sets whose score was computed.
+        reached: From where to go on; null where weights are not whole.
     """
 
     sets: list[ApiSet]
@@ -89,34 +83,22 @@ def best_set(
 ) -> BestSet:
     """Find the passing set of the greatest weight, or one that is proven not to be far from it.
 
-    Parameters
-    ----------
-    source
-        Where the spectra come from.
-    criterion
-        Gives the scores.
-    limits
-        A set of `s` APIs passes when its score, and that of each of its subsets by their sizes, is
-        at most `limits[s]`. Where limits grow with the size, not all subsets may be looked at: then
-        `bound` is one, but `sets` need not pass.
-    weights
-        Utility of each API, finite and not negative; 1 where not named.
-    must, never
-        Only sets that hold all of `must` and none of `never` are searched.
-    effort
-        When to stop, and whom to tell how far the search is.
-    share
-        Of the time that is left, what this search may take.
-    known
-        Sets that are known to pass.
-    reached
-        How far an earlier search came, for the same source, criterion, limits and sets.
+    Args:
+        source: Where the spectra come from.
+        criterion: Gives the scores.
+        limits: A set of `s` APIs passes when its score, and that of each of its subsets by their
+            sizes, is at most `limits[s]`. Where limits grow with the size, not all subsets may be
+            looked at: then `bound` is one, but `sets` need not pass.
+        weights: Utility of each API, finite and not negative; 1 where not named.
+        must, never: Only sets that hold all of `must` and none of `never` are searched.
+        effort: When to stop, and whom to tell how far the search is.
+        share: Of the time that is left, what this search may take.
+        known: Sets that are known to pass.
+        reached: How far an earlier search came, for the same source, criterion, limits and sets.
 
-    Raises
-    ------
-    UnknownNameError, InputError
-        An API that the source does not have, or that is both in `must` and `never`; a weight that
-        is negative or not finite.
+    Raises:
+        UnknownNameError, InputError: An API that the source does not have, or that is both in
+            `must` and `never`; a weight that is negative or not finite.
     """
     check_names(source, must, never)
     checked = checked_weights(weights)

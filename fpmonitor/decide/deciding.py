@@ -21,7 +21,6 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
-from fpmonitor.disclosure import least_of
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import cohort_test
@@ -31,7 +30,6 @@ from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.population.visits import DRAWS, VisitSpectrum
-from fpmonitor.spectrum import spectra_of
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
@@ -59,27 +57,19 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
 
     An interrupt (Ctrl-C) ends it with what is proven by then, also where that is nothing yet.
 
-    Parameters
-    ----------
-    source
-        The observed users, over the candidates.
-    asked
-        The question, and all that is noted of the users: see `Decision.begun`.
-    how
-        How far sets are searched; by default to the end.
+    Args:
+        source: The observed users, over the candidates.
+        asked: The question, and all that is noted of the users: see `Decision.begun`.
+        how: How far sets are searched; by default to the end.
 
-    Raises
-    ------
-    InputError
-        The earlier decision answers another question, or was made of other data.
-    PolicyError
-        The policy asks more than the data can carry, for example fewer than two users.
-    UndecidableError
-        Nothing can be certified of so few users or of so large groups, or one set is certified both
-        within and above the budget.
+    Raises:
+        InputError: The earlier decision answers another question, or was made of other data.
+        PolicyError: The policy asks more than the data can carry, for example fewer than two users.
+        UndecidableError: Nothing can be certified of so few users or of so large groups, or one set
+            is certified both within and above the budget.
     """
     started, how, policy = time.perf_counter(), how or Search(), asked.policy
-    if asked.is_exact and least_of(source) is not None:
+    if asked.is_exact and source.least is not None:
         raise InputError(
             "setting: groups of few users were masked, so their users cannot be counted",
             hint="ask without --mask, or certify: --setting population",
@@ -162,10 +152,8 @@ def _answered(
 def check_same(known: Decision, asked: Decision) -> None:
     """Check that an earlier decision answers the same question on the same data.
 
-    Raises
-    ------
-    InputError
-        It answers another question, or was made of other data.
+    Raises:
+        InputError: It answers another question, or was made of other data.
     """
     before, now = known.policy, asked.policy
     names = (
@@ -197,10 +185,10 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
         holds: Callable[[CountSpectrum, int], bool],
     ) -> list[ApiSet]:
         closed = [tuple(sorted(known.closed(apis))) for apis in sets]
-        spectra = zip(closed, spectra_of(source, sets), strict=True)
+        spectra = zip(closed, source.spectra(sets), strict=True)
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
 
-    least = least_of(source)
+    least = source.least
     allow = those(source, known.allow, tests.allows)
     above = partial(tests.above, least=least is not None)
     block = those(least or source, known.block, above)
@@ -378,7 +366,7 @@ def _best_first(
     elif tests.refute.monotone:
         # No set within the budget is refuted, whatever its size, nor holds one that is.
         limits = tests.refute.limits.tolist()
-        users = least_of(source) or source
+        users = source.least or source
         least = best_of(users, tests.block, limits, share=_POSSIBLE, reached=before.possible)
         searched = replace(searched, possible=least.reached)
         possible, blocked, evaluated = least.bound, least.refused, evaluated + least.evaluated
@@ -542,21 +530,14 @@ def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
         yield bias, tests.proof
 
 
-def recheck(
-    decision: Decision, source: SpectrumSource, *, least: SpectrumSource | None = None
-) -> dict[ApiSet, Verdict]:
+def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
-    Parameters
-    ----------
-    decision
-        The decision; its policy and setting are kept.
-    source
-        The current users, as in `decide`.
-    least
-        What sets are found above the budget by, where it is not `source`.
+    Args:
+        decision: The decision; its policy and setting are kept.
+        source: The current users, as in `decide`.
     """
-    judge = Judge.of(decision, source.users)
+    least, judge = source.least, Judge.of(decision, source.users)
     return {
         apis: judge.verdict(
             len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
@@ -794,7 +775,7 @@ def recommended_of(
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():
             return [
                 criterion.score(spectrum) / (float(criterion.limits[len(apis)]) or 1.0)
-                for apis, spectrum in zip(sets, spectra_of(source, sets), strict=True)
+                for apis, spectrum in zip(sets, source.spectra(sets), strict=True)
             ]
         return [0.0] * len(sets)
 

@@ -43,17 +43,12 @@ STOPPED_EARLY = "The search was stopped early: more may be allowed."
 class Reached:
     """How far the search for the best set came; weights are those beside the APIs that must be.
 
-    Attributes
-    ----------
-    bound
-        Weight that no passing set exceeds.
-    target
-        Only sets that weigh more were searched.
-    order
-        APIs of which such sets consist, the most exposing first.
-    first, last
-        Weight that no such set of none, the first, the first two... of `order` exceeds, as far as
-        is known; and of its end.
+    Attributes:
+        bound: Weight that no passing set exceeds.
+        target: Only sets that weigh more were searched.
+        order: APIs of which such sets consist, the most exposing first.
+        first, last: Weight that no such set of none, the first, the first two... of `order`
+            exceeds, as far as is known; and of its end.
     """
 
     bound: _Count
@@ -92,12 +87,9 @@ class BestSearch:
 class Cut:
     """How many sets were found where the lists hold fewer.
 
-    Attributes
-    ----------
-    allow, block, undecided
-        Sets that each list would hold.
-    searched
-        Whether the search went to its end, so that these are all.
+    Attributes:
+        allow, block, undecided: Sets that each list would hold.
+        searched: Whether the search went to its end, so that these are all.
     """
 
     allow: _Count
@@ -110,18 +102,13 @@ class Cut:
 class Confirmation:
     """What was tested on users of whom the search saw none.
 
-    Attributes
-    ----------
-    searched
-        Users that were searched; all others were tested on.
-    level
-        A value counted with probability `2^-level`, then with all of its users.
-    chains
-        Nested sets, increasing, that were tested.
-    confirmed, refuted
-        Maximal sets that were found within the budget; minimal ones that were found above it.
-    proof
-        As of `Decision`, for the tests of one set on the other users.
+    Attributes:
+        searched: Users that were searched; all others were tested on.
+        level: A value counted with probability `2^-level`, then with all of its users.
+        chains: Nested sets, increasing, that were tested.
+        confirmed, refuted: Maximal sets that were found within the budget; minimal ones that were
+            found above it.
+        proof: As of `Decision`, for the tests of one set on the other users.
     """
 
     searched: _Count
@@ -136,14 +123,11 @@ class Confirmation:
 class DesignPart:
     """From whom levels were designed: the guarantee is of the other users' decision.
 
-    Attributes
-    ----------
-    share, users
-        Share of the users who were observed, and how many these are.
-    tried
-        Designs that were tested, from coarse to fine, until one failed.
-    by
-        What the draw of these users follows: their values; in files of before the order of rows.
+    Attributes:
+        share, users: Share of the users who were observed, and how many these are.
+        tried: Designs that were tested, from coarse to fine, until one failed.
+        by: What the draw of these users follows: their values; in files of before the order of
+            rows.
     """
 
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
@@ -156,109 +140,83 @@ class DesignPart:
 class Decision(Result):
     """The answer to a policy, as it stands in a decision file.
 
-    Attributes
-    ----------
-    policy
-        The question.
-    setting
-        `population`: certified for a population of `policy.population`; `sample`: exact, for the
-        observed users alone.
-    missing
-        Whether absent was a value, exposed its user, or users lacking a candidate were left out.
-    users
-        Observed users.
-    unit
-        What each of them is: see `fpmonitor.unit`; a user in files of before.
-    digest
-        Digest of the data that was decided on, keyed by whoever keeps them.
-    days
-        First and last day (UTC) of these data with visits of at least k users; null where no visit
-        has a time, and in files of before.
-    account
-        How many members of the logs were taken for what; empty where nobody knows.
-    made
-        Day (UTC) of the decision; null in files of before.
-    guarantee
-        What holds, in one sentence.
-    allow, block, undecided
-        Maximal allowed sets; minimal blocked sets; minimal sets that are neither. Every set that
-        contains no blocked or undecided one is within an allowed one, if `complete`.
-    recommended
-        The allowed set of the greatest utility, empty when no API is allowed.
-    must, never
-        Only sets with all of `must` and none of `never` were searched; empty in files of before.
-    complete
-        Whether the search went to its end, and the lists hold all it found; if not, what they hold
-        is proven.
-    cut
-        How many sets were found where the lists were cut; null elsewhere, and in files of before.
-    evaluated
-        Number of sets whose exposure was computed.
-    seconds
-        Wall time.
-    users_possible
-        For each of the first undecided sets, from how many users on any test could decide it,
-        about; null for more than 100 million, and as a whole where nothing is estimated.
-    users_needed, users_range
-        For each undecided set a forecast of the observed users at which it is decided if one looks
-        as they come in: on average, and what they are below and above in one case of ten each; null
-        for more than 100 million, and as a whole when it was not asked for or was interrupted.
-    bias_tolerated
-        For each allowed set the largest factor, of a fixed list, by which the shares of all kinds
-        of users may differ between the observed users and the population; null when it was not
-        asked for or was interrupted.
-    observed, binding_stratum
-        Where users were drawn, one of each cluster or by the shares of strata: of how many, and the
-        stratum that had none left, so that more of it would be more to decide on. Null elsewhere.
-    unobserved_share
-        Share of the population in strata of whom nobody was drawn, which counts as exposed; null
-        where users were not drawn by shares.
-    view, source
-        How the users were looked at, and the one source whose observations counted, null for all.
-    masked
-        Candidates whose volatile values the view masked; null in files of before, which do not say.
-    weights
-        Utility of each API, 1 where not named.
-    utility, utility_bound
-        Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
-    utility_possible
-        Weight that no set within the budget exceeds, with the probability of the guarantee: what
-        it is above `utility_bound` is what more users might allow. Null where the search went to
-        its end, and in files of before.
-    search
-        What the best of many APIs was searched by, and how far that came; null where it was not.
-    engine
-        What counted the groups: `memory`, `duckdb`, or the address of another engine.
-    universe
-        Number of APIs any of which may be chosen after looking; null where the question is taken to
-        have been fixed before the users were seen, and for observed users alone.
-    first_names
-        Number of names in the first log that the database stored, where all candidates are among
-        them, and 0 where one is not; null where nothing noted them, and without a universe.
-    level, registered, view_weight
-        Share of delta that the tests of each side have together, whether for a question that was
-        registered before the first user was stored, and the share that the view has by its name:
-        see `Level`. Null for observed users alone, and in files of before.
-    proof
-        For `allow` and `block` all that a stranger needs to prove the limits again and to find each
-        verdict from a count spectrum: docs/outputs.md. Null for observed users alone, and in files
-        of before; empty where too few users prove nothing.
-    confirmation
-        What was tested on other users than those that were searched; null where all were searched.
-    asked_before
-        Other questions that were asked of these users before, as far as their database knows; 0 in
-        files of before, and where the question was registered.
-    names
-        Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
-        the user said that it is none.
-    no_evidence, assumed
-        Candidate -> why the users are no evidence of how it divides them: it is in no set, and
-        those that were taken in all the same.
-    coverage
-        Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
-        fewer than k have it; null as a whole in files of before.
-    design
-        From whom levels were designed; null where none were.
+    Attributes:
+        policy: The question.
+        setting: `population`: certified for a population of `policy.population`; `sample`: exact,
+            for the observed users alone.
+        missing: Whether absent was a value, exposed its user, or users lacking a candidate were
+            left out.
+        users: Observed users.
+        unit: What each of them is: see `fpmonitor.unit`; a user in files of before.
+        digest: Digest of the data that was decided on, keyed by whoever keeps them.
+        days: First and last day (UTC) of these data with visits of at least k users; null where no
+            visit has a time, and in files of before.
+        account: How many members of the logs were taken for what; empty where nobody knows.
+        made: Day (UTC) of the decision; null in files of before.
+        guarantee: What holds, in one sentence.
+        allow, block, undecided: Maximal allowed sets; minimal blocked sets; minimal sets that are
+            neither. Every set that contains no blocked or undecided one is within an allowed one,
+            if `complete`.
+        recommended: The allowed set of the greatest utility, empty when no API is allowed.
+        must, never: Only sets with all of `must` and none of `never` were searched; empty in files
+            of before.
+        complete: Whether the search went to its end, and the lists hold all it found; if not, what
+            they hold is proven.
+        cut: How many sets were found where the lists were cut; null elsewhere, and in files of
+            before.
+        evaluated: Number of sets whose exposure was computed.
+        seconds: Wall time.
+        users_possible: For each of the first undecided sets, from how many users on any test could
+            decide it, about; null for more than 100 million, and as a whole where nothing is
+            estimated.
+        users_needed, users_range: For each undecided set a forecast of the observed users at which
+            it is decided if one looks as they come in: on average, and what they are below and
+            above in one case of ten each; null for more than 100 million, and as a whole when it
+            was not asked for or was interrupted.
+        bias_tolerated: For each allowed set the largest factor, of a fixed list, by which the
+            shares of all kinds of users may differ between the observed users and the population;
+            null when it was not asked for or was interrupted.
+        observed, binding_stratum: Where users were drawn, one of each cluster or by the shares of
+            strata: of how many, and the stratum that had none left, so that more of it would be
+            more to decide on. Null elsewhere.
+        unobserved_share: Share of the population in strata of whom nobody was drawn, which counts
+            as exposed; null where users were not drawn by shares.
+        view, source: How the users were looked at, and the one source whose observations counted,
+            null for all.
+        masked: Candidates whose volatile values the view masked; null in files of before, which do
+            not say.
+        weights: Utility of each API, 1 where not named.
+        utility, utility_bound: Total weight of `recommended`, and one that no allowed set exceeds;
+            equal if `complete`.
+        utility_possible: Weight that no set within the budget exceeds, with the probability of the
+            guarantee: what it is above `utility_bound` is what more users might allow. Null where
+            the search went to its end, and in files of before.
+        search: What the best of many APIs was searched by, and how far that came; null where it was
+            not.
+        engine: What counted the groups: `memory`, `duckdb`, or the address of another engine.
+        universe: Number of APIs any of which may be chosen after looking; null where the question
+            is taken to have been fixed before the users were seen, and for observed users alone.
+        first_names: Number of names in the first log that the database stored, where all candidates
+            are among them, and 0 where one is not; null where nothing noted them, and without a
+            universe.
+        level, registered, view_weight: Share of delta that the tests of each side have together,
+            whether for a question that was registered before the first user was stored, and the
+            share that the view has by its name: see `Level`. Null for observed users alone, and in
+            files of before.
+        proof: For `allow` and `block` all that a stranger needs to prove the limits again and to
+            find each verdict from a count spectrum: docs/outputs.md. Null for observed users alone,
+            and in files of before; empty where too few users prove nothing.
+        confirmation: What was tested on other users than those that were searched; null where all
+            were searched.
+        asked_before: Other questions that were asked of these users before, as far as their
+            database knows; 0 in files of before, and where the question was registered.
+        names: Candidate -> the API of the vocabulary that it is, where it is called otherwise;
+            empty where the user said that it is none.
+        no_evidence, assumed: Candidate -> why the users are no evidence of how it divides them: it
+            is in no set, and those that were taken in all the same.
+        coverage: Candidate -> share of the users with a value of it: 1 where fewer than k lack it,
+            null where fewer than k have it; null as a whole in files of before.
+        design: From whom levels were designed; null where none were.
     """
 
     policy: Policy
@@ -441,12 +399,9 @@ class Decision(Result):
     def named(self, apis: Iterable[str]) -> set[str]:
         """Return the candidates that are read with APIs, which may be named as in the vocabulary.
 
-        Raises
-        ------
-        UnknownNameError
-            One of them is not a candidate of the policy.
-        InputError
-            A name that may mean several APIs.
+        Raises:
+            UnknownNameError: One of them is not a candidate of the policy.
+            InputError: A name that may mean several APIs.
         """
         candidates, found = self.policy.candidates, set[str]()
         means = {name: self.means(name) for name in candidates}
@@ -465,10 +420,8 @@ class Decision(Result):
 
         It is `unknown` where the lists do not settle it, and do not hold all sets.
 
-        Raises
-        ------
-        UnknownNameError
-            One of them is not a candidate of the policy.
+        Raises:
+            UnknownNameError: One of them is not a candidate of the policy.
         """
         asked = self.named(apis)
         for blocked in self.block:
@@ -493,10 +446,8 @@ class Decision(Result):
 
         A set that is unknown is asked of `judge`, where there is one: see `deciding.Judge`.
 
-        Raises
-        ------
-        UnknownNameError
-            One of them is not a candidate of the policy.
+        Raises:
+            UnknownNameError: One of them is not a candidate of the policy.
         """
         verdict, because = self.verdict(apis)
         if verdict == "unknown" and judge is not None:
@@ -507,10 +458,8 @@ class Decision(Result):
     def gate(self, have: Iterable[str], want: Iterable[str] = ()) -> dict[str, Any]:
         """Return whether a site that has read some APIs may read others: see `answer`.
 
-        Raises
-        ------
-        InputError
-            A name where a list of names is meant.
+        Raises:
+            InputError: A name where a list of names is meant.
         """
         for name, apis in (("have", have), ("want", want)):
             if isinstance(apis, str):
@@ -520,26 +469,20 @@ class Decision(Result):
     def export(self, to: str, path: str | Path | None = None, **options: Any) -> str:
         """Return the decision as a list of a product, such as `ublock`, and write it to a path.
 
-        Parameters
-        ----------
-        to
-            Name of the format.
-        path
-            File, or folder of a list of several files; null writes nothing.
-        options
-            See `export.exporter.ExportOptions`.
+        Args:
+            to: Name of the format.
+            path: File, or folder of a list of several files; null writes nothing.
+            options: See `export.exporter.ExportOptions`.
         """
         return str(self.do("export", to, path, **options))
 
     def report(self, path: str | Path, log: Any = None) -> None:
         """Write a report on the decision as HTML.
 
-        Parameters
-        ----------
-        path
-            File.
-        log
-            Log or monitor with the users; null for the log that was decided on, while it is open.
+        Args:
+            path: File.
+            log: Log or monitor with the users; null for the log that was decided on, while it is
+                open.
         """
         self.do("report", path, log)
 
@@ -556,18 +499,13 @@ class Decision(Result):
         Nothing is allowed by the list: `judge` judges it anew. What is blocked for a population
         stays blocked, as that holds at every look.
 
-        Parameters
-        ----------
-        users
-            How many there are now.
-        only_listed
-            Judge allowed sets of the list that hold `apis`, and no others: what they do not settle
-            is unknown.
+        Args:
+            users: How many there are now.
+            only_listed: Judge allowed sets of the list that hold `apis`, and no others: what they
+                do not settle is unknown.
 
-        Raises
-        ------
-        UnknownNameError
-            One of them is not a candidate of the policy.
+        Raises:
+            UnknownNameError: One of them is not a candidate of the policy.
         """
         verdict, because = self.verdict(apis)
         stays = verdict == "no evidence" or (verdict == "block" and self.setting == "population")
@@ -682,12 +620,9 @@ class Decision(Result):
     def from_json(cls, content: Any) -> Decision:
         """Read what `to_json` gave, now or before; other members are passed over.
 
-        Raises
-        ------
-        InputError
-            Not a decision: a member is missing, of the wrong kind or out of its range.
-        PolicyError
-            A number of its policy is out of range.
+        Raises:
+            InputError: Not a decision: a member is missing, of the wrong kind or out of its range.
+            PolicyError: A number of its policy is out of range.
         """
         parts = typed(content, _Parts, _NAME)
         view = parts.view or {}

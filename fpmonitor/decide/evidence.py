@@ -78,13 +78,7 @@ class Evidence:
         }
 
 
-def weigh(
-    decision: Decision,
-    source: SpectrumSource,
-    *,
-    least: SpectrumSource | None = None,
-    new_users: bool,
-) -> Evidence:
+def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evidence:
     """Weigh every set on the allow list of a decision on the users of one window.
 
     Args:
@@ -106,10 +100,10 @@ def weigh(
         population=policy.population,
         budget=policy.budget,
         log_terms=(delta_term + usual[0], delta_term + usual[1]),
-        monotone=least is not None,
+        monotone=source.least is not None,
         factors=policy.sample.departure.factors,
     )
-    lowest = source if least is None else least
+    lowest = source.least or source
     return Evidence(
         within=tuple(
             test.log_within(source.spectrum(apis)) - price

@@ -143,7 +143,14 @@ def level_of(
         return Level(level=delta)
     seen = question.window
     bounds = [bound for bound in (seen.since, seen.until) if bound is not None]
-    cost = view_cost(question, seen.source, bounds, universe=universe)
+    cost = view_cost(
+        question.view,
+        question.policy.candidates,
+        question.missing,
+        seen.source,
+        bounds,
+        universe=universe,
+    )
     if cost > _MOST_COST:
         raise UndecidableError(
             "no data decide for a view with so long a name",

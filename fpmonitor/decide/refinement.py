@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from fpmonitor.population.memory import (
     run_starts,
     smallest_type,
 )
-from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,48 +54,8 @@ class Steps(NamedTuple):
     groups: NDArray[np.intp]
 
 
-class Refinement(Protocol):
-    """A base set, columns that may join it, and the data to score the sets in between.
-
-    `groups` is the number of groups of the base, as `steps` counts them; `rows` are looked at for
-    each of the columns.
-    """
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def groups(self) -> int:
-        """Number of groups of the base."""
-
-    def steps(self, columns: Sequence[int]) -> Steps:
-        """Try each of `columns` alone with the base."""
-
-    def hopeless(self, columns: Sequence[int], limit: float) -> list[int]:
-        """Find some of `columns` with each of which the base scores more than a limit.
-
-        None where that is no cheaper than to try them.
-        """
-
-    def union(self, columns: Sequence[int]) -> float:
-        """Score of the base with all `columns`."""
-
-    def fits(self, columns: Sequence[int]) -> bool:
-        """Whether the score of the union is cheap enough to be asked for on a mere hope."""
-
-    def joined(self, column: int) -> Refinement:
-        """Let `column` join the base."""
-
-    def narrowed(self, columns: Sequence[int]) -> tuple[Refinement, float | None]:
-        """Keep only `columns` as those that may join.
-
-        Where that leaves fewer rows to look at, the score of the union comes with it.
-        """
-
-
 class SourceRefinement:
-    """Refinement by asking a spectrum source for each set."""
+    """Refinement by asking a spectrum source for each set: a base, and columns that may join it."""
 
     def __init__(
         self, source: SpectrumSource, criterion: Condition, apis: Sequence[str], base: Sequence[str]
@@ -115,7 +74,7 @@ class SourceRefinement:
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
         sets = [[*self._base, self._apis[column]] for column in columns]
-        spectra = spectra_of(self._source, sets)
+        spectra = self._source.spectra(sets)
         return Steps(
             np.array([self._criterion.score(spectrum) for spectrum in spectra]),
             np.array([spectrum.support for spectrum in spectra], dtype=np.intp),
@@ -452,6 +411,9 @@ class TableRefinement:
         cardinalities = (int(changing.sum()), *table.cardinalities[1:])
         kept = CodeTable(columns, cardinalities, table.weights[keep])
         return kept, self._gains.sums(totals[~changing])
+
+
+Refinement = SourceRefinement | TableRefinement
 
 
 def refinement_of(

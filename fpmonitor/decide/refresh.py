@@ -19,7 +19,9 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 
 if TYPE_CHECKING:
-    from fpmonitor.decide.deciding import Judge
+    from collections.abc import Iterable
+
+    from fpmonitor.decide.deciding import Judge, Tests
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
@@ -37,8 +39,7 @@ def border_sets(decision: Decision) -> tuple[ApiSet, ...]:
 
 def refreshed(
     decision: Decision,
-    most: SpectrumSource,
-    least: SpectrumSource,
+    told: SpectrumSource,
     *,
     judge: Judge,
     seal: str,
@@ -50,30 +51,17 @@ def refreshed(
     the lists are not complete. What was told of the users of before, or searched by weights that it
     does not hold, it does not have.
 
-    Parameters
-    ----------
-    decision
-        One that `can_refresh`.
-    most, least
-        The users of now over its candidates: spectra that sets are allowed and blocked by.
-    judge
-        The tests for so many users.
-    seal
-        The digest of their data as the decision may tell it.
-    effort
-        When to end; the lists are then not complete, and hold what was found by then.
+    Args:
+        decision: One that `can_refresh`.
+        told: The users of now over its candidates, as others are told of them.
+        judge: The tests for so many users.
+        seal: The digest of their data as the decision may tell it.
+        effort: When to end; the lists are then not complete, and hold what was found by then.
     """
     began, tests = time.perf_counter(), judge.tests
-    allowed: dict[ApiSet, bool] = {}
-    with effort.until_stopped():
-        for apis in border_sets(decision):
-            effort.check(f"{len(allowed):,} sets tested again")
-            allowed[apis] = tests.allow.holds(most.spectrum(apis), len(apis))
-        if not decision.complete and decision.recommended:
-            part = _part(decision.recommended, most, tests.allow, effort)
-            allowed |= {part: True} if part else {}
+    allowed = _tested_again(decision, told, tests.allow, effort)
     borders = search(
-        most,
+        told,
         allow=tests.allow,
         block=tests.allow,
         never=decision.no_evidence,
@@ -86,21 +74,14 @@ def refreshed(
         ),
         effort=effort if decision.complete else Effort.of(0.0),
     )
-    once, blocked = [{*apis} for apis in decision.block], [*decision.block]
-    undecided = [apis for apis in borders.block if not any(map({*apis}.issuperset, once))]
-    with effort.until_stopped():
-        for apis in [*undecided]:
-            effort.check(f"{len(blocked):,} sets blocked")
-            if tests.above(least.spectrum(apis), len(apis), least=True):
-                undecided.remove(apis)
-                blocked.append(apis)
+    blocked, undecided = _divided(decision, borders.block, told.least or told, tests, effort)
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
-    recommended = recommended_of(parts, most, tests.allow, weights={}).apis
+    recommended = recommended_of(parts, told, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
         decision,
-        users=most.users,
+        users=told.users,
         digest=seal,
         days=None,
         made=None,
@@ -125,6 +106,40 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _tested_again(
+    decision: Decision, told: SpectrumSource, criterion: Criterion, effort: Effort
+) -> dict[ApiSet, bool]:
+    """Tell of listed sets, and of a part of what was recommended, whether they are allowed now."""
+    allowed: dict[ApiSet, bool] = {}
+    with effort.until_stopped():
+        for apis in border_sets(decision):
+            effort.check(f"{len(allowed):,} sets tested again")
+            allowed[apis] = criterion.holds(told.spectrum(apis), len(apis))
+        if not decision.complete and decision.recommended:
+            part = _part(decision.recommended, told, criterion, effort)
+            allowed |= {part: True} if part else {}
+    return allowed
+
+
+def _divided(
+    decision: Decision,
+    refused: Iterable[ApiSet],
+    least: SpectrumSource,
+    tests: Tests,
+    effort: Effort,
+) -> tuple[list[ApiSet], list[ApiSet]]:
+    """Divide refused sets: those that are blocked, with those of before, and all others."""
+    once, blocked = [{*apis} for apis in decision.block], [*decision.block]
+    undecided = [apis for apis in refused if not any(map({*apis}.issuperset, once))]
+    with effort.until_stopped():
+        for apis in [*undecided]:
+            effort.check(f"{len(blocked):,} sets blocked")
+            if tests.above(least.spectrum(apis), len(apis), least=True):
+                undecided.remove(apis)
+                blocked.append(apis)
+    return blocked, undecided
 
 
 def _part(apis: ApiSet, source: SpectrumSource, criterion: Criterion, effort: Effort) -> ApiSet:

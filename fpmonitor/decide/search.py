@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,11 +25,10 @@ import numpy as np
 
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
-from fpmonitor.disclosure import least_of
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.spectrum import spectra_of
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
     from fpmonitor.estimate.criterion import Condition, Refutation
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
 
 _MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
 _REFUTED_TOGETHER = 20
@@ -50,19 +49,13 @@ class Borders:
 
     Sets are sorted tuples of names, lists of sets are sorted.
 
-    Attributes
-    ----------
-    allow
-        Allowed sets, none within another. If `complete`, all maximal ones. `[()]` when only the
-        empty set is allowed, `[]` when not even that is.
-    block
-        Blocked sets, none within another. If `complete`, all minimal ones.
-    undecided
-        Sets proven not allowed and not proven blocked, none within another.
-    complete
-        Whether every set is either within one of `allow` or contains one of the others.
-    evaluated
-        Sets whose score was computed.
+    Attributes:
+        allow: Allowed sets, none within another. If `complete`, all maximal ones. `[()]` when only
+            the empty set is allowed, `[]` when not even that is.
+        block: Blocked sets, none within another. If `complete`, all minimal ones.
+        undecided: Sets proven not allowed and not proven blocked, none within another.
+        complete: Whether every set is either within one of `allow` or contains one of the others.
+        evaluated: Sets whose score was computed.
     """
 
     allow: list[ApiSet]
@@ -217,23 +210,16 @@ def mask(columns: Iterable[int]) -> int:
 class _Node(NamedTuple):
     """The sets between `base`, which passes, and `base` with all columns of `estimated_gains`.
 
-    Attributes
-    ----------
-    core
-        The base without the columns that add nothing to it: it has the same score.
-    base
-        Columns of every set of the node.
-    score
-        Score of the base.
-    estimated_gains
-        For each column that may join, in the order of the search, what it is known to add to the
-        score of a part of the base: an estimate that mostly errs low.
-    joining
-        Bit mask of the columns of `estimated_gains`.
-    data
-        Gives the scores of these sets.
-    expected_loss
-        What the score of the whole may be expected to be, by that of a larger set; 0 without one.
+    Attributes:
+        core: The base without the columns that add nothing to it: it has the same score.
+        base: Columns of every set of the node.
+        score: Score of the base.
+        estimated_gains: For each column that may join, in the order of the search, what it is known
+            to add to the score of a part of the base: an estimate that mostly errs low.
+        joining: Bit mask of the columns of `estimated_gains`.
+        data: Gives the scores of these sets.
+        expected_loss: What the score of the whole may be expected to be, by that of a larger set; 0
+            without one.
     """
 
     core: int
@@ -451,12 +437,9 @@ class _BorderSearch:
 class Closures:
     """What columns bring along, as bit masks.
 
-    Attributes
-    ----------
-    closed
-        For each column, itself and what it brings along.
-    finer
-        For each column, itself and those that bring it along.
+    Attributes:
+        closed: For each column, itself and what it brings along.
+        finer: For each column, itself and those that bring it along.
     """
 
     def __init__(self, closed: Sequence[int]) -> None:
@@ -495,46 +478,31 @@ def search(
 ) -> Borders:
     """Find all maximal allowed and all minimal blocked sets of the APIs of a source.
 
-    Parameters
-    ----------
-    source
-        Where the spectra come from. Rows in memory (`MemorySource`) are searched many times
-        faster than a source that is asked set by set.
-    allow, block
-        A set is allowed when its score is within the limit of `allow`, and blocked when its score
-        is above the limit of `block`. Where they are one, no set is undecided and one search
-        finds both borders.
-    refute
-        A test that blocks single sets, and with them all that hold one of them: the smallest of the
-        refused sets and, where its score does not grow with the set, all sets of so few APIs that
-        there are at most 1,023 of them.
-    must, never
-        Only sets that hold all of `must` and none of `never` are searched.
-    max_size
-        Largest number of APIs of a set that is looked at.
-    known
-        Borders of an earlier search, perhaps not complete, over the same data and criteria: they
-        are taken as proven.
-    effort
-        When to end with what is proven by then, and whom to tell how far the search is.
-    along
-        Returns a set with all that its APIs bring along, such as the coarser levels of one; those
-        are APIs of the source. What is known, and what is returned, holds them.
+    Args:
+        source: Where the spectra come from. Rows in memory (`MemorySource`) are searched many times
+            faster than a source that is asked set by set.
+        allow, block: A set is allowed when its score is within the limit of `allow`, and blocked
+            when its score is above the limit of `block`. Where they are one, no set is undecided
+            and one search finds both borders.
+        refute: A test that blocks single sets, and with them all that hold one of them: the
+            smallest of the refused sets and, where its score does not grow with the set, all sets
+            of so few APIs that there are at most 1,023 of them.
+        must, never: Only sets that hold all of `must` and none of `never` are searched.
+        max_size: Largest number of APIs of a set that is looked at.
+        known: Borders of an earlier search, perhaps not complete, over the same data and criteria:
+            they are taken as proven.
+        effort: When to end with what is proven by then, and whom to tell how far the search is.
+        along: Returns a set with all that its APIs bring along, such as the coarser levels of one;
+            those are APIs of the source. What is known, and what is returned, holds them.
 
-    Returns
-    -------
-    Borders
-        An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of the
-        engine that holds the users: what is returned is proven.
+    Returns:
+        Borders: An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of
+            the engine that holds the users: what is returned is proven.
 
-    Raises
-    ------
-    UnknownNameError
-        An API that the source does not have.
-    InputError
-        An API both in `must` and `never`, or criteria with too few limits.
-    UndecidableError
-        The criteria allow and block the same set.
+    Raises:
+        UnknownNameError: An API that the source does not have.
+        InputError: An API both in `must` and `never`, or criteria with too few limits.
+        UndecidableError: The criteria allow and block the same set.
     """
     must, never, effort = sorted(set(must)), set(never), effort or Effort()
     check_names(source, must, never)
@@ -552,7 +520,7 @@ def search(
     if known is not None:
         held = [members for members in known.allow if {*must} <= {*members}]
         _recall(apis, replace(known, allow=held), lower, upper)
-    least = least_of(source)
+    least = source.least
     with effort.until_stopped():
         _run(lower, source, allow, apis, must)
         # What was known to fail by another test says nothing of sets with the same score.
@@ -560,13 +528,13 @@ def search(
         if upper is not lower and not _always_holds(block, int(rows)):
             _run(upper, least or source, block, apis, must)
         if refute is not None and (least is None or refute.monotone):
-            within = lower.passed
             counted = _Nested(source) if isinstance(source, MemorySource) else least or source
+            try_out = partial(_refute, upper, counted, refute, apis, within=lower.passed)
             if not refute.monotone:
-                sets = _smallest_sets(order, mask(map(place.__getitem__, must)), most)
-                _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
-            sets = sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
-            _refute(upper, counted, refute, apis, sets, within=within, effort=effort)
+                base = mask(map(place.__getitem__, must))
+                try_out(_smallest_sets(order, base, most), effort=effort)
+            refused = sorted(lower.minimal(), key=int.bit_count)
+            try_out(refused[:_MOST_REFUTED], effort=effort)
     lower.complete &= not effort.stopped
     return _borders(apis, lower, upper)
 
@@ -574,10 +542,8 @@ def search(
 def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str]) -> None:
     """Check that a source has the APIs that a search must and must not use, and none is in both.
 
-    Raises
-    ------
-    UnknownNameError, InputError
-        It is not so.
+    Raises:
+        UnknownNameError, InputError: It is not so.
     """
     for api in (*must, *never):
         if api not in source.apis:
@@ -626,7 +592,7 @@ def _run(
     score = criterion.score(source.spectrum(must))
     if not border.judge(base, base, score):
         return
-    alone = spectra_of(source, [[*must, apis[column]] for column in columns])
+    alone = source.spectra([*must, apis[column]] for column in columns)
     spectra = dict(zip(columns, alone, strict=True))
     entropy = {column: _entropy(spectra[column]) for column in columns}
     closed = border.order.closed
@@ -685,20 +651,29 @@ def _refute(
         finest = map(border.order.finest, part)
         names = [[apis[column] for column in positions(members)] for members in finest]
         border.evaluated += len(part)
-        for members, spectrum in zip(part, spectra_of(source, names), strict=True):
+        for members, spectrum in zip(part, source.spectra(names), strict=True):
             if refutation.refutes(spectrum, members.bit_count()):
                 border.fail(members)
 
 
-class _Nested:
+class _Nested(SpectrumSource):
     """Rows in memory, merged without the finest API, the two finest, and so on.
 
     A set is counted over the rows of the APIs from its finest on, of which there are fewer.
     """
 
     def __init__(self, source: MemorySource) -> None:
-        self.apis, self.users = source.apis, source.users
         self._sources = [source]
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._sources[0].apis
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return self._sources[0].users
 
     @cached_property
     def _order(self) -> list[str]:

@@ -105,18 +105,8 @@ def hoped_set(
     """
     weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])
-    place = {api: column for column, api in enumerate(candidates)}
     brought = {api: {*along([api])} - {api} for api in candidates}
-    rows: list[tuple[list[int], list[int], int]] = [
-        ([place[api], place[other]], [1, -1], 0) for api in candidates for other in brought[api]
-    ]
-    for apis in refused:
-        if place.keys() >= set(apis):
-            # What others bring along says nothing more: a programme that may leave out a coarser
-            # level for nothing would find a bound that is none.
-            finest = {*apis}.difference(*(brought[api] for api in apis))
-            columns = [place[api] for api in sorted(finest)]
-            rows.append((columns, [1] * len(columns), len(columns) - 1))
+    rows = _conditions(candidates, refused, brought)
     if not rows:
         return RecommendedSet(apis=tuple(candidates), weight=float(gain.sum()))
     holds = scipy.sparse.csr_array(
@@ -145,6 +135,24 @@ def hoped_set(
         apis=tuple(sorted(api for api, share in pairs if share > _HALF)),
         weight=float(gain.sum() if bound is None else min(gain.sum(), -bound)),
     )
+
+
+def _conditions(
+    candidates: Sequence[str],
+    refused: Sequence[Collection[str]],
+    brought: Mapping[str, Collection[str]],
+) -> list[tuple[list[int], list[int], int]]:
+    """Columns, their factors, and the most that their sum may be, of each condition on a set."""
+    place = {api: column for column, api in enumerate(candidates)}
+    rows = [([place[api], place[one]], [1, -1], 0) for api in candidates for one in brought[api]]
+    for apis in refused:
+        if place.keys() >= set(apis):
+            # What others bring along says nothing more: a programme that may leave out a coarser
+            # level for nothing would find a bound that is none.
+            finest = {*apis}.difference(*(brought[api] for api in apis))
+            columns = [place[api] for api in sorted(finest)]
+            rows.append((columns, [1] * len(columns), len(columns) - 1))
+    return rows
 
 
 def checked_weights(weights: Mapping[str, float] | None) -> Mapping[str, float]:

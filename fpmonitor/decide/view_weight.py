@@ -8,17 +8,16 @@ from __future__ import annotations
 import math
 import re
 from datetime import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import universe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.policy import Policy
     from fpmonitor.population.views import View
     from fpmonitor.question import Missing
     from fpmonitor.store.transforms import Transform
@@ -37,24 +36,10 @@ _VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
 _THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
 
 
-class AskedView(Protocol):
-    """What is asked of users, and how they are seen: a question, or its decision."""
-
-    @property
-    def policy(self) -> Policy:
-        """The policy."""
-
-    @property
-    def view(self) -> View:
-        """How the users are seen."""
-
-    @property
-    def missing(self) -> Missing:
-        """What an absent observation means."""
-
-
 def view_cost(
-    asked: AskedView,
+    view: View,
+    candidates: Collection[str],
+    missing: Missing,
     source: str | None,
     bounds: Sequence[datetime] = (),
     *,
@@ -64,22 +49,19 @@ def view_cost(
 
     `exp(-cost)` of all views add up to at most 2, so the weights to at most 1.
 
-    Parameters
-    ----------
-    asked
-        What is asked, and how the users are seen.
-    source, bounds
-        The one source whose observations count, and the ends of the window that are given.
-    universe
-        APIs that may be chosen after looking.
+    Args:
+        view, missing: How the users are seen, and what an absent observation means.
+        candidates: The APIs that are asked about.
+        source, bounds: The one source whose observations count, and the ends of the window that are
+            given.
+        universe: APIs that may be chosen after looking.
     """
-    view = asked.view
     changes = []
     if view.volatile != "shared":
         changes.append(math.log(2))
     if view.drop_automation:
         changes.append(0.0)
-    if asked.missing != "value":
+    if missing != "value":
         changes.append(math.log(2))
     if source is not None:
         changes.append(_source_cost(source))
@@ -89,7 +71,7 @@ def view_cost(
     transforms = [
         _transform_cost(transform)
         for api, transform in view.transforms.items()
-        if api in asked.policy.candidates
+        if api in candidates
     ]
     if transforms:
         few = len(transforms)
@@ -103,17 +85,17 @@ def most_weight(decision: Decision) -> float:
 
     The decision is for any choice.
     """
-    cost = view_cost(decision, decision.source, universe=decision.universe or 1)
+    policy, source = decision.policy, decision.source
+    universe = decision.universe or 1
+    cost = view_cost(decision.view, policy.candidates, decision.missing, source, universe=universe)
     return BASE_WEIGHT * math.exp(-cost)
 
 
 def check_level(decision: Decision) -> None:
     """Check that the tests of a decision have no larger share of delta than its question may have.
 
-    Raises
-    ------
-    InputError
-        They have; the message names the member.
+    Raises:
+        InputError: They have; the message names the member.
     """
     policy, level = decision.policy, decision.level
     if policy.delta is None or level is None:

@@ -46,12 +46,9 @@ def users_possible(
     About, as evidence grows in proportion to the users; null for more than are forecast. A set
     takes 0.01 s, where k of n are many observed users 0.2 s.
 
-    Parameters
-    ----------
-    spectra
-        Of `users` users each.
-    users, k, population, budget, delta
-        As of `decision_criteria`.
+    Args:
+        spectra: Of `users` users each.
+        users, k, population, budget, delta: As of `decision_criteria`.
     """
     serving = serving_of(users, 0.0, look="first")[0]
     if serving is None:

@@ -89,7 +89,7 @@ class CohortPart:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Unseen:
+class UnseenCohorts:
     """What rules out cohorts of a share of whom few were seen, or nobody."""
 
     mean: float  # Mean number of users of a thinning.
@@ -99,7 +99,7 @@ class Unseen:
     bonus: float  # What the share of the cohort adds, nats.
 
     @classmethod
-    def of(cls, mean: float, *, users: int, least_share: float, log_term: float) -> Unseen:
+    def of(cls, mean: float, *, users: int, least_share: float, log_term: float) -> UnseenCohorts:
         """Choose the tilt that exempts the largest cohorts."""
         bonuses = least_share * mean * -np.expm1(-_TILTS)
         tilt = float(_TILTS[((bonuses - log_term) / _TILTS).argmax()])
@@ -140,7 +140,7 @@ class CohortTest:
     """
 
     parts: tuple[CohortPart, ...]  # Designs, each with the weight of all.
-    unseen: Unseen  # What rules out cohorts of whom few were seen.
+    unseen: UnseenCohorts  # What rules out cohorts of whom few were seen.
     least_share: float  # Share of all users from which on a cohort counts.
     log_terms: NDArray[np.float64]  # float64, evidence that sets of each size need, nats.
     largest: None = None
@@ -258,7 +258,7 @@ def _designs(
     wanted: CohortBudget,
     log_term: float,
     users: int,
-) -> tuple[tuple[CohortPart, ...], Unseen]:
+) -> tuple[tuple[CohortPart, ...], UnseenCohorts]:
     """Design for cohorts of several shares; they follow from the question alone."""
     budget, least_share = wanted.budget, wanted.least_share
     shares = [share for share in _SHARES if share >= least_share]
@@ -275,5 +275,5 @@ def _designs(
             part = CohortPart.of(base, users=users)
             if math.isfinite(part.constant):
                 parts.append(part)
-    unseen = Unseen.of(serving.mean, users=users, least_share=least_share, log_term=log_term)
+    unseen = UnseenCohorts.of(serving.mean, users=users, least_share=least_share, log_term=log_term)
     return tuple(parts), unseen

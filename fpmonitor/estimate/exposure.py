@@ -292,35 +292,6 @@ def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ExposureBand:
-    """Limits of the exposure curve of the population that hold at all thresholds together."""
-
-    thresholds: NDArray[np.float64]  # float64, shape (s,): shares `t` of the population.
-    # lower, upper: float64, shape (s,): limits of `Q(t)`, the share of users whose value has
-    # probability < t.
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-
-def dkw_band(curve: ExposureCurve, delta: float) -> ExposureBand:
-    """Confidence band of the exposure curve of the population, at the observed group sizes.
-
-    Needs no support size. All limits hold together with probability at least `1 - delta`.
-
-    Args:
-        curve: Empirical curve; the band is given at its thresholds divided by the users.
-        delta: Tolerated probability that any of the limits fails, in (0, 1).
-
-    Notes:
-        The Dvoretzky-Kiefer-Wolfowitz inequality (constant of Massart 1990) along any order of the
-        values puts every observed share within `gamma_dkw` of its probability; see `limits_within`.
-    """
-    shares = curve.thresholds / curve.users
-    lower, upper = limits_within(curve, gamma_dkw(curve.users, delta), shares)
-    return ExposureBand(thresholds=shares, lower=lower, upper=upper)
-
-
 def gamma_dkw(users: int, delta: float) -> float:
     """Distance that no observed share exceeds, with probability `1 - delta`, for any support.
 

@@ -49,25 +49,18 @@ class Limits:
 
     Lower and upper limits each have an error probability of their own.
 
-    Attributes
-    ----------
-    users
-        `m`, observed users.
-    delta
-        Tolerated probability that the upper limit is ever wrong, and that the lower one is.
-    universe
-        `D`, number of APIs the limits of all of whose sets hold together, whichever are named after
-        looking; None for one set that was fixed before the users were seen.
-    bases
-        Number of equal shares of delta, of which these tests have one.
-    sides
-        The tests of upper and of lower limits; none for users too few for any base.
-    margins
-        What is taken from lower limits and added to upper ones, for users who are not observed.
-    value_share
-        Share of the values that are looked at; those of the others are not in a spectrum.
-    first
-        As of `decision_criteria`.
+    Attributes:
+        users: `m`, observed users.
+        delta: Tolerated probability that the upper limit is ever wrong, and that the lower one is.
+        universe: `D`, number of APIs the limits of all of whose sets hold together, whichever are
+            named after looking; None for one set that was fixed before the users were seen.
+        bases: Number of equal shares of delta, of which these tests have one.
+        sides: The tests of upper and of lower limits; none for users too few for any base.
+        margins: What is taken from lower limits and added to upper ones, for users who are not
+            observed.
+        value_share: Share of the values that are looked at; those of the others are not in a
+            spectrum.
+        first: As of `decision_criteria`.
     """
 
     users: int
@@ -82,21 +75,16 @@ class Limits:
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
 
-        Parameters
-        ----------
-        spectrum
-            Of all observed users; where only some values are looked at, of the users of these.
-        size
-            Number of APIs in the set.
-        hidden
-            The limits hold as well where fewer users than this number are in groups smaller than
-            it, and not in the largest group, to which they are counted; any number above all users
-            stands for nothing known.
+        Args:
+            spectrum: Of all observed users; where only some values are looked at, of the users of
+                these.
+            size: Number of APIs in the set.
+            hidden: The limits hold as well where fewer users than this number are in groups smaller
+                than it, and not in the largest group, to which they are counted; any number above
+                all users stands for nothing known.
 
-        Raises
-        ------
-        InputError
-            The spectrum is not of so many users.
+        Raises:
+            InputError: The spectrum is not of so many users.
         """
         part = self.value_share < 1 and spectrum.users < self.users and not hidden
         if spectrum.users != self.users and not part:
@@ -112,10 +100,8 @@ class Limits:
         `R_m` is a nonnegative supermartingale as each is, and the mean of the logarithms is below
         its logarithm (docs/certificate/visits.md).
 
-        Raises
-        ------
-        InputError
-            A spectrum is not of so many users.
+        Raises:
+            InputError: A spectrum is not of so many users.
         """
         if any(spectrum.users != self.users for spectrum in spectra):
             raise InputError(f"spectra: must be of {self.users} users each")
@@ -138,17 +124,13 @@ class Limits:
     ) -> tuple[float, float]:
         """Lower and upper limit of the exposure within a part of the population, shares.
 
-        Parameters
-        ----------
-        spectrum
-            Of the observed users in the part; None where there are none.
-        log_term
-            `ln(1 / level)`, nats, where the part is all of the population.
-        shares
-            Ends of an interval that holds the probability of the part, where it is not all; the
-            level is that share of the level above, and the limits hold for the whole interval.
-        hidden
-            As in `of`.
+        Args:
+            spectrum: Of the observed users in the part; None where there are none.
+            log_term: `ln(1 / level)`, nats, where the part is all of the population.
+            shares: Ends of an interval that holds the probability of the part, where it is not all;
+                the level is that share of the level above, and the limits hold for the whole
+                interval.
+            hidden: As in `of`.
         """
         if spectrum is not None and hidden and hidden > spectrum.users:
             return 0.0, 1.0
@@ -179,19 +161,14 @@ class Limits:
 class Side:
     """The tests of all exposures from one side, at one number of users: a sum over designs.
 
-    Attributes
-    ----------
-    sign
-        -1: of upper limits. +1: of lower ones.
-    weights, scales
-        As of `Mixture`.
-    fixed
-        float64, shape (I,): logarithm of the weight of each design less what does not follow from
-        the exposure, nats.
-    curves
-        float64, shape (G, I): of each design the bound `W` at the exposures of `GRID`, from those
-        that are ruled out last; raised so far that what is between them is below the chords, and
-        falling.
+    Attributes:
+        sign: -1: of upper limits. +1: of lower ones.
+        weights, scales: As of `Mixture`.
+        fixed: float64, shape (I,): logarithm of the weight of each design less what does not follow
+            from the exposure, nats.
+        curves: float64, shape (G, I): of each design the bound `W` at the exposures of `GRID`, from
+            those that are ruled out last; raised so far that what is between them is below the
+            chords, and falling.
     """
 
     sign: Sign
@@ -308,25 +285,18 @@ def exposure_limits(
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
-    Parameters
-    ----------
-    users
-        `m`, observed users, at least 2.
-    k, population
-        Anonymity threshold and `n`, users. Without a threshold the limits are of the share of users
-        whose visits can be linked at all: see `linking`.
-    delta, universe
-        Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
-    growing
-        Whether upper limits must not fall where groups are split; they are less sharp then for
-        values that about k of the population's users share.
-    departure, expected, value_share, look, first
-        As of `decision_criteria`.
+    Args:
+        users: `m`, observed users, at least 2.
+        k, population: Anonymity threshold and `n`, users. Without a threshold the limits are of the
+            share of users whose visits can be linked at all: see `linking`.
+        delta, universe: Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
+        growing: Whether upper limits must not fall where groups are split; they are less sharp then
+            for values that about k of the population's users share.
+        departure, expected, value_share, look, first: As of `decision_criteria`.
 
-    Notes
-    -----
-    Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the share
-    `1 / (s (s + 1) C(D, s))`, and these add up to less than 1.
+    Notes:
+        Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the
+        share `1 / (s (s + 1) C(D, s))`, and these add up to less than 1.
     """
     check_sample(users)
     check_threshold(2 if k is None else k, population)

@@ -67,25 +67,19 @@ class Criteria:
     look and for any choice among the universe. With probability at least `1 - delta`, no set is
     within the budget that holds a set for which `block` does not hold or which `refute` refutes.
 
-    Attributes
-    ----------
-    allow
-        A set is certified within the budget when its score is at most the limit of its size.
-    block
-        A set of few APIs is certified above the budget when its score exceeds the limit; it always
-        holds where the score of `refute` is not monotone.
-    refute
-        The same for sets of any size, one by one, by weights that need not be monotone.
-    allowing, blocking
-        The scores of which the tests are made; None for users too few for any base.
-    bases
-        Number of equal shares of delta, of which these scores have one.
-    deltas, universe, first
-        Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
-        may be asked for, and of the names of the first log: as of `decision_criteria`.
-    log_terms
-        Evidence that sets of each size need to be allowed, and to be blocked, nats; infinite where
-        none is enough.
+    Attributes:
+        allow: A set is certified within the budget when its score is at most the limit of its size.
+        block: A set of few APIs is certified above the budget when its score exceeds the limit; it
+            always holds where the score of `refute` is not monotone.
+        refute: The same for sets of any size, one by one, by weights that need not be monotone.
+        allowing, blocking: The scores of which the tests are made; None for users too few for any
+            base.
+        bases: Number of equal shares of delta, of which these scores have one.
+        deltas, universe, first: Tolerated probabilities of error, of allowing and of blocking, and
+            the number of APIs that may be asked for, and of the names of the first log: as of
+            `decision_criteria`.
+        log_terms: Evidence that sets of each size need to be allowed, and to be blocked, nats;
+            infinite where none is enough.
     """
 
     allow: Criterion
@@ -105,10 +99,8 @@ class Criteria:
         By `allow` and `block`; empty where nothing is certified. With the spectrum of a set they
         give its verdict: docs/certificate.md.
 
-        Parameters
-        ----------
-        candidates
-            Number of APIs of the largest set whose limit is told.
+        Args:
+            candidates: Number of APIs of the largest set whose limit is told.
         """
         tests = (
             ("allow", self.allowing, self.log_terms[0], self.deltas[0]),
@@ -149,54 +141,41 @@ def decision_criteria(
 
     The empty set, which one value of all users describes, is always allowed.
 
-    Parameters
-    ----------
-    users
-        `m`, observed users, at least 2.
-    k, population
-        Anonymity threshold and `n`, users.
-    budget
-        `Q*`, the largest tolerated exposure, in (0, 1).
-    delta
-        Tolerated probability that any allowed set is above the budget, ever; and of the same size,
-        that any blocked set is within it; in (0, 1).
-    universe
-        `D`, number of APIs that may be asked for, at least 1. For a question that was fixed before
-        the data were seen, the number of its candidates.
-    chains
-        For level vectors in place of sets: how many levels each component has above its lowest, all
-        fixed before the data were seen. The size of a vector is then its rank, the sum of its
-        levels, and `universe` the largest rank.
-    allowing
-        Budget and delta of allowing, where they are not those of blocking; with a budget of 0
-        nothing is allowed.
-    departure
-        How the population may differ from the law of the observed users.
-    expected, value_share, look
-        As of `serving_of`.
-    whole_menu
-        Design all tests of the menu, or the first alone: a tenth of the time, for forecasts.
-    first
-        How many names the first log had that was stored, where all candidates are among them, and 0
-        where one is not: half of delta is for sets of these. Null: all of it is for all names.
+    Args:
+        users: `m`, observed users, at least 2.
+        k, population: Anonymity threshold and `n`, users.
+        budget: `Q*`, the largest tolerated exposure, in (0, 1).
+        delta: Tolerated probability that any allowed set is above the budget, ever; and of the same
+            size, that any blocked set is within it; in (0, 1).
+        universe: `D`, number of APIs that may be asked for, at least 1. For a question that was
+            fixed before the data were seen, the number of its candidates.
+        chains: For level vectors in place of sets: how many levels each component has above its
+            lowest, all fixed before the data were seen. The size of a vector is then its rank, the
+            sum of its levels, and `universe` the largest rank.
+        allowing: Budget and delta of allowing, where they are not those of blocking; with a budget
+            of 0 nothing is allowed.
+        departure: How the population may differ from the law of the observed users.
+        expected, value_share, look: As of `serving_of`.
+        whole_menu: Design all tests of the menu, or the first alone: a tenth of the time, for
+            forecasts.
+        first: How many names the first log had that was stored, where all candidates are among
+            them, and 0 where one is not: half of delta is for sets of these. Null: all of it is for
+            all names.
 
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
+    Raises:
+        PolicyError: An argument is out of its range; the error names it.
 
-    Notes
-    -----
-    An allowed set above the budget has a subset that is minimal among the sets above the budget,
-    and is allowed too. Those minimal sets form an antichain, so by the inequality of Lubell (1966),
-    Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it suffices to test a set
-    at `delta / C(D, size)`. The limits must not increase with the size, so the largest binomial
-    coefficient up to the size stands there. Blocking is a union over all sets: half of delta for
-    those of few APIs, alike; the rest for larger ones. What holds a set above the budget is above
-    it.
+    Notes:
+        An allowed set above the budget has a subset that is minimal among the sets above the
+        budget, and is allowed too. Those minimal sets form an antichain, so by the inequality of
+        Lubell (1966), Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it
+        suffices to test a set at `delta / C(D, size)`. The limits must not increase with the size,
+        so the largest binomial coefficient up to the size stands there. Blocking is a union over
+        all sets: half of delta for those of few APIs, alike; the rest for larger ones. What holds a
+        set above the budget is above it.
 
-    Level vectors are points of a product of chains, where the numbers of vectors of each rank stand
-    in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
+        Level vectors are points of a product of chains, where the numbers of vectors of each rank
+        stand in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
     """
     check_sample(users)
     check_threshold(k, population)
@@ -349,12 +328,9 @@ def design_size(rows: int, share: float) -> int:
 
     Of a fixed list, so that whoever adds up to that share of all rows has two of it to choose from.
 
-    Parameters
-    ----------
-    rows
-        `m`, users and others.
-    share
-        Of the rows that are no users, at most, in (0, 1).
+    Args:
+        rows: `m`, users and others.
+        share: Of the rows that are no users, at most, in (0, 1).
     """
     step = -math.log1p(-share) * (1 + 1e-9)  # rounding must not let in a third
     return math.ceil(math.exp(step * math.ceil(math.log(rows) / step)))
@@ -395,27 +371,20 @@ def serving_of(
 ) -> tuple[Serving | None, int, Fakes | None]:
     """Return what serves observed users: base, number that it is designed for, and the fakes.
 
-    Parameters
-    ----------
-    users
-        All that are observed.
-    share
-        Of them that are no users, at most.
-    expected
-        Where they are looked at once, the number that is served best: nothing that it follows from
-        tells values. None: every look.
-    value_share
-        Share of the values that are looked at, in (0, 1], chosen by a secret hash; of those the
-        users are all counted. Below 1 it is one look, at a number of users that is known.
-    look
-        Half of delta is for the first look at the users of a database, by a base of its own, and
-        half for all later ones; null: all of it for every look. Only where neither they are looked
-        at once, nor some may be no users.
+    Args:
+        users: All that are observed.
+        share: Of them that are no users, at most.
+        expected: Where they are looked at once, the number that is served best: nothing that it
+            follows from tells values. None: every look.
+        value_share: Share of the values that are looked at, in (0, 1], chosen by a secret hash; of
+            those the users are all counted. Below 1 it is one look, at a number of users that is
+            known.
+        look: Half of delta is for the first look at the users of a database, by a base of its own,
+            and half for all later ones; null: all of it for every look. Only where neither they are
+            looked at once, nor some may be no users.
 
-    Raises
-    ------
-    PolicyError
-        A share out of its range, or of values of rows that may be no users.
+    Raises:
+        PolicyError: A share out of its range, or of values of rows that may be no users.
     """
     if value_share != 1:
         check_share("value_share", value_share)

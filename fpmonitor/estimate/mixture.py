@@ -81,12 +81,9 @@ _BLOCKING: tuple[Reference, ...] = (
 class Menu:
     """Designs of one side and mean, fixed before the first user.
 
-    Attributes
-    ----------
-    bases
-        Scores with their bounds.
-    shares
-        float64, shape (I,): weights of the designs, adding up to 1 at most.
+    Attributes:
+        bases: Scores with their bounds.
+        shares: float64, shape (I,): weights of the designs, adding up to 1 at most.
     """
 
     bases: tuple[Base, ...]
@@ -107,17 +104,13 @@ class Menu:
 class Mixture:
     """The designs of a menu at one number of users.
 
-    Attributes
-    ----------
-    scores
-        The scores.
-    shares
-        As of `Menu`.
-    weights
-        float64, shape (I, C): weights of one user by the count of its value, by score; the last
-        ones hold for all larger counts.
-    scales
-        float64, shape (I,): what a unit of each score adds to the logarithm of its e-value, nats.
+    Attributes:
+        scores: The scores.
+        shares: As of `Menu`.
+        weights: float64, shape (I, C): weights of one user by the count of its value, by score; the
+            last ones hold for all larger counts.
+        scales: float64, shape (I,): what a unit of each score adds to the logarithm of its e-value,
+            nats.
     """
 
     scores: tuple[AveragedScore, ...]
@@ -192,12 +185,9 @@ def log_evidence(
 ) -> NDArray[np.float64]:
     """`ln M`, or a little less, nats.
 
-    Parameters
-    ----------
-    sums
-        float64, shape (..., I): values of the scores.
-    scales, offsets
-        float64, shape (I,), as of `Mixture`.
+    Args:
+        sums: float64, shape (..., I): values of the scores.
+        scales, offsets: float64, shape (I,), as of `Mixture`.
     """
     nats = _rounded_down(sums * scales)
     nats += offsets

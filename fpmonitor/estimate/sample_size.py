@@ -44,12 +44,9 @@ _POWERS = (0.0, -1.0, 1.0)  # of the fits, the most likely one first
 class FittedDistribution:
     """Probabilities of values, and the share of the users that has values of each.
 
-    Attributes
-    ----------
-    probabilities
-        float64, shape (s,), in (0, 1].
-    shares
-        float64, shape (s,), not negative, adding up to 1.
+    Attributes:
+        probabilities: float64, shape (s,), in (0, 1].
+        shares: float64, shape (s,), not negative, adding up to 1.
     """
 
     probabilities: NDArray[np.float64]
@@ -63,19 +60,14 @@ def fit_law(spectrum: CountSpectrum, *, population: int, power: float = 0.0) -> 
     values not seen included, is raised by a fixed number of steps of the EM algorithm, which leaves
     the distribution as it was at the start where the data say nothing.
 
-    Parameters
-    ----------
-    spectrum
-        Count spectrum of the sample.
-    population
-        `n`, users; the distribution reaches down to a thousandth of one of them.
-    power
-        Of the probability, which the shares of the users begin with; 0 is log-uniform.
+    Args:
+        spectrum: Count spectrum of the sample.
+        population: `n`, users; the distribution reaches down to a thousandth of one of them.
+        power: Of the probability, which the shares of the users begin with; 0 is log-uniform.
 
-    Notes
-    -----
-    Nonparametric maximum likelihood of a mixture (Laird 1978), here of Poisson distributions cut
-    off at 0.
+    Notes:
+        Nonparametric maximum likelihood of a mixture (Laird 1978), here of Poisson distributions
+        cut off at 0.
     """
     users = spectrum.users
     certain = spectrum.counts > _LARGEST_UNCERTAIN_COUNT
@@ -104,13 +96,10 @@ def fit_law(spectrum: CountSpectrum, *, population: int, power: float = 0.0) -> 
 class Forecast:
     """Observed users at which a set is decided, with looks 5 % apart; None: over 100 million.
 
-    Attributes
-    ----------
-    mean
-        On average, if values are distributed as they seem to be.
-    low, high
-        Fewer, and more, are needed in one case of ten each, whichever of the distributions that fit
-        is the right one.
+    Attributes:
+        mean: On average, if values are distributed as they seem to be.
+        low, high: Fewer, and more, are needed in one case of ten each, whichever of the
+            distributions that fit is the right one.
     """
 
     mean: int | None
@@ -136,25 +125,20 @@ def users_needed(
     Takes up to a second for each number of users at which limits are computed, ten at most from
     1,000 users on, and 0.1 s for each set.
 
-    Parameters
-    ----------
-    sets
-        Count spectrum of each set, and its number of APIs.
-    users
-        `m`, users observed so far.
-    k, population, budget, delta, universe, look, first
-        As in `decision_criteria`.
-    generator
-        Of the paths, which are the same for all sets.
+    Args:
+        sets: Count spectrum of each set, and its number of APIs.
+        users: `m`, users observed so far.
+        k, population, budget, delta, universe, look, first: As in `decision_criteria`.
+        generator: Of the paths, which are the same for all sets.
 
-    Notes
-    -----
-    Let `D(m)` be the score by the user less its mean, in standard deviations of one user. `m D(m)`
-    has independent increments of variance 1 a user: these paths give the average. Read backwards,
-    `D` is a martingale: `D(m') - D(m)` has the variance `1 / m - 1 / m'` whatever the mean is, so
-    paths from the score of today tell what sampling leaves open. What no sample tells, where the
-    population is much larger, is in the range of several fits. Left out are how spread and limits
-    change with the distribution, and that allowing and blocking have different scores.
+    Notes:
+        Let `D(m)` be the score by the user less its mean, in standard deviations of one user. `m
+        D(m)` has independent increments of variance 1 a user: these paths give the average. Read
+        backwards, `D` is a martingale: `D(m') - D(m)` has the variance `1 / m - 1 / m'` whatever
+        the mean is, so paths from the score of today tell what sampling leaves open. What no sample
+        tells, where the population is much larger, is in the range of several fits. Left out are
+        how spread and limits change with the distribution, and that allowing and blocking have
+        different scores.
     """
     number = max(math.ceil(math.log(MOST_USERS / users) / math.log(_LOOK)), 1)
     looks = np.ceil(users * _LOOK ** np.arange(number + 1))

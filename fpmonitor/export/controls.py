@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.export.evidence import Evidence
+    from fpmonitor.export.evidence import ControlEvidence
 
 Effect = Literal["removed", "constant", "noise", "untried", "evaded", "coarsened", "unchanged"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
@@ -58,7 +58,7 @@ class Product:
 
     absent: frozenset[str] = frozenset()  # APIs that it does not have.
     # What was found when it was run; null where its controls are to be believed.
-    evidence: Evidence | None = field(default=None, compare=False)
+    evidence: ControlEvidence | None = field(default=None, compare=False)
     by_layout: bool = True  # Whether what else tells an API counts where it is laid out or drawn.
 
     def lacks(self, api: str) -> bool:
@@ -81,7 +81,9 @@ def controls_of(families: Iterable[str]) -> tuple[Control, ...]:
 
 def absent_apis(families: Iterable[str]) -> frozenset[str]:
     """APIs that the product of these families does not have."""
-    return frozenset(api for family in families for api in _table()[family].get("absent", ()))
+    return frozenset(
+        api for family in ("nowhere", *families) for api in _table()[family].get("absent", ())
+    )
 
 
 def effect_of(api: str, controls: Iterable[Control], product: Product = BELIEVED) -> Effect | None:

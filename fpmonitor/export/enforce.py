@@ -59,16 +59,12 @@ _SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
 class ListSpec:
     """What a list is written from.
 
-    Attributes
-    ----------
-    controls
-        The controls that it sets, in the order of the table.
-    allowed, decided
-        The APIs that sites may read, and all that were decided on, as the vocabulary calls them.
-    comments
-        Lines of a comment, without line ends inside.
-    options
-        What the list is for.
+    Attributes:
+        controls: The controls that it sets, in the order of the table.
+        allowed, decided: The APIs that sites may read, and all that were decided on, as the
+            vocabulary calls them.
+        comments: Lines of a comment, without line ends inside.
+        options: What the list is for.
     """
 
     controls: tuple[Control, ...]
@@ -87,34 +83,24 @@ def fits_site(control: Control, options: ExportOptions) -> bool:
 class ControlExporter:
     """Exporter for a product that is told which controls to use.
 
-    Attributes
-    ----------
-    name, summary
-        Its name, and what the list is for.
-    families
-        Families of the controls that it can set.
-    write, read
-        Controls -> list, and back. `read` takes the site that one asks for, or null for what holds
-        on all sites.
-    variants
-        Forms of the list, the first one by default.
-    sites
-        Whether a list can be restricted to a site.
-    supports
-        Whether a control can be used as the options want it; by default, whether it can be
-        restricted to a site where one is named.
-    unpack
-        List -> its files, where these are several.
-    notes
-        What to know about every such list.
-    beyond
-        Places that no list of this format reaches. There is a second headline without them, for
-        what APIs answer: no script answers for what is laid out or drawn.
-    with_siblings
-        Whether a list also withholds what tells the same as a withheld API, where it can.
-    own_protection, is_own
-        What the product protects by itself, and a list may lower if the options say so; whether a
-        control belongs to it, where a list that is read back shows it in force.
+    Attributes:
+        name, summary: Its name, and what the list is for.
+        families: Families of the controls that it can set.
+        write, read: Controls -> list, and back. `read` takes the site that one asks for, or null
+            for what holds on all sites.
+        variants: Forms of the list, the first one by default.
+        sites: Whether a list can be restricted to a site.
+        supports: Whether a control can be used as the options want it; by default, whether it can
+            be restricted to a site where one is named.
+        unpack: List -> its files, where these are several.
+        notes: What to know about every such list.
+        beyond: Places that no list of this format reaches. There is a second headline without them,
+            for what APIs answer: no script answers for what is laid out or drawn.
+        with_siblings: Whether a list also withholds what tells the same as a withheld API, where it
+            can.
+        own_protection, is_own: What the product protects by itself, and a list may lower if the
+            options say so; whether a control belongs to it, where a list that is read back shows it
+            in force.
     """
 
     name: str
@@ -135,10 +121,8 @@ class ControlExporter:
     def controls(self, options: ExportOptions) -> tuple[Control, ...]:
         """Return the controls that such a list can set.
 
-        Raises
-        ------
-        InputError
-            The options ask for what the format cannot do.
+        Raises:
+            InputError: The options ask for what the format cannot do.
         """
         check_export_options(self.name, options, variants=self.variants, sites=self.sites)
         if options.replace_protection and not self.own_protection:
@@ -173,10 +157,8 @@ class ControlExporter:
     ) -> ExportResult:
         """Write a list of given controls, with verdicts on the actions of the decision.
 
-        Raises
-        ------
-        RuntimeError
-            The list does not read back as what was meant: a bug.
+        Raises:
+            RuntimeError: The list does not read back as what was meant: a bug.
         """
         actions = api_actions(decision, self.product, by_information=options.by_information)
         spec = ListSpec(

@@ -38,7 +38,7 @@ class Run:
     is_whole: bool  # Whether all readers were called; otherwise only those of the API itself.
 
 
-class Evidence:
+class ControlEvidence:
     """All runs about the product of an exporter.
 
     `laid_out` has the beginnings of names of readers that tell what was laid out or drawn.
@@ -124,13 +124,13 @@ class Evidence:
         """Whether a reader tells what was laid out or drawn, not what an API answers."""
         return name.startswith(self._laid_out)
 
-    def without(self, places: Collection[str]) -> Evidence:
+    def without(self, places: Collection[str]) -> ControlEvidence:
         """Return what was found but for some places, as if nobody read anything there."""
 
         def kept(ways: frozenset[Way]) -> frozenset[Way]:
             return frozenset(way for way in ways if way[3] not in places)
 
-        return Evidence(
+        return ControlEvidence(
             (
                 replace(
                     run,
@@ -168,18 +168,18 @@ class Evidence:
         return {base: frozenset(readers) for base, readers in found.items()}
 
 
-def evidence_on(exporter: str) -> Evidence:
+def evidence_on(exporter: str) -> ControlEvidence:
     """Return what was found about the product of an exporter; empty where it was never run."""
-    return _evidence().get(exporter, Evidence(()))
+    return _evidence().get(exporter, ControlEvidence(()))
 
 
 @cache
-def _evidence() -> dict[str, Evidence]:
+def _evidence() -> dict[str, ControlEvidence]:
     text = (resources.files("fpmonitor.export") / "evidence.json").read_bytes()
     content = msgspec.json.decode(text)
     exporters = {name for entry in content["runs"] for name in entry["exporters"]}
     return {
-        exporter: Evidence(
+        exporter: ControlEvidence(
             (
                 _run(number, entry, content)
                 for number, entry in enumerate(

@@ -73,7 +73,7 @@ class Headline:
         )
         if not self.laid_out:
             return (self.text, near)
-        told = f"Layout and drawing still tell {len(self.laid_out):,} of them: "
+        told = f"Layout and drawing still reveal {len(self.laid_out):,} of them: "
         return (self.text, near, f"{told}{', '.join(self.laid_out)}.")
 
     @property

@@ -81,7 +81,7 @@ def reports_information(
         "LDP metrics", Table 4.1. `I(X; P) = H(X) - n H(X_1 | P)`: the first sign in (D.20) is
         wrong.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     check_whole_number("users", users, least=1, most=MAX_USERS)
     if mechanism.independent_bits is not None and mechanism.values > MAX_BITS:
         return _of_many_bits(mechanism, prior, users, rng)

@@ -22,7 +22,7 @@ def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
     Notes:
         "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     bits = mechanism.independent_bits
     if bits is not None:
         return _information_of_bits(*bits, prior)
@@ -84,7 +84,7 @@ def asymptotic_utility(
         Lemma C.7, (C.19), (C.25), (C.26). For Jeffreys' prior the limit is approached like `n^-1/4`
         only.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     expected = expected_log_determinant(mechanism, prior, rng=rng)
     digits = 2 * (mechanism.values - 1)
     return Expectation(expected.value / digits - HALF_LOG_2_PI_E, expected.standard_error / digits)

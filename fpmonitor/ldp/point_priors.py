@@ -66,7 +66,7 @@ def average_privacy_of_points(mechanism: Mechanism, prior: PointPrior) -> float:
     Notes:
         "LDP metrics", Definition 4.1 for any prior (Remark 4.4), a finite sum.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     entropy = prior.value_entropy_given_distribution
     if entropy <= 0:
         return 1.0
@@ -94,7 +94,7 @@ def point_utilities(
         "LDP metrics", Definition 4.3 for any prior (Remark 4.4): the tally of the reports is
         multinomial for each distribution, and everything is a sum over tallies.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     check_whole_number("users", users, least=1, most=MAX_USERS)
     matrix = merged_matrix(mechanism)
     reports, values = matrix.shape

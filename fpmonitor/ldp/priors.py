@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import scipy
@@ -164,25 +164,17 @@ def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
     if alpha is None:
         return DirichletPrior.jeffreys(values)
     prior = DirichletPrior(tuple(alpha))
-    check_prior(prior, values)
+    check_prior(prior.values, values)
     return prior
 
 
-class OfValues(Protocol):
-    """A prior, of the distribution of so many values."""
-
-    @property
-    def values(self) -> int:
-        """Number of values, `a`."""
-
-
-def check_prior(prior: OfValues, values: int) -> None:
+def check_prior(parameters: int, values: int) -> None:
     """Check that a prior has one parameter for each value.
 
     Raises:
         PolicyError: `prior`: it does not.
     """
-    if prior.values != values:
+    if parameters != values:
         raise PolicyError(
-            "prior", f"must have {values} parameters, one per value, got {prior.values}"
+            "prior", f"must have {values} parameters, one per value, got {parameters}"
         )

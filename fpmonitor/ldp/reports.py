@@ -89,7 +89,7 @@ def exact_posterior(
         PolicyError: `prior` or `report_counts` do not fit; the reports are impossible.
         UndecidableError: Too many users: use `sample_posterior`.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
     users, values = int(counts.sum()), mechanism.values
@@ -151,7 +151,7 @@ def sample_posterior(
     Raises:
         PolicyError: An argument out of range.
     """
-    check_prior(prior, mechanism.values)
+    check_prior(prior.values, mechanism.values)
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
     if draws < 1 or burn_in < 0 or thinning < 1:

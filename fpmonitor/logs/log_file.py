@@ -216,8 +216,9 @@ class LogFile:
                 f"{self.label}: binary data, neither JSON lines, CSV nor Parquet",
                 hint="logs may be packed with gzip or zstd",
             )
-        first = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        if first == b"[":
+        text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        first = text[:1]
+        if first == b"[" and text[1:].lstrip()[:1] in b'{["]-0123456789tfn':
             raise InputError(
                 f"{self.label}: a JSON array that is broken, or of something other than objects",
                 hint="a log is an array of objects, or one object a line; of pandas, "

@@ -6,20 +6,22 @@ import http.client
 import json
 import shlex
 import subprocess
-import threading
 import urllib.error
 import urllib.request
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fpmonitor.answers.notices import encoded, message
+from fpmonitor.calls import begun
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.watching import mark_delivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.store.watching import Notice
@@ -86,7 +88,7 @@ def post_to(url: str) -> Callable[[Notice], None]:
     if not asked.isascii() or " " in asked:
         raise InputError("webhook: letters beyond ASCII and spaces must be written as %20 is")
     opener = urllib.request.build_opener(_NoRedirect)
-    waiting: list[threading.Thread] = []  # for answers that do not end
+    waiting: list[Future[None]] = []  # for answers that do not end
 
     def post(notice: Notice) -> None:
         headers = {
@@ -111,28 +113,16 @@ def post_to(url: str) -> Callable[[Notice], None]:
             ) from None
 
     def deliver(notice: Notice) -> None:
-        waiting[:] = [thread for thread in waiting if thread.is_alive()]
+        waiting[:] = [outcome for outcome in waiting if not outcome.done()]
         if len(waiting) >= _MOST_WAITING:
             raise DeliveryError(f"{parts.hostname} has not yet answered earlier notices")
-        outcomes: list[DeliveryError | None] = []
-
-        def attempt() -> None:
-            try:
-                post(notice)
-            except DeliveryError as error:
-                outcomes.append(error)
-            else:
-                outcomes.append(None)
-
-        # The time limit of a socket begins anew with each byte; names are looked up without one.
-        thread = threading.Thread(target=attempt, daemon=True)
-        thread.start()
-        thread.join(_TIMEOUT)
-        if not outcomes:
-            waiting.append(thread)
-            raise DeliveryError(f"{parts.hostname} did not answer within {_TIMEOUT:.0f} seconds")
-        if outcomes[0] is not None:
-            raise outcomes[0]
+        outcome = begun(partial(post, notice))
+        try:
+            outcome.result(_TIMEOUT)
+        except TimeoutError:
+            waiting.append(outcome)
+            late = f"{parts.hostname} did not answer within {_TIMEOUT:.0f} seconds"
+            raise DeliveryError(late) from None
 
     return deliver
 

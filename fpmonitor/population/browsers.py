@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -102,24 +103,29 @@ class BrowserGroups:
         return fits & ~signs_of(self.traits)["impossible"]
 
 
-class UserRows(Protocol):
+class UserRows(ABC):
     """One row a user, and what its codes stand for."""
 
     @property
+    @abstractmethod
     def apis(self) -> tuple[str, ...]:
         """The APIs, sorted, as the log calls them."""
 
     @property
+    @abstractmethod
     def said(self) -> Mapping[str, str]:
         """What the user said that columns of the log hold: see `vocabulary.meaning`."""
 
     @property
+    @abstractmethod
     def users(self) -> int:
         """Number of rows."""
 
+    @abstractmethod
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
 
+    @abstractmethod
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for.
 

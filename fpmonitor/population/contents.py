@@ -10,7 +10,6 @@ import numpy as np
 
 from fpmonitor.disclosure import (
     Audience,
-    ToldSpectra,
     may_name,
     publishable_coverage,
     told_spectra,
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.account import Kind
-    from fpmonitor.population.snapshot import (
-        SpectrumQueries,
-    )
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.population.snapshot import SpectrumQueries
+    from fpmonitor.spectrum import CountSpectrum, ToldSpectra
     from fpmonitor.store.visits import VisitRows
 
 Engine = Literal["auto", "memory", "duckdb"]

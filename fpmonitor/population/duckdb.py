@@ -11,11 +11,11 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
-from fpmonitor.population.snapshot import CohortSpectra
+from fpmonitor.population.snapshot import CohortSpectra, SpectrumQueries
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import SnapshotTable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WORD_BITS = 64
 
 
-class DuckDBSource:
+class DuckDBSource(SpectrumQueries):
     """Spectrum source over a snapshot; each spectrum is one query.
 
     Args:
@@ -80,10 +80,6 @@ class DuckDBSource:
             lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
             columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
         return columns
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
-        return [self.spectrum(apis) for apis in sets]
 
     def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, ChosenValues]:
         """Divide the users: about so many to search among, and all others."""

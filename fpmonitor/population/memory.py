@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.spectrum import CohortSpectrum, CountSpectrum
+from fpmonitor.spectrum import CohortSpectrum, CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -315,7 +315,7 @@ def _decode(keys: NDArray[np.int64], cardinalities: Sequence[int]) -> list[Codes
     return codes[::-1]
 
 
-class MemorySource:
+class MemorySource(SpectrumSource):
     """Spectrum source over integer codes held in memory.
 
     Args:
@@ -344,7 +344,7 @@ class MemorySource:
             raise InputError("memory source: codes and weights must have one length, above 0")
         if users.sum(dtype=np.float64) >= MAX_USERS:
             raise InputError(f"memory source: weights must add up to less than {MAX_USERS} users")
-        self.apis: tuple[str, ...] = tuple(sorted(apis))
+        self._apis = tuple(sorted(apis))
         self.table = CodeTable(
             tuple(coded[api][0] for api in self.apis),
             tuple(coded[api][1] for api in self.apis),
@@ -353,8 +353,14 @@ class MemorySource:
 
     def _of(self, apis: Sequence[str], table: CodeTable) -> Self:
         source = copy.copy(self)
-        source.apis, source.table = tuple(apis), table
+        source._apis = tuple(apis)  # noqa: SLF001 -- its own class
+        source.table = table
         return source
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._apis
 
     @property
     def users(self) -> int:

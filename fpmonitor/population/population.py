@@ -196,7 +196,7 @@ class Population(Contents):
             seal=users.seal,
             audience=self.audience,
             masked=self.masked(together, question.k),
-            growing=[api for api in together if may_be_masked([api], self.view, said)],
+            growing=frozenset(api for api in together if may_be_masked([api], self.view, said)),
             universe=universe_of(len(self.apis)) if chosen else None,
             first=self.first_of(together) if chosen else None,
             drawn=users.drawn,

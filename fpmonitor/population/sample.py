@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.disclosure import Audience, MaskedSource, ToldSpectra, told_spectra
+from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -29,46 +29,25 @@ if TYPE_CHECKING:
     from fpmonitor.question import Question
 
 
+@dataclass(eq=False)
 class CertifiedSample:
-    """Users, and what is asked of them: what is told of their spectra, and limits.
+    """Users, and what is asked of them: what is told of their spectra, and limits."""
 
-    Args:
-        question: What is asked; its population is named.
-        source: Spectra of the users.
-        digest, seal: Digest of the data, and the same as it may leave.
-        audience: Whom the numbers are for.
-        masked: APIs whose volatile values the view masks: see `Population.masked`.
-        growing: APIs whose values a view masks unless data contradict it. That splits groups, which
-            must not lower the upper limit of a set that holds one.
-        drawn: See `Drawn`; None where all count.
-        first: As of `Limits`.
-    """
-
-    def __init__(
-        self,
-        question: Question,
-        source: HeldUsers | SpectrumQueries,
-        *,
-        digest: str,
-        seal: str,
-        audience: Audience,
-        masked: Sequence[str] = (),
-        growing: Sequence[str] = (),
-        universe: int | None = None,
-        first: int | None = None,
-        drawn: Drawn | None = None,
-    ) -> None:
-        self.question = question
-        self.source = source
-        self.digest = digest
-        self.seal = seal
-        self.audience = audience
-        self.masked = frozenset(masked)
-        self.growing = frozenset(growing)
-        self.universe = universe
-        self.first = first
-        self.drawn = drawn
-        self._known: dict[tuple[str, ...], CountSpectrum] = {}
+    question: Question  # Its population is named.
+    source: HeldUsers | SpectrumQueries  # Spectra of the users.
+    _: KW_ONLY
+    digest: str  # Of the data.
+    seal: str  # The same as it may leave.
+    audience: Audience  # Whom the numbers are for.
+    # APIs whose volatile values the view masks: see `Population.masked`.
+    masked: Collection[str] = frozenset()
+    # APIs whose values a view masks unless data contradict it. That splits groups, which must not
+    # lower the upper limit of a set that holds one.
+    growing: frozenset[str] = frozenset()
+    universe: int | None = None  # APIs that may be chosen after looking; null for none.
+    first: int | None = None  # As of `Limits`.
+    drawn: Drawn | None = None  # Null where all users count.
+    _known: dict[tuple[str, ...], CountSpectrum] = field(default_factory=dict, init=False)
 
     @property
     def users(self) -> int:
@@ -100,9 +79,8 @@ class CertifiedSample:
         spectrum = self._spectrum(apis)
         if not apis:
             return ToldSpectra(spectrum, spectrum, suppressed=False)
-        if isinstance(self.source, MaskedSource) and (told := self.source.told(apis)) is not None:
-            return told
-        return told_spectra(spectrum, self.question.k, self.audience)
+        told = self.source.told(apis)
+        return told or told_spectra(spectrum, self.question.k, self.audience)
 
     def limits(self, apis: Sequence[str], delta: float | None = None) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set, from what is told of it alone.
@@ -182,7 +160,7 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class HeldUsers:
+class HeldUsers(SpectrumSource):
     """Users in memory."""
 
     source: MemorySource  # Their values.
@@ -200,8 +178,12 @@ class HeldUsers:
         """Number of users."""
         return self.source.users
 
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`."""
+        return self.source.spectrum(apis)
+
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
+        """Count spectra of many sets, in their order."""
         return self.source.spectra(sets)
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

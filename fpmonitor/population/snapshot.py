@@ -7,19 +7,21 @@ written once on top of it. An implementation answers the members of the protocol
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.browsers import UserRows, group_rows
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
     from fpmonitor.unit import Unit
 
 Days = tuple[date, date]
@@ -61,102 +63,105 @@ class Returned:
 Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
-class SpectrumQueries(Protocol):
-    """Spectra by query, of rows that do not fit into memory.
+class SpectrumQueries(SpectrumSource):
+    """Spectra by query, of rows that do not fit into memory."""
 
-    A `SpectrumSource` and `BatchSource` (see `spectrum`), so that decisions run on it as well.
-    """
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-
-    @property
-    def users(self) -> int:
-        """Number of users, the same for every set."""
-
-    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`."""
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
-
+    @abstractmethod
     def selected(self, apis: Sequence[str]) -> SpectrumQueries:
         """Restrict the APIs that may be asked for."""
 
+    @abstractmethod
     def with_absent_alone(self) -> SpectrumQueries:
         """Let who lacks a value of a set share it with nobody, in spectra of that set."""
 
+    @abstractmethod
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
 
+    @abstractmethod
     def users_of_codes(self, apis: Sequence[str]) -> dict[str, dict[int, int]]:
         """Count for each of some APIs the users with each code, absent too; for few values each."""
 
+    @abstractmethod
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
+    @abstractmethod
     def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ChosenValues]:
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 
-class Snapshot(UserRows, Protocol):
+class Snapshot(UserRows):
     """One row a user with a code for each API; it never changes.
 
     Codes are whole numbers of the values of one API, 0 (`ABSENT`) where the user has none. Rows
     have an order, the same in every call. APIs that it lacks are refused with `UnknownNameError`.
+    What is not kept of the logs (visits, times, sources) is told as nothing.
     """
 
     @property
     def visits(self) -> int:
         """Visits behind the rows; as many as `users` where nobody came twice or none were kept."""
+        return self.users
 
     @property
+    @abstractmethod
     def digest(self) -> str:
         """Digest of the multiset of the rows' values, whatever their order and the users' names."""
 
     @property
+    @abstractmethod
     def key(self) -> str:
         """Key of the digests that leave, a secret of whoever keeps the rows."""
 
     @property
+    @abstractmethod
     def values_are_digested(self) -> bool:
         """Whether digests of values are kept instead of values."""
 
     @property
+    @abstractmethod
     def units(self) -> Sequence[Unit | None]:
         """Who the rows are, of each log; null where that was not said."""
 
-    def members(self, k: int) -> Mapping[Kind, int]:
+    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002
         """Count the members of the logs by what they were taken for; none where nobody knows."""
+        return {}
 
-    def in_memory(self, apis: int) -> bool:
+    def in_memory(self, apis: int) -> bool:  # noqa: ARG002
         """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
+        return True
 
+    @abstractmethod
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the rows in which it is not absent."""
 
     def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation; see `browsers.group_rows` for rows in memory.
+        """Rows by browser and traits of automation.
 
         Their `rows` is None where the rows are not in memory.
         """
+        return group_rows(self)
 
-    def repeats(self, groups: BrowserGroups) -> Repeats:
+    def repeats(self, groups: BrowserGroups) -> Repeats:  # noqa: ARG002
         """Who came back, of the users of the rows; empty where nobody did."""
+        return {}
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
         """Spectra by query of the rows as `recoding` shows them, of those with all of `present`.
 
         `present` is looked at after the recoding. `Recoding` says for each API and browser group
-        what a code becomes, and which groups are left out.
+        what a code becomes, and which groups are left out. Rows in memory are counted there.
         """
+        raise NotImplementedError
 
-    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:  # noqa: ARG002
         """APIs whose values come from several sources of at least k users, and these sources."""
+        return {}
 
-    def days(self, least: int) -> Days | None:
+    def days(self, least: int) -> Days | None:  # noqa: ARG002
         """First and last day (UTC) with visits of so many users; None where there is none."""
+        return None
 
 
 def check_values_kept(snapshot: Snapshot, what: str) -> None:
@@ -190,7 +195,7 @@ def words_of_rows(snapshot: Snapshot) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MemorySnapshot:
+class MemorySnapshot(Snapshot):
     """A snapshot whose rows are in memory: of a calendar window, of a folder, of a frame.
 
     Attributes:
@@ -224,20 +229,6 @@ class MemorySnapshot:
         """Number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
-    @property
-    def visits(self) -> int:
-        """As many as users: repeat visits are not kept."""
-        return self.users
-
-    def members(self, k: int) -> Mapping[Kind, int]:  # noqa: ARG002 -- see `Snapshot`
-        """Nobody knows of the logs."""
-        return {}
-
-    def in_memory(self, apis: int) -> bool:
-        """Return true: the rows are in memory."""
-        del apis
-        return True
-
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs."""
         for api in apis:
@@ -253,23 +244,7 @@ class MemorySnapshot:
         """Count for each API the rows in which it is not absent."""
         return {api: int(np.count_nonzero(self.columns[api])) for api in self.apis}
 
-    def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation."""
-        return group_rows(self)
-
     def repeats(self, groups: BrowserGroups) -> Repeats:
         """Who came back, as far as it was told."""
         del groups
         return self.returned()
-
-    def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
-        """Refuse: rows in memory are counted there."""
-        raise NotImplementedError
-
-    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
-        """Return nothing: sources are not kept."""
-        del k
-        return {}
-
-    def days(self, least: int) -> None:
-        """Return nothing: times are not kept."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from fpmonitor.population.browsers import group_rows
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.population import Population
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import MemorySnapshot, Returned
+from fpmonitor.population.snapshot import MemorySnapshot, Returned, Snapshot
 from fpmonitor.sql import statement
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredSnapshot:
-    """A snapshot in a table of the database: see `snapshot.Snapshot`."""
+class StoredSnapshot(Snapshot):
+    """A snapshot in a table of the database."""
 
     database: Database
     table: Table  # Its rows.
@@ -111,10 +110,6 @@ class StoredSnapshot:
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the rows in which it is not absent."""
         return DuckDBSource(self.database, self.table).users_of_apis()
-
-    def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation."""
-        return group_rows(self)
 
     def repeats(self, groups: BrowserGroups) -> Repeats:
         """Who came back, by API and browser."""

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
-
-Which = Literal["most", "least"]
+    from fpmonitor.spectrum import CountSpectrum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldSource:
-    """What others are told of spectra."""
+class ToldSource(SpectrumSource):
+    """What others are told of spectra: the most exposing case, and the `least` exposing one."""
 
     source: SpectrumSource  # The spectra as they are.
     k: int  # Anonymity threshold, users.
-    which: Which  # The most or the least exposing case.
     # Spectra of some sets, sorted, that were counted elsewhere.
     known: Mapping[tuple[str, ...], CountSpectrum] = field(default_factory=dict)
+    is_least: bool = False
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -35,8 +34,20 @@ class ToldSource:
         """Number of users."""
         return self.source.users
 
+    @property
+    def least(self) -> ToldSource | None:
+        """What is told in the least exposing case; null for itself."""
+        if self.is_least:
+            return None
+        return replace(self, source=self.source.least or self.source, is_least=True)
+
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is told."""
         spectrum = self.known.get(tuple(sorted(set(apis)))) or self.source.spectrum(apis)
         told = told_spectra(spectrum, self.k, Audience.OTHERS)
-        return told.most if self.which == "most" else told.least
+        return told.least if self.is_least else told.most
+
+
+def told_to(audience: Audience, source: SpectrumSource, k: int) -> SpectrumSource:
+    """Return the spectra as an audience is told them."""
+    return source if audience is Audience.OWNER else ToldSource(source, k)

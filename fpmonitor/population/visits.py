@@ -16,7 +16,7 @@ import numpy as np
 
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.population.memory import GroupedSource, kinds_of_rows
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,7 +84,7 @@ class VisitSpectrum(CountSpectrum):
 
 
 @dataclass(frozen=True, eq=False)
-class PathSource:
+class PathSource(SpectrumSource):
     """All visits of each user in their order, as a source of spectra."""
 
     visits: VisitRows

@@ -15,7 +15,7 @@ from fpmonitor.proof.numbers import (
     NEVER,
     PRECISION,
     REFUSED,
-    Departure,
+    Deviation,
     exact,
     ratio,
     require,
@@ -512,7 +512,7 @@ class DesignProof:
 
     def of_policy(self, policy: Mapping[str, Any]) -> None:
         """Prove that factors and budget cover what a policy says of the sample."""
-        said = Departure.of(policy.get("sample", {}))
+        said = Deviation.of(policy.get("sample", {}))
         factors = self.least <= ratio(said.least) and self.most >= ratio(said.most)
         require(holds=bool(factors), what="another question: factors")
         self._of_rows(said.fakes)
@@ -556,18 +556,12 @@ def check_proof(
 ) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
-    Parameters
-    ----------
-    content
-        The side, as a parser of JSON returns it.
-    asked
-        Members that it must have: those of the question that it should be of.
-    policy
-        What its budget, and what it says of the sample must be enough for.
-    once
-        Whether users were looked at once.
-    chains
-        Of level vectors: how many levels each component has above its lowest.
+    Args:
+        content: The side, as a parser of JSON returns it.
+        asked: Members that it must have: those of the question that it should be of.
+        policy: What its budget, and what it says of the sample must be enough for.
+        once: Whether users were looked at once.
+        chains: Of level vectors: how many levels each component has above its lowest.
     """
     with ctx.workprec(PRECISION):
         try:

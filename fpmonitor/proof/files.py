@@ -14,7 +14,7 @@ from fpmonitor.proof.numbers import (
     PRECISION,
     REFUSED,
     Answer,
-    Departure,
+    Deviation,
     Finding,
     Group,
     exact,
@@ -37,19 +37,13 @@ ROUNDED = 1e-12
 def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -> str:
     """Prove that sets with the average of a file keep the budget in all but few populations.
 
-    Parameters
-    ----------
-    side
-        What allows, as a parser of JSON returns it; its budget is the average.
-    policy
-        The question.
-    delta
-        Tolerated probability that one of the sets does not keep it.
+    Args:
+        side: What allows, as a parser of JSON returns it; its budget is the average.
+        policy: The question.
+        delta: Tolerated probability that one of the sets does not keep it.
 
-    Returns
-    -------
-    str
-        What is not proved, or the empty string.
+    Returns:
+        str: What is not proved, or the empty string.
     """
     with ctx.workprec(PRECISION):
         try:
@@ -87,7 +81,7 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
     apis = len(policy["candidates"])
     nats = (arb(math.comb(apis, apis // 2)) / exact(delta)).log()
-    average = moments.budget + ratio(Departure.of(policy.get("sample", {})).unobserved)
+    average = moments.budget + ratio(Deviation.of(policy.get("sample", {})).unobserved)
     reached = tilt * too_many - moments.slope * average - moments.intercept + kept.log()
     require(holds=bool(reached >= nats), what="average")
 
@@ -95,10 +89,8 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
 def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     """Prove both sides of a decision file, and that they are of its question.
 
-    Parameters
-    ----------
-    content
-        The file, as a parser of JSON returns it: one that is a decision.
+    Args:
+        content: The file, as a parser of JSON returns it: one that is a decision.
     """
     policy, chains = content["policy"], _chains_of(content)
     realised = bool(policy.get("realised"))
@@ -199,14 +191,10 @@ def check_tolerance(
 ) -> Iterator[Finding]:
     """Prove the biases of the sample that a decision file says its allowed sets tolerate.
 
-    Parameters
-    ----------
-    content
-        The file, as a parser of JSON returns it.
-    tests
-        Each bias of the list that was tried, and the proof of a decision with it.
-    groups
-        As of `check_sets`; None to prove the tests alone.
+    Args:
+        content: The file, as a parser of JSON returns it.
+        tests: Each bias of the list that was tried, and the proof of a decision with it.
+        groups: As of `check_sets`; None to prove the tests alone.
     """
     policy, told = content["policy"], content.get("bias_tolerated") or []
     sample = policy.get("sample", {})

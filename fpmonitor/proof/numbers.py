@@ -50,7 +50,7 @@ def whole_number(number: object) -> int:
     return int(str(number))
 
 
-class Departure(NamedTuple):
+class Deviation(NamedTuple):
     """How a population may differ from the law of the users: factors, and the share of unobserved.
 
     Each number is what the policy says, exactly.
@@ -62,7 +62,7 @@ class Departure(NamedTuple):
     fakes: Fraction
 
     @classmethod
-    def of(cls, sample: Mapping[str, Any]) -> Departure:
+    def of(cls, sample: Mapping[str, Any]) -> Deviation:
         """Read the part of a policy that says it."""
         bias, strata = Fraction(sample.get("bias", 1)), sample.get("strata")
         fakes = Fraction(repr(sample.get("fake_share", 0)))

@@ -140,17 +140,13 @@ def check_sets(
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
-    Parameters
-    ----------
-    content
-        The file, as a parser of JSON returns it.
-    groups
-        Count spectra of the sets: how many users are in groups of how many, or of few to many.
-    others
-        Where some users were searched, whose spectra these are: those of the sets of each chain
-        among all others.
-    keeps
-        Whether a set of a size keeps what else is asked of it: see `conditions`.
+    Args:
+        content: The file, as a parser of JSON returns it.
+        groups: Count spectra of the sets: how many users are in groups of how many, or of few to
+            many.
+        others: Where some users were searched, whose spectra these are: those of the sets of each
+            chain among all others.
+        keeps: Whether a set of a size keeps what else is asked of it: see `conditions`.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = users_of(content), len(content["block"]) + len(content["undecided"])

@@ -18,6 +18,7 @@ from fpmonitor.release.attacks import (
     attack_groups,
     hash_shares,
 )
+from fpmonitor.release.exclusion import Boxes, Downcoding, Linkage, downcode, link
 from fpmonitor.release.histogram import Release, group_of_users, with_absent
 from fpmonitor.release.singling_out import best_baseline
 from fpmonitor.results import Members, Result
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.release.sensitive import SensitiveAttribute
     from fpmonitor.store.database import Database
 
 WEIGHT = "weight"
@@ -38,7 +40,7 @@ _ATTEMPTS = 20
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
 
 
-Verdict = Literal["singles out", "within chance", "could not be tested"]
+Verdict = Literal["singles out", "gives values away", "within chance", "could not be tested"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,8 @@ class ReleaseAudit(Members):
     """
 
     JSON: ClassVar[str] = (
-        "users k_max weight baseline verdict=worst.verdict "
-        "singles_out=worst.attack.singles_out distributions counts in_plain_words"
+        "users k_max weight baseline verdict singles_out=worst.attack.singles_out distributions "
+        "downcoding linkage sensitive counts in_plain_words"
     )
 
     users: int  # `n`, users that the release was made of.
@@ -92,11 +94,23 @@ class ReleaseAudit(Members):
     # The attack on the release by each distribution, the worst first.
     distributions: tuple[DistributionAudit, ...]
     counts: tuple[AttackResult, ...]  # For comparison, attacks on exact counts of the same data.
+    downcoding: Downcoding  # What rows tell of cells that others hide.
+    linkage: tuple[Linkage, ...]  # What is learnt of each API by who knows all others, most first.
+    sensitive: SensitiveAttribute | None  # Of the attribute that the manifest names; null without.
 
     @property
     def worst(self) -> DistributionAudit:
         """The distribution by which the release does worst."""
         return self.distributions[0]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all: by a distribution, of hidden cells, of a sensitive attribute."""
+        if self.worst.attack.singles_out:
+            return "singles out"
+        if self.downcoding.found or (self.sensitive is not None and self.sensitive.gives_away):
+            return "gives values away"
+        return self.worst.verdict
 
     @property
     def attacks(self) -> tuple[AttackResult, ...]:
@@ -109,11 +123,12 @@ class ReleaseAudit(Members):
         worst = self.worst
         said = {
             "singles out": "The release lets its readers single out users in this sense.",
+            "gives values away": f"The release gives values away: {self._given_away}.",
             "within chance": "That is within the limits of chance. These attacks do not show that "
             "readers can single out users; they are no proof that none can.",
             "could not be tested": "No row has a low weight by any of these distributions, so that "
             "nothing could be tested. That is no sign of safety.",
-        }[worst.verdict]
+        }[self.verdict]
         return (
             "To single somebody out is to find a description of exactly one of the "
             f"{self.users:,} users that is too rare to fit one by luck. A "
@@ -125,12 +140,22 @@ class ReleaseAudit(Members):
             f"{100 * worst.attack.lower:.3g} and {100 * worst.attack.upper:.3g} %). {said}"
         )
 
+    @property
+    def _given_away(self) -> str:
+        if self.downcoding.found:
+            share = f"{100 * self.downcoding.found:.3g} %"
+            return f"other rows tell a hidden value of {share} of the users"
+        named = "" if self.sensitive is None else self.sensitive.api
+        return f"all users of some class have one value of {named}"
+
 
 def audit_release(
     groups: NDArray[np.int64],
     words: NDArray[np.uint64],
     group_weights: Mapping[str, NDArray[np.float64]],
+    boxes: Boxes,
     *,
+    sensitive: SensitiveAttribute | None = None,
     weight: float | None = None,
     trials: int = 1000,
     rng: np.random.Generator,
@@ -142,6 +167,8 @@ def audit_release(
         words: uint64, same shape: a word per user that equal records share.
         group_weights: For each distribution of a fresh record, in words: float64, shape (rows,),
             the probability that it belongs to the row.
+        boxes: Which values each row allows.
+        sensitive: What the table tells of the attribute that its manifest names.
         weight: Limit of the weight of a predicate; `1 / (100 n)` when left out.
         trials: Runs of each attack; of those on counts a tenth, because they read all users each
             time.
@@ -174,6 +201,9 @@ def audit_release(
         baseline=best_baseline(users, limit),
         distributions=tuple(sorted(found, key=_badness, reverse=True)),
         counts=tuple(counts),
+        downcoding=downcode(boxes),
+        linkage=link(boxes, users=trials, rng=rng),
+        sensitive=sensitive,
     )
 
 

@@ -79,6 +79,10 @@ class Generalised:
     loss: float
     hidden_cells: int  # Cells of users in which nothing is shown.
 
+    def codes_of(self, values: pl.DataFrame) -> NDArray[np.int64]:
+        """Return the leaf of each user, -1 for none; int64, shape (users, ladders)."""
+        return _codes(self.ladders, values)
+
     def rows_of(self, values: pl.DataFrame) -> NDArray[np.int64]:
         """Return the row that stands for each user, -1 for none; int64, shape (users,)."""
         codes, _, inverse = _distinct_codes(self.ladders, values)

@@ -36,6 +36,11 @@ class SensitiveAttribute:
     # class.
     beta: float
 
+    @property
+    def gives_away(self) -> bool:
+        """Whether all users of some class have one value, and not all users have it."""
+        return self.l == 1 and self.t > 0
+
 
 def sensitivity_of(table: pl.DataFrame, api: str) -> SensitiveAttribute:
     """Return how much a released table tells of one of its columns.

@@ -23,6 +23,7 @@ from fpmonitor.release.audit import (
     weights_of_rows,
 )
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
+from fpmonitor.release.exclusion import boxes_of
 from fpmonitor.release.histogram import (
     Mechanism,
     Release,
@@ -35,6 +36,7 @@ from fpmonitor.release.histogram import (
 from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
 from fpmonitor.release.sampling import sampling_of
+from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.several import several_guarantee
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import add_answered, read_answered
@@ -124,7 +126,7 @@ def attack_release(
             of the shares of the values of each API.
     """
     snapshot = take_snapshot(database, window)
-    manifest = release.manifest
+    manifest, named = release.manifest, release.manifest.sensitive
     values = read_values(database, snapshot, manifest.policy.apis, manifest.transforms)
     release = check_origin(release, values, keyed_digest(snapshot.digest, data_key(database)))
     others = values
@@ -149,6 +151,8 @@ def attack_release(
         group_of_users(release, values),
         record_words(database, snapshot),
         weights,
+        boxes_of(release, values),
+        sensitive=None if named is None else sensitivity_of(release.table, named.api),
         weight=weight,
         trials=trials,
         rng=np.random.default_rng(seed),

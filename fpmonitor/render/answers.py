@@ -9,7 +9,7 @@ from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, TableColumn, columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("text", "API set"),
             *columns("share", "observed", "lower", "upper"),
             *columns("share", *(["linkable"] if len(reports) > 1 else [])),
-            Column(f"0 to {percent(widest, 2)}", "bar"),
+            TableColumn(f"0 to {percent(widest, 2)}", "bar"),
         ],
         rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
@@ -518,7 +518,7 @@ def curve_output(report: CurveReport) -> Output:
     )
 
 
-def names_output(lines: Sequence[ApiOverview]) -> list[Column]:
+def names_output(lines: Sequence[ApiOverview]) -> list[TableColumn]:
     """Return the column of names, and of what they are where that differs."""
     differs = any(line.means != line.api for line in lines)
     return columns("text", ("API", "api"), *([("known as", "means")] if differs else []))
@@ -862,8 +862,8 @@ def check_output(report: CheckReport) -> Output:
             f"{masked_note(report.masked)}"
         ),
         columns=[
-            Column("now", "check"),
-            Column("left readable by the list" if report.of_list else "set on the allow list"),
+            TableColumn("now", "check"),
+            TableColumn("left readable by the list" if report.of_list else "set on the allow list"),
             *columns("share", "at least", "at most"),
         ],
         rows=_first_to_look_at(report),

@@ -74,16 +74,24 @@ class Bars:
     name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What the axes of a chart say."""
+
+    x: str
+    y: str
+    shares: bool = False  # Heights are shares, from 0 on; else the axis holds what there is.
+    logarithmic: bool = False  # Whether positive `x` are spread by their logarithms.
+    # Places on the horizontal axis with their names, in place of round numbers.
+    names: Sequence[tuple[float, str]] = ()
+
+
 def line_chart(
     series: Sequence[Series],
     *,
     title: str,
+    axes: Axes,
     heading: Sequence[str] = (),
-    x_label: str,
-    y_label: str,
-    shares: bool = False,
-    logarithmic: bool = False,
-    names: Sequence[tuple[float, str]] = (),
     budget: float | None = None,
     marks: Sequence[Mark] = (),
     bars: Bars | None = None,
@@ -95,10 +103,6 @@ def line_chart(
         series: At least one of them has a point; at most `MOST_SERIES` have a colour of their own.
         title: Name of the chart for those who cannot see it.
         heading: Lines above the chart, the first one as a title.
-        x_label, y_label: Names of the axes.
-        shares: Heights are shares, drawn from 0 on; else the axis holds what there is.
-        logarithmic: Spread positive `x` by their logarithms.
-        names: Places on the horizontal axis with their names, in place of round numbers.
         budget: Height of a dashed line.
         marks, bars: Dashed lines down, and heights below the chart.
         low: Draw a chart of small height.
@@ -108,13 +112,13 @@ def line_chart(
     base = top + (_LOW_PLOT if low else _PLOT)
     foot = base + (_BARS_GAP + _BARS if bars else 0)
     at = [x for x, _ in drawn]
-    edge = _NAMED_EDGE if names else 0
-    across = Scale(min(at), max(at), _LEFT + edge, WIDTH - _RIGHT - edge, logarithmic)
-    down = _heights(series, budget, base, top, shares=shares)
+    edge = _NAMED_EDGE if axes.names else 0
+    across = Scale(min(at), max(at), _LEFT + edge, WIDTH - _RIGHT - edge, axes.logarithmic)
+    down = _heights(series, budget, base, top, shares=axes.shares)
     parts = [
         *_heading(heading),
-        *_height_axis(down, y_label, percent if shares else label),
-        *_place_axis(across, base, foot, x_label, names),
+        *_height_axis(down, axes.y, percent if axes.shares else label),
+        *_place_axis(across, base, foot, axes.x, axes.names),
         *([] if bars is None else _bars(bars, across, base + _BARS_GAP)),
         *_marks(marks, across, down),
     ]

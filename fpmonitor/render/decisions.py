@@ -10,7 +10,7 @@ from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, TableColumn, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     """Return the answer, the guarantee, the data, an action per API, and some of each border."""
     actions = Table(
         title="What one site may read together",
-        columns=[Column("API"), Column("outcome", "outcome"), Column("why")],
+        columns=[TableColumn("API"), TableColumn("outcome", "outcome"), TableColumn("why")],
         # What is exposed stands in the answer above: what is not comes first, and why.
         rows=[
             (called(entry), entry.outcome, entry.reason)
@@ -69,7 +69,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     sets = Table(
         title="Borders",
         caption=_borders_caption(decided),
-        columns=[Column("verdict"), Column("sets", "count"), Column("for example")],
+        columns=[TableColumn("verdict"), TableColumn("sets", "count"), TableColumn("for example")],
         rows=borders,
         sections=frozenset(range(len(borders))),
     )
@@ -114,7 +114,7 @@ def differing(decided: Decision) -> Table:
     return Table(
         title="Allowed sets that differ",
         caption="The recommended set first; each is allowed with all its subsets.",
-        columns=[*columns("count", "APIs", "in none before"), Column("set")],
+        columns=[*columns("count", "APIs", "in none before"), TableColumn("set")],
         rows=rows,
     )
 
@@ -137,7 +137,11 @@ def conflicts(decided: Decision) -> Table:
             "are neither refused alone nor in such a pair. These are pairs only: APIs without a "
             "conflict need not be allowed all together."
         ),
-        columns=[Column("API"), Column("conflicts", "count"), Column("for example with")],
+        columns=[
+            TableColumn("API"),
+            TableColumn("conflicts", "count"),
+            TableColumn("for example with"),
+        ],
         rows=[
             *((api, None, "not allowed alone") for api in never),
             *(
@@ -414,7 +418,7 @@ def _view_words(question: AskedQuestion) -> Cell:
 def gate_output(answer: Mapping[str, Any]) -> Output:
     """Answer whether a site may read more: see `Decision.answer`."""
     table = Table(
-        columns=[Column("verdict", "verdict"), Column("why")],
+        columns=[TableColumn("verdict", "verdict"), TableColumn("why")],
         rows=[(answer["verdict"], answer["reason"])],
     )
     return Output(tables=[table], rows=[answer], document=answer)
@@ -432,7 +436,11 @@ def coverage_output(found: Coverage) -> Output:
             f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
-        columns=[Column("API"), Column("outcome", "outcome"), *columns("text", *found.verdicts)],
+        columns=[
+            TableColumn("API"),
+            TableColumn("outcome", "outcome"),
+            *columns("text", *found.verdicts),
+        ],
         rows=[
             (row["api"], row["outcome"], *(_SHORT[row[name]] for name in found.verdicts))
             for row in document["apis"]

@@ -12,6 +12,7 @@ from fpmonitor.decide.guarantee import draws
 from fpmonitor.render.answers import drawn_note, masked_note, sample_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
+    Axes,
     Bars,
     Mark,
     Series,
@@ -161,10 +162,12 @@ def of_curve(curve: CurveReport) -> Figure:
                 )
             ],
             title=title,
-            x_label="threshold, users among those observed",
-            y_label="share of the users",
-            shares=True,
-            logarithmic=True,
+            axes=Axes(
+                x="threshold, users among those observed",
+                y="share of the users",
+                shares=True,
+                logarithmic=True,
+            ),
         ),
         table=Table.of(
             points[:: -(-len(points) // _MOST_ROWS)],
@@ -273,9 +276,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
         svg=line_chart(
             [Series(name=title, x=x, y=y)],
             title=title,
-            x_label="bias, a factor",
-            y_label="share of the allow list",
-            shares=True,
+            axes=Axes(x="bias, a factor", y="share of the allow list", shares=True),
             marks=marks,
             low=True,
         ),
@@ -376,16 +377,20 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
         svg=line_chart(
             [_trend_series(apis, lines, places) for apis in shown],
             title=f"{title}: {said}",
+            axes=Axes(
+                x=_window_word(trend),
+                y="exposure",
+                shares=True,
+                names=[(places[window.name], _short_name(window.name)) for window in windows],
+            ),
             heading=(
-                f"Share of users in groups of fewer than {trend.k}, by {trend.division}",
-                described,
-            )
-            if headed
-            else (),
-            x_label=_window_word(trend),
-            y_label="exposure",
-            shares=True,
-            names=[(places[window.name], _short_name(window.name)) for window in windows],
+                (
+                    f"Share of users in groups of fewer than {trend.k}, by {trend.division}",
+                    described,
+                )
+                if headed
+                else ()
+            ),
             marks=_trend_marks(trend, places),
             bars=Bars(
                 x=list(places.values()),
@@ -509,9 +514,8 @@ def of_trade_offs(
                 for name, (privacy, utility) in curves.items()
             ],
             title=title,
+            axes=Axes(x="average privacy", y="asymptotic utility, nats"),
             heading=(title,),
-            x_label="average privacy",
-            y_label="asymptotic utility, nats",
         ),
         table=Table(
             title=title,

@@ -38,7 +38,7 @@ from fpmonitor.render.figures import (
     of_trust,
 )
 from fpmonitor.render.svg import chart_style
-from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html_of_table
+from fpmonitor.render.tables import Table, TableColumn, broken_at_dots, columns, html_of_table
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ def _recommended(findings: Findings) -> str:
         Table(
             title="An outcome for each API",
             columns=[
-                Column("API"),
-                Column("outcome", "outcome"),
-                Column("why"),
-                Column("alone", "verdict"),
+                TableColumn("API"),
+                TableColumn("outcome", "outcome"),
+                TableColumn("why"),
+                TableColumn("alone", "verdict"),
             ],
             rows=rows,
         )
@@ -350,7 +350,11 @@ def _coverage(coverage: Coverage) -> str:
         + table_html(
             Table(
                 title="What each export format does",
-                columns=[Column("API"), Column("outcome", "outcome"), *columns("text", *formats)],
+                columns=[
+                    TableColumn("API"),
+                    TableColumn("outcome", "outcome"),
+                    *columns("text", *formats),
+                ],
                 rows=rows,
             )
         )

@@ -11,7 +11,7 @@ from fpmonitor.render.figures import Figure
 from fpmonitor.render.html import figure_html, html_page, paragraphs, table_html
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, TableColumn, columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,10 +126,10 @@ def of_level_trade_offs(
         table=Table(
             title=title,
             columns=[
-                Column("levels"),
-                Column("utility", "significant"),
-                Column("exposure", "short share"),
-                Column("verdict", "verdict"),
+                TableColumn("levels"),
+                TableColumn("utility", "significant"),
+                TableColumn("exposure", "short share"),
+                TableColumn("verdict", "verdict"),
             ],
             rows=[(name, point.utility, point.exposure, point.verdict) for point, name in named],
         ),
@@ -196,7 +196,11 @@ def _borders(decided: LevelDecision) -> Table:
             f"{decided.evaluated:,} tests of level vectors in {decided.seconds:.1f} s. Levels are "
             f"counted from 0, withheld. {decided.unlisted}".rstrip()
         ),
-        columns=[Column("verdict"), Column("vectors", "count"), Column("for example")],
+        columns=[
+            TableColumn("verdict"),
+            TableColumn("vectors", "count"),
+            TableColumn("for example"),
+        ],
         rows=[border(verdict, vectors) for verdict, vectors in listed.items()],
         sections=frozenset(range(len(listed))),
     )

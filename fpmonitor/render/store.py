@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.account import summary
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, TableColumn, columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -205,7 +205,7 @@ def listing(
     table = Table(
         title=title,
         columns=[
-            Column(name.replace("_", " "), kinds[name], digits, spare=name in spare)
+            TableColumn(name.replace("_", " "), kinds[name], digits, spare=name in spare)
             for name in names
         ],
         rows=list(zip(*cells.values(), strict=True)),

@@ -76,7 +76,7 @@ Cell = str | float | Marked | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table."""
 
     name: str  # Its header.
@@ -138,7 +138,7 @@ class Table:
     """Rows under named columns."""
 
     # columns, rows: A row may be shorter than the columns.
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Cell]]
     # title, caption: Above and below; empty for none.
     title: str = ""
@@ -147,7 +147,7 @@ class Table:
     headed: bool = True  # Whether the names of the columns are shown.
 
     @classmethod
-    def of(cls, items: Iterable[Any], columns: Sequence[Column], **given: Any) -> Table:
+    def of(cls, items: Iterable[Any], columns: Sequence[TableColumn], **given: Any) -> Table:
         """Return a table with one row per item; further arguments are attributes of the table."""
         rows = [[column.cell(item) for column in columns] for item in items]
         return cls(columns=columns, rows=rows, **given)
@@ -188,13 +188,13 @@ def columns(
     *names: str | tuple[str, str | Callable[[Any], Cell]],
     digits: int = 2,
     spare: bool = False,
-) -> list[Column]:
+) -> list[TableColumn]:
     """Return columns of one kind, by their names or with what they show.
 
     A column that is given by its name shows the member of this name: `rows_read` for "rows read".
     """
     pairs = [(name, _member_of(name)) if isinstance(name, str) else name for name in names]
-    return [Column(name, kind, digits, of, spare) for name, of in pairs]
+    return [TableColumn(name, kind, digits, of, spare) for name, of in pairs]
 
 
 def _member_of(name: str) -> str:
@@ -347,7 +347,7 @@ def _folded(text: str, room: int) -> str:
 
 
 def _least_width(
-    columns: Sequence[Column], names: Sequence[str], widest: Sequence[int], text: int
+    columns: Sequence[TableColumn], names: Sequence[str], widest: Sequence[int], text: int
 ) -> int:
     """Return the width of a table whose columns of text have `text` letters at most."""
     total = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message
@@ -40,13 +40,6 @@ class ForwardedAnswer(msgspec.Struct, frozen=True):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
-
-
-class Answering(Protocol):
-    """What answers questions."""
-
-    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
-        """Answer a reader."""
 
 
 async def respond(app: ASGIApp, asked: ForwardedRequest) -> ForwardedAnswer:
@@ -86,25 +79,24 @@ class Flights:
     """Answers readers: equal questions share one answer, and there are so many at once.
 
     Args:
-        answering: What answers.
+        respond: Answers a question.
         state: What the answers are about: questions before and after a change are not equal.
         by_reader: Whether those of different readers are not, either, as where counts are limited.
     """
 
     def __init__(
-        self, answering: Answering, state: Callable[[], object], *, by_reader: bool
+        self,
+        respond: Callable[[ForwardedRequest], Coroutine[None, None, ForwardedAnswer]],
+        state: Callable[[], object],
+        *,
+        by_reader: bool,
     ) -> None:
-        self._answering, self._state, self._by_reader = answering, state, by_reader
+        self._respond, self._state, self._by_reader = respond, state, by_reader
         self._flights: dict[tuple[ForwardedRequest, object], asyncio.Task[ForwardedAnswer]] = {}
         self._of: Counter[str] = Counter()
 
     async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
-        """Answer a request of a reader.
-
-        Raises:
-            RefusedRequestError: Too many questions are under way, of this reader or of all.
-            StoreError: The database cannot be asked now.
-        """
+        """Answer a request of a reader; errors as of `told`."""
         asked = ForwardedRequest(
             request.url.path,
             request.scope["query_string"],
@@ -113,6 +105,18 @@ class Flights:
             reader if self._by_reader else "",
             in_session,
         )
+        told = await self.told(asked, reader)
+        response = Response(told.body, told.status)
+        response.raw_headers = [*told.headers]
+        return response
+
+    async def told(self, asked: ForwardedRequest, reader: str) -> ForwardedAnswer:
+        """Answer a question of a reader.
+
+        Raises:
+            RefusedRequestError: Too many questions are under way, of this reader or of all.
+            StoreError: The database cannot be asked now.
+        """
         name = asked, self._state()
         flight = self._flights.get(name)
         if flight is None:
@@ -120,13 +124,10 @@ class Flights:
                 raise RefusedRequestError(429, "too many questions", retry_after=_AGAIN_SECONDS)
             if len(self._flights) >= _MOST:
                 raise RefusedRequestError(503, "too much at once", retry_after=_AGAIN_SECONDS)
-            flight = self._flights[name] = asyncio.create_task(self._answering.respond(asked))
+            flight = self._flights[name] = asyncio.create_task(self._respond(asked))
             self._of[reader] += 1
             flight.add_done_callback(partial(self._land, name, reader))
-        told = await asyncio.shield(flight)
-        response = Response(told.body, told.status)
-        response.raw_headers = [*told.headers]
-        return response
+        return await asyncio.shield(flight)
 
     def _land(
         self,

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.render.charts import Series, line_chart, range_chart
+from fpmonitor.render.charts import Axes, Series, line_chart, range_chart
 from fpmonitor.render.figures import of_conflicts, of_tolerance
 from fpmonitor.render.numbers import between, percent
 from fpmonitor.render.tables import Table, columns, html_of_table
@@ -74,12 +74,14 @@ def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: in
             f"Share of users in groups of fewer than {k} over time; limits now "
             f"{percent(last.lower)} to {percent(last.upper)}{limit}"
         ),
-        x_label="UTC",
-        y_label="exposure",
-        shares=True,
-        names=[
-            (reading.time.timestamp(), f"{reading.time:%Y-%m-%d %H:%M}") for reading in readings
-        ],
+        axes=Axes(
+            x="UTC",
+            y="exposure",
+            shares=True,
+            names=[
+                (reading.time.timestamp(), f"{reading.time:%Y-%m-%d %H:%M}") for reading in readings
+            ],
+        ),
         budget=budget,
         low=True,
     )

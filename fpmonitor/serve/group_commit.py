@@ -40,7 +40,9 @@ class GroupCommit(Generic[_Item, _Receipt]):
 
     async def put(self, item: _Item) -> _Receipt:
         """Write an item; returns its receipt when it is written, raises what its write raised."""
-        waiting = _Waiting[_Item, _Receipt](item, asyncio.get_running_loop().create_future())
+        waiting: _Waiting[_Item, _Receipt] = _Waiting(
+            item, asyncio.get_running_loop().create_future()
+        )
         self._waiting.append(waiting)
         self._wake.set()
         return await waiting.done

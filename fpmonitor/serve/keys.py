@@ -82,21 +82,21 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path, self._seen = path, state_of_file(path)
-        self._ring = read_keys(path)
-        self._had = {key.kind for key in self._ring.keys}
+        self.last = read_keys(path)
+        self._had = {key.kind for key in self.last.keys}
 
     @property
     def ring(self) -> KeyRing:
-        """The keys of now."""
+        """The keys of now; `last` are those that it gave last."""
         state = state_of_file(self._path)
         if state != self._seen:
             try:
-                self._ring = read_keys(self._path)
+                self.last = read_keys(self._path)
             except InputError:
-                self._ring = KeyRing()
+                self.last = KeyRing()
             self._seen = state
-            self._had |= {key.kind for key in self._ring.keys}
-        return self._ring
+            self._had |= {key.kind for key in self.last.keys}
+        return self.last
 
     def had(self, kind: Kind) -> bool:
         """Whether there is a key of a kind, or was one: without it nobody is let in, not all."""

@@ -138,11 +138,8 @@ class CurrentLists:
         known: Mapping[ApiSet, Any] = {}
         with effort.until_stopped():
             known = self._kept.follow(users.columns, border_sets(decision), look=look)
-        most, least = (
-            ToldSource(source, decision.policy.k, which, known) for which in ("most", "least")
-        )
-        judge = Judge.of(decision, source.users)
-        return refreshed(decision, most, least, judge=judge, seal=users.seal, effort=effort)
+        told, judge = ToldSource(source, decision.policy.k, known), Judge.of(decision, source.users)
+        return refreshed(decision, told, judge=judge, seal=users.seal, effort=effort)
 
 
 def _give_way() -> None:

@@ -27,7 +27,8 @@ from fpmonitor.serve.requests import RefusedRequestError
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+_NAME_LENGTH = 512
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=_NAME_LENGTH)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _Version = Annotated[str, msgspec.Meta(max_length=100)]
@@ -57,7 +58,6 @@ _PLAIN = re.compile(r'"[ !#-\[\]-~]{0,200}"|-?[0-9.eE+-]{1,100}|true|false|null'
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
-_FINGERPRINTJS = FingerprintjsCollector()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,9 @@ def observations_of(
                 f"record {place} is neither an observation (user, api, status, value) nor a "
                 "result of FingerprintJS (user, components)",
             ) from error
-    taken = [
-        one
-        for one in found
-        if takes_names((one.api,) if isinstance(one, Observation) else one.values)
-    ]
+    # All at once where they are taken: names of the vocabulary cost nothing.
+    is_all = takes_names({name for one in found for name in _names(one)})
+    taken = found if is_all else [one for one in found if takes_names(_names(one))]
     if not taken:
         raise RefusedRequestError(403, "too many API names for this key")
     observations = [one for one in taken if isinstance(one, Observation)]
@@ -180,6 +178,10 @@ def observations_of(
     return Arrival(contents, len(taken), len(records) - len(taken))
 
 
+def _names(one: Observation | FingerprintResult) -> Iterable[str]:
+    return (one.api,) if isinstance(one, Observation) else one.values
+
+
 def _record(record: bytes, source: str) -> Observation | FingerprintResult:
     try:
         found = _OBSERVATION.decode(record)
@@ -194,9 +196,12 @@ def _result(record: object, source: str) -> FingerprintResult:
     """Read a result once: what is checked is what is kept."""
     told = msgspec.convert(record, _Result)
     version = {} if told.version is msgspec.UNSET else {"version": told.version}
-    visit = _FINGERPRINTJS.visit({"components": told.components, KEY_MEMBER: source} | version)
+    reader = FingerprintjsCollector()  # anew: it remembers names, also those that are refused here
+    visit = reader.visit({"components": told.components, KEY_MEMBER: source} | version)
     if not visit.values:
         raise RecordError("no value of an API")
+    if any(not 0 < len(name) <= _NAME_LENGTH for name in (*visit.values, visit.source)):
+        raise RecordError("a name is empty or long")
     values = dict(visit.values)
     return FingerprintResult(told.user, visit.source, values, told.visit_id, told.session_id)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.serve.auth import Refusal
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 MAX_UNDER_WAY = 1000
 MAX_UNDER_WAY_BYTES = 64_000_000
@@ -53,6 +55,12 @@ class Body:
         self.budget.make_room(size, self)
         self.budget.hold(self, size)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.budget.end(self)
+
     def give_way(self) -> None:
         """End at once."""
         if self.timeout is not None and not self.timeout.expired():
@@ -72,9 +80,8 @@ class BodyBudget:
         self._under_way: dict[Body, None] = {}
         self._held = 0
 
-    @contextmanager
-    def one(self, sender: str = "") -> Iterator[Body]:
-        """Reserve memory for one request, which grows with the bytes received.
+    def one(self, sender: str = "") -> Body:
+        """Reserve memory for one request, which grows with the bytes received, until it ends.
 
         Raises:
             RefusedRequestError: There are too many already.
@@ -83,11 +90,12 @@ class BodyBudget:
             raise _busy()
         body = Body(self, sender)
         self._under_way[body] = None
-        try:
-            yield body
-        finally:
-            del self._under_way[body]
-            self.hold(body, -body.held)
+        return body
+
+    def end(self, body: Body) -> None:
+        """Free what a request had."""
+        del self._under_way[body]
+        self.hold(body, -body.held)
 
     def hold(self, body: Body, size: int) -> None:
         """Count bytes of a body that are in memory from now on, or fewer."""
@@ -135,7 +143,12 @@ async def read_body(
         async with asyncio.timeout(BODY_SECONDS) as timeout:
             if under_way is not None:
                 under_way.timeout = timeout
-            async for part in request.stream():
+            is_whole = False
+            while not is_whole:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise RefusedRequestError(400, "the body is cut short")
+                part, is_whole = message.get("body", b""), not message.get("more_body")
                 size += len(part)
                 if size > most:
                     raise RefusedRequestError(413, f"more than {most} bytes")
@@ -148,8 +161,6 @@ async def read_body(
         if under_way is not None and under_way.gave_way:
             raise _busy() from error
         raise RefusedRequestError(408, "the body did not arrive in time") from error
-    except ClientDisconnect as error:
-        raise RefusedRequestError(400, "the body is cut short") from error
     finally:
         if under_way is not None:
             under_way.timeout = None

@@ -87,9 +87,10 @@ class Service:
 
     def source_of(self, secret: str) -> str | None:
         """Source of the records of a write key; `local` where no key is configured."""
-        if not self._keys.had("write"):
+        ring = self._keys.ring  # looked at once a request
+        if not ring.has("write") and not self._keys.had("write"):
             return "local" if self.config.is_local else None
-        return self._keys.ring.name_of("write", secret)
+        return ring.name_of("write", secret)
 
     # ---- How it is
 
@@ -130,6 +131,7 @@ class Service:
         return time.monotonic() + 2 * self.config.flush_seconds + _LATE_SECONDS
 
     async def _move(self) -> None:
+        self.accounts.begin_batch()  # nothing is between the names and the queue that is written
         await self.spool.write_waiting()
         for segment in await self.spool.close_segments():
             moved = await self.store.move(segment)
@@ -137,9 +139,9 @@ class Service:
                 self.metrics.stored.add(part.kind, amount=part.stored)
                 self.metrics.rejected.add(part.kind, amount=part.rejected + part.refused)
                 log("stored", **asdict(part))
-            self.spool.forget(segment, rejected=any(part.rejected for part in moved))
+            await self.spool.forget(segment, rejected=any(part.rejected for part in moved))
         changes = await self.store.look()
         if changes != self._changes:  # others may have forgotten what a key sent
             self.accounts.learn_names(await self.store.names())
             self._changes = changes
-        self.accounts.keep()
+        await self.accounts.keep()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import math
 import os
 import secrets
 import shutil
@@ -48,6 +49,7 @@ from fpmonitor.serve.old_segments import OLD_ENDING, recover_old_segments
 _OPEN = "open"
 _GROUP_BYTES = 64_000_000
 _PROBE_BYTES = 1 << 16
+_FREE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Spool:
         self._writer = ThreadPoolExecutor(1, "fpmonitor-spool")
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
+        self._free = (0, -math.inf)  # bytes, and until when they are believed
         self._failing = False
         self._is_robbed = False
         self._rejected = False
@@ -122,9 +125,12 @@ class Spool:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that others than root may still write on the disk."""
-        disk = os.statvfs(self._held)
-        return disk.f_bavail * disk.f_frsize
+        """Bytes that others than root may still write on the disk, as of a tenth of a second."""
+        now = time.monotonic()
+        if now > self._free[1]:
+            disk = os.statvfs(self._held)
+            self._free = disk.f_bavail * disk.f_frsize, now + _FREE_SECONDS
+        return self._free[0]
 
     def _is_there(self) -> bool:
         """Whether the folder is still the one that is locked."""
@@ -233,7 +239,9 @@ class Spool:
         """
         async with self._lock:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._writer, self._close_segments)
+            ready = await loop.run_in_executor(self._writer, self._close_segments)
+        await asyncio.to_thread(sync, self.folder)  # senders do not wait for it
+        return ready
 
     def _close_segments(self) -> list[Path]:
         for kind in KINDS:
@@ -245,7 +253,6 @@ class Spool:
                 self._in_open[kind] = Counter()
             if kind in self._open:
                 os.close(self._open.pop(kind))
-        sync(self.folder)
         ready = self.ready()
         self._is_robbed = self._is_robbed or _size(ready) < self._kept.total()
         self._refused_bytes = _size((self.folder / REFUSED).glob("*"))
@@ -261,16 +268,19 @@ class Spool:
             path.unlink()
             self._failing = False
 
-    def forget(self, segment: Path, *, rejected: bool) -> None:
+    async def forget(self, segment: Path, *, rejected: bool) -> None:
         """Delete a segment that is stored, but for what is refused.
 
         With `rejected`, the database took it without records that had been accepted: all of it is
         kept, and the spool is failing until the service starts again.
         """
+        self._kept -= self._in_segment.pop(segment.name, Counter())
         if rejected:
             self._rejected = True
             self._keep_refused(segment.name, segment.read_bytes())
-        self._kept -= self._in_segment.pop(segment.name, Counter())
+        await asyncio.to_thread(self._delete, segment)
+
+    def _delete(self, segment: Path) -> None:
         segment.unlink()
         self._refused_bytes = _size((self.folder / REFUSED).glob("*"))
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)

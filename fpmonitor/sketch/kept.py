@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.sketch.words import is_kept, least_level
+from fpmonitor.sketch.words import is_kept, level_for
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -93,5 +93,5 @@ class Tally:
         self._counts = np.zeros(len(self._words), dtype=np.int64)
         np.add.at(self._counts, places, counts)
         if self._entries is not None:
-            self._level = least_level(self._words, self._entries, self._level)
+            self._level = level_for(self._words, self._entries, self._level)
         self._words, self._counts = self._filtered(self._words, self._counts)

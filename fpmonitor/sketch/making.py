@@ -13,7 +13,7 @@ import numpy as np
 
 from fpmonitor.cluster.asking import Asked, fingerprints, named_rows, visits
 from fpmonitor.cluster.engine import DuckEngine
-from fpmonitor.collectors.parquet import value_text
+from fpmonitor.collectors.parquet import value_sql
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
@@ -277,5 +277,5 @@ def _text(column: str, api: str, kind: Any, *, is_json: bool) -> str:
             f"column {excerpt(api)!r} is of type {excerpt(str(kind))}",
             hint="omit it from the query, or turn it into text there",
         )
-    text = value_text(column, str(kind))
+    text = value_sql(column, str(kind))
     return f"canonical_json({text})" if is_json or kind.id in _NESTED else text

@@ -110,7 +110,7 @@ def is_kept(words: NDArray[np.uint64], level: int) -> NDArray[np.bool_]:
     return words < np.uint64(1 << (WORD_BITS - level))
 
 
-def least_level(words: NDArray[np.uint64], entries: int, level: int) -> int:
+def level_for(words: NDArray[np.uint64], entries: int, level: int) -> int:
     """Least level from `level` on at which at most `entries` of the different words are kept."""
     while level < LAST_LEVEL and np.count_nonzero(is_kept(words, level)) > entries:
         level += 1

@@ -80,7 +80,7 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
     for log, api, records, values, texts, mode, times, missing in database.rows(
         "ingest/profile_members", missing=sorted(MISSING)
     ):
-        profile = Profile(names[api], records, values, texts, missing or {})
+        profile = Profile(names[api], records, values, texts, times, missing or {})
         found[log][names[api]] = _Found(profile, mode, times)
     judging = _Judging(database, staged, column_map, said_names(database) | dict(column_map.apis))
     return [

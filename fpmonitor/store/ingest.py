@@ -355,6 +355,15 @@ def _store(
     )
     if corrected:
         database.run("ingest/take_corrected_visits", batch=batch)
+    _add_batch(database, batch, report, log=log, mark=mark)
+    if rejects:
+        store_rejects(database, batch, rejects)
+    return report
+
+
+def _add_batch(
+    database: Database, batch: int, report: BatchReport, *, log: LogFile, mark: Marks
+) -> None:
     database.run(
         "ingest/add_batch",
         batch=batch,
@@ -364,9 +373,6 @@ def _store(
         content=mark.content,
         bytes=mark.bytes,
         beginning=mark.beginning,
-        **report.to_json() | {"account": judged.account.to_text()},
+        **report.to_json() | {"account": report.account and report.account.to_text()},
     )
     database.run("looks/note_first_names")
-    if rejects:
-        store_rejects(database, batch, rejects)
-    return report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.answers.crowds import shared_crowds
 from fpmonitor.answers.decide import question_of
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.preview import limits_of_left
 from fpmonitor.answers.withheld import Withheld, explain_withheld
 from fpmonitor.decide.files import read_decision
@@ -235,9 +235,8 @@ class Desk:
 
     def _cohorts(self, asked: PageQuestion, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
-            [report] = report_exposures(
-                monitor.population(), asked.question(), [apis], given=[asked.given]
-            )
+            details = ExposureDetails(given=[asked.given])
+            [report] = report_exposures(monitor.population(), asked.question(), [apis], details)
             return report.cohorts
 
     def _held(self, question: Question) -> _Held:

@@ -77,7 +77,9 @@ def words_of(asked: PageQuestion, users: int) -> dict[str, tuple[str, str]]:
 def more_users(one: Withheld, observed: int) -> str:
     """Say whether more users might allow an API."""
     if not one.is_undecided:
-        return "No: it is above the budget." if one.upper is not None else "No: it has no values."
+        if one.upper is None:
+            return "Unknown: there is no evidence yet."
+        return "No: it is above the budget."
     possible, needed = one.users_possible, one.users_needed
     ceiling = ""
     if possible is not None:

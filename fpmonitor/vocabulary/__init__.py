@@ -32,7 +32,14 @@ _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 # What libraries and pages put around the name of a value.
-_WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
+_WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"}).union(
+    # how MongoDB, DynamoDB and Avro name the type of a value
+    ("$numberint", "$numberlong", "$numberdouble", "s", "n", "bool", "string", "long", "double"),
+)
+# What people put around a name, and it means the same: `audio_fp`, `browserUserAgent`.
+_AROUND = re.compile(
+    r"^(browser|js|raw)(_|(?=[A-Z]))|(_|(?<=[a-z])(?=[A-Z]))((?i:hash|fp|fingerprint|str|string))$"
+)
 # Names whose values have members that libraries name by what they found: fonts, permissions.
 _WITH_MEMBERS = frozenset({"fontpreferences", "fonts", "permissions", "speech", "webrtc"})
 # Features of a policy, and parts of a user agent: in the columns of a table they are other things.
@@ -283,6 +290,7 @@ def _meanings(name: str) -> tuple[str, ...]:
         return (instrumented,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
     found = _columns().get(folded(name)) or _columns().get(folded(bare))
+    found = found or _columns().get(folded(_AROUND.sub("", bare)))
     whole, _, inner = bare.partition(".")
     if not found and inner not in {"", "duration"} and whole.casefold() in _WITH_MEMBERS:
         found = _columns().get(folded(whole))

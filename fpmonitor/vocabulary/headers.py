@@ -46,6 +46,8 @@ def header_named(name: str, known: Collection[str], *, in_requests: bool = False
     while found is None and (prefixed := _REQUEST.fullmatch(last)):
         last = prefixed["rest"]
         found = _header(last, known)
+    if found is None and in_requests and _folded(last) == "acclang":  # of Akamai
+        return "http:accept-language"
     is_agent = _folded(last).endswith("useragent") or _folded(last) in {"agent", "ua"}
     return "http:user-agent" if found is None and in_requests and is_agent else found
 

@@ -48,6 +48,10 @@ def test_the_summary_counts_every_member_once() -> None:
         "Permission denied",
         "[object Object]",
         "request timed out",
+        "Fehler: Zeitüberschreitung",
+        "<html><body>403 Forbidden</body></html>",
+        "XXXX-XXXX",
+        "*****",
     ],
 )
 def test_texts_of_errors_are_told(text: str) -> None:
@@ -62,7 +66,13 @@ def test_values_are_no_errors(text: str) -> None:
     assert not is_error_text(text)
 
 
-@pytest.mark.parametrize("text", ["NA", "N/A", "NaN", "null", "-", "", "None", r"\N", "undefined"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("NA", "N/A", "NaN", "null", "-", "", "None", r"\N", "undefined", "NA_character_", "."),
+        *("#NV", "#DIV/0!", "k. A.", "keine Angabe", "sin datos", "not_supported", "无"),
+    ],
+)
 def test_spellings_of_missing_are_told(text: str) -> None:
     assert is_missing_text(text)
 

@@ -19,7 +19,7 @@ import pytest
 import sqlglot
 
 from fpmonitor.cli import run as command
-from fpmonitor.cluster.answered import Answers
+from fpmonitor.cluster.answered import AnsweredSets
 from fpmonitor.cluster.asking import DIALECTS, Asked, all_sets, statement_of
 from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.spectrum import CountSpectrum
@@ -130,7 +130,7 @@ def test_a_warehouse_counts_the_latest_row_of_each_user_as_by_hand(
     people = latest(frame, apis)
     wanted = spectra_by_hand(people, apis, [*((api,) for api in apis), *sets, tuple(apis)])
     assert answered(answer) == wanted
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(answer.encode(), "answer")
     nameless = frame.filter(pl.col("id").is_null() | (pl.col("id") == "")).height
     assert (answers.users, answers.rows) == (len(people), (frame.height - nameless, nameless))
@@ -148,7 +148,7 @@ def test_a_mask_tells_what_others_are_told_and_no_group_of_few(house: warehouses
         mask=k,
     )
     text = house.answer(statement_of(asked, all_sets(apis[:4])))
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(text.encode(), "answer")
     hand = spectra_by_hand(latest(frame, apis), apis, list(answers.sets))
     for members, groups in answers.sets.items():
@@ -284,7 +284,7 @@ def answer_of(frame: pl.DataFrame, **asked: Any) -> str:
 
 def test_consoles_write_csv_in_their_own_ways() -> None:
     text = answer_of(plain_visits(3), user="id")
-    known = Answers()
+    known = AnsweredSets()
     known.add(text.encode(), "answer")
     rows = list(csv.reader(io.StringIO(text)))
     upper = [[name.upper() for name in rows[0]], *rows[1:]]
@@ -298,7 +298,7 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
     ):
         written = io.StringIO()
         csv.writer(written, delimiter=separator, lineterminator=ending).writerows(table)
-        other = Answers()
+        other = AnsweredSets()
         if table[len(rows) :]:
             with pytest.raises(ValueError, match="not a whole answer"):
                 other.add(written.getvalue().encode(), "answer")
@@ -326,14 +326,16 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
 def test_what_is_no_whole_answer_is_refused(change: Any, says: str) -> None:
     text = answer_of(plain_visits(3), user="id")
     with pytest.raises(ValueError, match=says):
-        Answers().add(change(text).encode(), "answer")
+        AnsweredSets().add(change(text).encode(), "answer")
 
 
 def test_users_twice_without_a_time_and_tables_that_change_are_refused() -> None:
     frame = plain_visits(3)
     with pytest.raises(ValueError, match="--time"):
-        Answers().add(answer_of(pl.concat([frame, frame.head(9)]), user="id").encode(), "answer")
-    answers = Answers()
+        AnsweredSets().add(
+            answer_of(pl.concat([frame, frame.head(9)]), user="id").encode(), "answer"
+        )
+    answers = AnsweredSets()
     answers.add(answer_of(frame, user="id").encode(), "answer")
     with pytest.raises(ValueError, match="the table has changed"):
         answers.add(answer_of(frame.head(3000), user="id").encode(), "answer")
@@ -485,6 +487,6 @@ def test_what_is_not_one_table_or_query_is_refused(table: str) -> None:
 )
 def test_a_table_may_be_a_query(table: str) -> None:
     asked = Asked(table=table, apis=("x00",), dialect="duckdb", user="id")
-    answers = Answers()
+    answers = AnsweredSets()
     answers.add(warehouses.in_duckdb(statement_of(asked, []), plain_visits(2)).encode(), "answer")
     assert answers.users == 4000

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.collectors import json_lines
-from fpmonitor.collectors.tables import Column, Table
+from fpmonitor.collectors.tables import Column, LogTable
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs.log_file import LogFile
 
@@ -32,7 +32,7 @@ record = st.fixed_dictionaries(
 line = st.one_of(record.map(json.dumps), st.sampled_from(["", "{broken", "[1]", '"x"', "{}"]))
 
 
-def cells(table: Table, texts: list[Column], values: list[Column]) -> list[tuple[Any, ...]]:
+def cells(table: LogTable, texts: list[Column], values: list[Column]) -> list[tuple[Any, ...]]:
     listed = [
         *(table.text[column] for column in texts),
         *(table.value[column] for column in values),

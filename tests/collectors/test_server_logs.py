@@ -98,6 +98,23 @@ TEXT: dict[str, Callable[[int, str], str]] = {
         f"2026-03-01T10:00:{i:02}.000000Z lb 192.0.2.{i}:{2000 + i} 10.0.0.1:80 0.0 0.0 0.0 200 "
         f'200 5 9 "GET https://www.example.com:443/ HTTP/1.1" "{agent}" - -'
     ),
+    "LiteSpeed": lambda i, agent: f'"{COMBINED(i, agent)}"',
+    # Forms that nothing names: what the fields hold tells which is which.
+    "Bunny": lambda i, agent: (
+        f"HIT|200|17723592{i:02}123|9|7612|192.0.2.{i}|-|https://x.b-cdn.net/a|DE|{agent}|ddba|DE"
+    ),
+    "CloudFront by the second": lambda i, agent: (
+        f"17723592{i:02}.123\t192.0.2.{i}\t0.001\t200\t9\tGET\thttps\tx.net\t/a\t9\tFRA2\t"
+        + percent(agent)
+    ),
+    "Squid": lambda i, agent: (
+        f"17723592{i:02}.123 12 192.0.2.{i} TCP_MISS/200 9 GET http://example.org/a - "
+        f'HIER_DIRECT/10.0.0.1 text/html "{agent}"'
+    ),
+    "Apache of TLS": lambda i, agent: (
+        f'[01/Mar/2026:10:00:{i:02} +0000] 192.0.2.{i} TLSv1.3 "GET /a HTTP/1.1" 9 "{agent}"'
+    ),
+    "a form of one's own": lambda i, agent: f'"{agent}";2026-03-01T10:00:{i:02}Z;192.0.2.{i};/a',
 }
 
 
@@ -243,6 +260,13 @@ JSON: dict[str, Callable[[int, str], dict[str, Any]]] = {
         "httpRequest": {
             "clientIp": f"192.0.2.{i}", "uri": "/", "httpMethod": "GET",
             "headers": [{"name": "Host", "value": "x"}, {"name": "user-Agent", "value": agent}],
+        },
+    },
+    "OpenTelemetry of before": lambda i, agent: {
+        "timestamp": f"2026-03-01T10:00:{i:02}Z",
+        "attributes": {
+            "http.method": "GET", "http.status_code": 200, "http.target": "/",
+            "net.peer.ip": f"192.0.2.{i}", "http.user_agent": agent,
         },
     },
     "Akamai": lambda i, agent: {

@@ -49,9 +49,9 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
         }
         source = MemorySource(APIS, [*now.values()])
         known = kept.follow(now, border_sets(before))
-        most, least = (ToldSource(source, 10, which, known) for which in ("most", "least"))
+        users = ToldSource(source, 10, known)
         judge = Judge.of(before, USERS)
-        found = refreshed(before, most, least, judge=judge, seal="now", effort=Effort())
+        found = refreshed(before, users, judge=judge, seal="now", effort=Effort())
         expected = decide(source, policy, seal="now", universe=6)
         assert (found.complete, found.digest) == (True, "now")
         for apis in SETS:
@@ -87,19 +87,19 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         gone = rng.choice(USERS, 300, replace=False)
         now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 300)] for codes in columns]
         source = MemorySource(APIS, now)
-        most, least = (ToldSource(source, 10, which) for which in ("most", "least"))
+        users = ToldSource(source, 10)
         judge = Judge.of(before, USERS)
-        found = refreshed(stopped, most, least, judge=judge, seal="now", effort=Effort())
+        found = refreshed(stopped, users, judge=judge, seal="now", effort=Effort())
         assert (found.complete, found.digest, found.users) == (False, "now", USERS)
         for apis in SETS:
             told = found.verdict(apis)[0]
-            is_allowed = judge.verdict(len(apis), most.spectrum(apis)) == "allow"
+            is_allowed = judge.verdict(len(apis), users.spectrum(apis)) == "allow"
             was_blocked = before.verdict(apis)[0] == "block"
             assert told != "allow" or is_allowed, apis
             assert told not in {"block", "undecided"} or was_blocked or not is_allowed, apis
         assert all(found.verdict(apis)[0] != "unknown" for apis in border_sets(stopped))
         assert {*found.recommended} <= {*before.recommended}
-        part = ToldSource(source, 10, "most").spectrum(found.recommended)
+        part = ToldSource(source, 10).spectrum(found.recommended)
         assert judge.verdict(len(found.recommended), part) == "allow"
         assert found.recommended or not before.recommended
         changed += found.recommended != before.recommended
@@ -117,13 +117,13 @@ def test_lists_that_are_told_to_end_while_sets_are_blocked_end_there() -> None:
         """Ends the effort when the first set is tested for being above the budget."""
 
         def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-            effort.stopped = True
-            asked.append(tuple(apis))
+            if self.is_least:
+                effort.stopped = True
+                asked.append(tuple(apis))
             return super().spectrum(apis)
 
-    most, least = ToldSource(source, 10, "most"), Ending(source, 10, "least")
     judge = Judge.of(before, USERS)
-    found = refreshed(before, most, least, judge=judge, seal="now", effort=effort)
+    found = refreshed(before, Ending(source, 10), judge=judge, seal="now", effort=effort)
     assert (len(asked), found.complete) == (1, False)
     assert len({*found.block, *found.undecided}) > 1
     assert {*found.allow} == {*before.allow}

@@ -16,18 +16,19 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fpmonitor.decide.decision import ApiSet
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 @dataclass
-class PlainSource:
+class PlainSource(SpectrumSource):
     """Any other spectrum source: it can only be asked for spectra, and counts the questions."""
 
     source: MemorySource

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.exposure import (
-    dkw_band,
+    ExposureCurve,
     empirical_exposure,
     exposure_curve,
     exposure_probability,
+    gamma_dkw,
     limits_within,
     plug_in_exposure,
     statistical_exposure,
@@ -303,13 +304,19 @@ def test_the_curve_is_the_empirical_exposure_at_every_threshold(sizes: list[int]
     assert curve.exposure[-1] == 1
 
 
+def band_of(curve: ExposureCurve, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thresholds as shares, and the limits that hold at all of them together."""
+    shares = curve.thresholds / curve.users
+    return shares, *limits_within(curve, gamma_dkw(curve.users, delta), shares)
+
+
 @given(sizes=group_sizes, delta=st.floats(0.001, 0.9))
 @settings(deadline=None, max_examples=50)
 def test_the_band_surrounds_the_empirical_curve(sizes: list[int], delta: float) -> None:
     curve = exposure_curve(CountSpectrum.from_counts([size * 50 for size in sizes]))
-    band = dkw_band(curve, delta)
-    assert (band.lower <= curve.exposure + 1e-12).all()
-    assert (band.upper >= curve.exposure - 1e-12).all()
+    _, lower, upper = band_of(curve, delta)
+    assert (lower <= curve.exposure + 1e-12).all()
+    assert (upper >= curve.exposure - 1e-12).all()
 
 
 def test_the_band_covers_the_true_curve_and_says_something() -> None:
@@ -317,12 +324,12 @@ def test_the_band_covers_the_true_curve_and_says_something() -> None:
     rng = np.random.default_rng(5)
     misses = 0
     for sample in rng.multinomial(4000, p, size=300):
-        band = dkw_band(exposure_curve(CountSpectrum.from_counts(sample)), 0.1)
-        truth = np.array([p[p < t].sum() for t in band.thresholds])
-        misses += bool(((truth < band.lower) | (truth > band.upper)).any())
+        shares, lower, upper = band_of(exposure_curve(CountSpectrum.from_counts(sample)), 0.1)
+        truth = np.array([p[p < t].sum() for t in shares])
+        misses += bool(((truth < lower) | (truth > upper)).any())
     assert misses <= 30
-    assert band.lower[-1] > 0.5
-    assert band.upper[5] < 1
+    assert lower[-1] > 0.5
+    assert upper[5] < 1
 
 
 def limit_violations(reach: float) -> int:
@@ -362,7 +369,7 @@ def test_bad_thresholds_name_the_argument(argument: str, k: int, population: int
 @pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan])
 def test_a_band_needs_a_share_for_delta(delta: float) -> None:
     with pytest.raises(PolicyError, match="delta"):
-        dkw_band(exposure_curve(CountSpectrum.from_counts([3, 2])), delta)
+        gamma_dkw(5, delta)
 
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.4], [1.5, -0.5], [math.nan, 1], []])

@@ -77,7 +77,7 @@ def test_a_verdict_says_what_apis_answer_and_what_layout_tells(
     assert said[0].startswith("webextension: 0 of 2 withheld APIs are hidden")
     near = "From what APIs answer to the page's own scripts, frames and workers, 2 of 2"
     assert said[1].startswith(near)
-    assert said[2] == f"Layout and drawing still tell 1 of them: {ratio}."
+    assert said[2] == f"Layout and drawing still reveal 1 of them: {ratio}."
     assert any("hidden in what APIs answer" in line for line in said)
     readme = (tmp_path / "x" / "README.txt").read_text(encoding="utf-8")
     assert near in readme

@@ -7,12 +7,15 @@ import os
 import re
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
@@ -64,6 +67,27 @@ def test_the_container_runs_as_a_user_without_rights_what_the_program_accepts() 
         if name == "COPY" and not value.startswith("--from"):
             for source in value.split()[:-1]:
                 assert (ROOT / source).exists(), source
+
+
+def test_all_that_the_container_installs_is_pinned_by_hash_as_the_project_allows() -> None:
+    text = (DEPLOY / "requirements.txt").read_text(encoding="utf-8")
+    pins = {}
+    for entry in re.split(r"^(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.M), flags=re.M)[1:]:
+        name, _, rest = entry.partition("==")
+        version, *hashes = rest.replace("\\", "").split()
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), name
+        pins[canonicalize_name(name)] = version
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = stated["project"]["optional-dependencies"]
+    needed = [*stated["project"]["dependencies"], *extras["serve"], *extras["private"]]
+    for one in map(Requirement, [*needed, *stated["build-system"]["requires"]]):
+        if one.marker is None or one.marker.evaluate({"python_version": "3.13"}):
+            assert one.specifier.contains(pins[canonicalize_name(one.name)]), one
+    installed = re.findall(r"pip install (.*)", (DEPLOY / "Containerfile").read_text("utf-8"))
+    assert len(installed) == 2
+    assert "--require-hashes -r /source/deploy/requirements.txt" in installed[0]
+    assert {"--no-deps", "--no-build-isolation"} <= set(installed[1].split())
 
 
 def test_compose_runs_commands_and_files_that_exist_and_publishes_on_this_machine_only() -> None:

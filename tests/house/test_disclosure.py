@@ -14,7 +14,7 @@ from fpmonitor.answers.automation import report_automation
 from fpmonitor.answers.bounds import told_interval
 from fpmonitor.answers.cohorts import PooledCohorts
 from fpmonitor.answers.curve import curve_of
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.cli import run
 from fpmonitor.disclosure import (
     Audience,
@@ -288,7 +288,10 @@ def test_a_cohort_does_not_follow_from_the_exposure_of_all(tmp_path: Path) -> No
         monitor.ingest([str(tmp_path / "log.csv")])
         told, exact = (
             report_exposures(
-                monitor.population(audience=audience), Question(K), [["value"]], given=["family"]
+                monitor.population(audience=audience),
+                Question(K),
+                [["value"]],
+                ExposureDetails(given=["family"]),
             )[0]
             for audience in (OTHERS, Audience.OWNER)
         )

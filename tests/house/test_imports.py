@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 FLOORS = [
     {"errors", "proof", "queries", "version"},
     {
+        "calls",
         "duckdb_connection",
         "plugins",
         "closing",

@@ -20,7 +20,7 @@ from benchmarks.lab.site import PAGES, Site
 from fpmonitor.export.controls import HIDING, Control, Product, controls_of, effect_of
 from fpmonitor.export.effect import left_readable
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.evidence import Evidence, Run
+from fpmonitor.export.evidence import ControlEvidence, Run
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -83,7 +83,9 @@ def test_what_changes_by_itself_tells_no_secret() -> None:
     assert differing([{}], [{"http:sec-gpc@the request of a page": "1"}]), "nor is it sent"
 
 
-def evidence_of(told: Sequence[str], read: Sequence[str], closed: Sequence[str] = ()) -> Evidence:
+def evidence_of(
+    told: Sequence[str], read: Sequence[str], closed: Sequence[str] = ()
+) -> ControlEvidence:
     """One secret, read in the page; `control` closes some of what tells it."""
     ways = {name: (0, "a secret", name, "the page") for name in told}
     run = Run(
@@ -94,7 +96,7 @@ def evidence_of(told: Sequence[str], read: Sequence[str], closed: Sequence[str] 
         breaks={},
         is_whole=True,
     )
-    return Evidence([run], ("the width of ",))
+    return ControlEvidence([run], ("the width of ",))
 
 
 def test_a_part_that_told_nothing_where_the_whole_did_has_no_other_ways() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from fpmonitor.render.charts import (
     WIDTH,
+    Axes,
     Bars,
     Mark,
     Series,
@@ -41,7 +42,11 @@ def history(budget: float | None = None) -> ET.Element:
         notes=["note"] * 4,
     )
     drawn = line_chart(
-        [series], title="t", x_label="x", y_label="y", shares=True, low=True, budget=budget
+        [series],
+        title="t",
+        axes=Axes(x="x", y="y", shares=True),
+        low=True,
+        budget=budget,
     )
     return ET.fromstring(drawn)
 
@@ -63,7 +68,9 @@ def test_a_band_holds_its_line_inside_the_frame() -> None:
 
 def test_a_single_point_stands_in_the_middle() -> None:
     drawn = line_chart(
-        [Series(name="a", x=[5.0], y=[0.1])], title="t", x_label="x", y_label="y", shares=True
+        [Series(name="a", x=[5.0], y=[0.1])],
+        title="t",
+        axes=Axes(x="x", y="y", shares=True),
     )
     [(x, _)] = places(only(ET.fromstring(drawn), "line")[0])
     assert 0.4 * WIDTH < x < 0.6 * WIDTH
@@ -74,7 +81,13 @@ def test_points_that_are_not_finite_are_left_out_and_many_lines_have_a_legend() 
         Series(name=HOSTILE, x=[0.0, 1.0, 2.0], y=[1.0, float("nan"), -4.0]),
         Series(name="b", x=[0.0, float("inf")], y=[0.5, 0.5]),
     ]
-    root = ET.fromstring(line_chart(series, title=HOSTILE, x_label="x", y_label="y"))
+    root = ET.fromstring(
+        line_chart(
+            series,
+            title=HOSTILE,
+            axes=Axes(x="x", y="y"),
+        )
+    )
     lines = root.findall(".//{*}polyline")
     assert [len(places(line)) for line in lines] == [2, 1]
     assert HOSTILE in {text.text for text in root.findall(".//{*}text")}
@@ -86,10 +99,7 @@ def test_marks_and_bars_name_what_they_show() -> None:
     drawn = line_chart(
         [Series(name="a", x=x, y=[0.1] * 60)],
         title="t",
-        x_label="x",
-        y_label="y",
-        shares=True,
-        names=[(day, f"2026-01-{day:02.0f}") for day in x],
+        axes=Axes(x="x", y="y", shares=True, names=[(day, f"2026-01-{day:02.0f}") for day in x]),
         marks=[Mark(x=day, word="users changed", note=HOSTILE) for day in x[:20]],
         bars=Bars(x=x, heights=x, notes=["n"] * 60, name="users"),
     )

@@ -17,7 +17,15 @@ from fpmonitor.render.answers import bar
 from fpmonitor.render.output import Output, to_csv
 from fpmonitor.render.screen import one_screen
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html_of_table, terminal
+from fpmonitor.render.tables import (
+    Kind,
+    Marked,
+    Table,
+    TableColumn,
+    columns,
+    html_of_table,
+    terminal,
+)
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -196,7 +204,7 @@ def test_rows_become_tables_by_their_members() -> None:
     assert listed.texts() == [["a", "0.123", "–"], ["b", "–", "x, y"]]
     [one] = members({"delta_low": 1e-9, "k": 10, "none": None}).tables
     assert one.texts() == [["delta low", "1e-09"], ["k", "10"], ["none", "–"]]
-    assert Column("x").written(()) == "–"
+    assert TableColumn("x").written(()) == "–"
 
 
 def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +295,7 @@ def test_a_terminal_has_the_answer_on_one_screen_and_how_to_see_the_rest(
 
 
 def test_a_row_that_is_higher_than_the_screen_is_shown_whole() -> None:
-    tall = Output(tables=[Table(columns=[Column("text")], rows=[["a\n" * 50]])], rows=[])
+    tall = Output(tables=[Table(columns=[TableColumn("text")], rows=[["a\n" * 50]])], rows=[])
     assert one_screen(tall, 24) == tall.text("table")
     shown = one_screen(replace(tall, preface=["word " * 900]), 24)
     assert shown.count("\n") <= 24

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import secrets
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -13,7 +15,6 @@ from tests.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FORGED = {"user": "sybil", "api": "Navigator.platform", "value": "rare"}
 FORGED_RESULT = {
@@ -183,3 +184,51 @@ def test_what_only_a_user_could_tell_of_stops_no_segment(running: Running) -> No
     stored = rows(running)
     assert {row[2] for row in stored} == {"unknown", "page.count", "Navigator.platform"}
     assert len(stored) == 180
+
+
+def result(name: str, value: object = 1, version: str = "4.5.0") -> dict[str, Any]:
+    components = {name: {"value": value, "duration": 1}}
+    return {"user": "u", "version": version, "components": components}
+
+
+def test_names_are_as_short_by_each_way(running: Running) -> None:
+    """A thousand names of a megabyte would be kept for good, in memory and in the database."""
+    long = [
+        {"user": "u", "api": "n" * 513, "value": 1},
+        {"user": "u", "api": "", "value": 1},
+        *(result(name) for name in ("n" * 513, "n" * 500_000, "é" * 600)),
+        result("webGlBasics", {"m" * 600: 1}),
+        result("platform", version="9" * 101),
+    ]
+    for record in long:
+        assert running.post(record, "page").status_code == 400
+    for record in (result("n" * 400), {"user": "u", "api": "n" * 512, "value": 1}):
+        assert running.post(record, "page").status_code == 202
+    assert running.health() == "ok"
+    assert max(len(row[2]) for row in rows(running)) <= 512
+
+
+@pytest.mark.long
+def test_names_that_are_refused_stay_nowhere(tmp_path: Path) -> None:
+    """Else a key that may bring no more names fills the memory with those that it may not bring."""
+    with Running(tmp_path, "page", settings="max_names = 10\nflush_seconds = 3600\n") as service:
+        status = Path(f"/proc/{service.process.pid}/status")
+
+        def megabytes() -> float:
+            return int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1000
+
+        def send(times: int) -> None:
+            for turn in range(times):
+                names = [f"{turn}.{secrets.token_hex(16)}" for _ in range(9000)]
+                components = {name: {"value": 1, "duration": 1} for name in names}
+                answer = service.post({"user": "u", "components": components}, "page")
+                assert answer.status_code == 403
+                lines = [json.dumps({"user": "u", "api": one, "value": 1}) for one in names[:2000]]
+                assert service.post("\n".join(lines), "page").status_code == 403
+
+        for name in map(str, range(10)):
+            assert service.post({"user": "u", "api": name, "value": 1}, "page").status_code == 202
+        send(5)
+        before = megabytes()
+        send(40)
+        assert megabytes() < before + 25, "each of these requests left 2 MB"

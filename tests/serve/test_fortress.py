@@ -19,6 +19,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve.keys import add_key, remove_key
+from fpmonitor.store.files import Patience
 from tests.running import HANGS, Running
 
 if TYPE_CHECKING:
@@ -126,6 +127,30 @@ def test_names_are_counted_beyond_a_restart_and_given_back_by_forgetting(tmp_pat
         while service.post(named(["new"]), "page").status_code != 202:
             assert time.monotonic() < end, "what was forgotten is not given back"
             time.sleep(0.2)
+
+
+@pytest.mark.long
+def test_names_on_their_way_count_while_others_change_the_database(tmp_path: Path) -> None:
+    """Each such change has the names of the database counted again; those that wait come on top."""
+    over, changes = threading.Event(), list[int]()
+
+    def change() -> None:
+        while not over.is_set():
+            with Monitor(tmp_path / "s.duckdb", patience=Patience(HANGS)) as monitor:
+                log = tmp_path / f"{len(changes)}.jsonl"
+                log.write_text(json.dumps({"user": log.name, "Screen.width": 1}) + "\n")
+                monitor.ingest([log])
+            changes.append(0)
+
+    with Running(tmp_path, "page", settings="max_names = 30\nflush_seconds = 0.05\n") as service:
+        changing = threading.Thread(target=change)
+        changing.start()
+        answers = [service.post(named([f"a{number}"]), "page") for number in range(200)]
+        service.until(lambda: len(changes) > 3, "nobody changes it")
+        answers += [service.post(named([f"b{number}"]), "page") for number in range(20)]
+        over.set()
+        changing.join()
+    assert sum(answer.status_code == 202 for answer in answers) == 30
 
 
 def test_several_keys_cannot_use_up_the_names_of_a_database(tmp_path: Path) -> None:

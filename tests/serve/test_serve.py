@@ -42,10 +42,13 @@ from fpmonitor.secret_files import make_secret_file
 from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import service_app
+from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest
+from fpmonitor.serve.asking import Here
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
 from fpmonitor.serve.lists import CurrentLists
+from fpmonitor.serve.programs import GAUGES
 from fpmonitor.serve.records import observations_of, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
@@ -1041,6 +1044,25 @@ def test_a_spool_that_cannot_be_moved_now_is_moved_later(
         assert service.spool.waiting_bytes == 0
 
 
+def test_scrapes_at_once_are_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever may read has the threads that store records count for scrapes alone."""
+    asked = list[str]()
+
+    async def slow(_: Here, question: ForwardedRequest) -> ForwardedAnswer:
+        asked.append(question.path)
+        await asyncio.sleep(0.2)
+        return ForwardedAnswer(200, [], b"")
+
+    async def scrape() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=service_app(config_of(tmp_path)))
+        async with httpx.AsyncClient(transport=transport, base_url=HOME) as client:
+            return await asyncio.gather(*(client.get("/metrics") for _ in range(100)))
+
+    monkeypatch.setattr(Here, "respond", slow)
+    assert {answer.status_code for answer in asyncio.run(scrape())} == {200}
+    assert asked == [GAUGES]
+
+
 def test_below_k_users_no_exposure_is_answered(client: TestClient) -> None:
     assert client.get("/v1/exposure?apis=Screen.width").status_code == 503
 
@@ -1201,6 +1223,8 @@ SERVER = """
 import sys, threading, time, uvicorn
 from pathlib import Path
 from fpmonitor.serve.app import service_app
+from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest
+from fpmonitor.serve.asking import Here
 from fpmonitor.serve.config import read_config
 
 app = service_app(read_config(Path(sys.argv[1])))

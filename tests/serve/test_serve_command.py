@@ -37,6 +37,10 @@ sys.exit(run(sys.argv[1:]))
 HALF_BODY = b"POST /v1/observations HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
 CANVAS = "HTMLCanvasElement.toDataURL"  # whose values may differ between all users
 LARGE = json.dumps({"user": "u", "api": "A.a", "value": "x" * 990_000})
+HALF_FORM = HALF_BODY.replace(b"v1/observations", b"login").replace(
+    b"text/plain", b"application/x-www-form-urlencoded"
+)
+HALF_FORM += b"Content-Length: 99\r\n\r\ntoken="
 HALF_BODY += b"Content-Length: 999999\r\n\r\n" + b"x" * 990_000
 
 
@@ -120,6 +124,7 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     assert running.files() < FILES
     assert all(map(ended, idle))
 
+    form = running.connect(HALF_FORM)
     bodies = [running.connect(HALF_BODY) for _ in range(12)]
     end = time.monotonic() + BODY_SECONDS
     assert running.megabytes() - before < 40
@@ -127,6 +132,7 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     bodies.pop().close()
     answers = [connection.recv(40).split()[1] for connection in bodies]
     assert {*answers} == {b"408", b"503"}
+    assert form.recv(40).split()[1] == b"408"
     assert time.monotonic() - end < BODY_SECONDS
     assert running.post() == 202
     assert [running.post("no record") for _ in range(50)] == [400] * 50

@@ -23,6 +23,18 @@ ROLE_FOLDER = Annotated[
 CURATOR_FOLDER = Annotated[
     Path, typer.Argument(help="Folder of the curator, or of a pilot, by `private init`.")
 ]
+SHUFFLER_KEY = Annotated[
+    Path | None,
+    typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+]
+RECIPIENT_KEY = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipient-key",
+        help="Public keys of the role that opens the answers.",
+        metavar="FILE.pub",
+    ),
+]
 ASK = Annotated[Path, typer.Option("--ask", help="File of the request that is answered.")]
 EPOCH = Annotated[
     int,

@@ -14,6 +14,7 @@ from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.private.commands.options import RECIPIENT_KEY, SHUFFLER_KEY
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.render.output import to_json
@@ -97,18 +98,6 @@ TO = Annotated[str | None, typer.Option("--to", help="Sealed: URL of the shuffle
 STUDY = Annotated[Path | None, typer.Option("--study", help="Sealed: file of the study.")]
 ASK = Annotated[
     Path | None, typer.Option("--ask", help="Sealed: file of the request that is answered.")
-]
-SHUFFLER_KEY = Annotated[
-    Path | None,
-    typer.Option("--shuffler-key", help="Sealed: public keys of the shuffler.", metavar="FILE.pub"),
-]
-RECIPIENT_KEY = Annotated[
-    Path | None,
-    typer.Option(
-        "--recipient-key",
-        help="Sealed: public keys of the role that opens the answers.",
-        metavar="FILE.pub",
-    ),
 ]
 
 

@@ -18,7 +18,7 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, folder_of
+from fpmonitor.private.commands.options import ASK, RECIPIENT_KEY, SHUFFLER_KEY, folder_of
 from fpmonitor.private.files import file_parts
 from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.private.table import read_tokens
@@ -48,18 +48,6 @@ SOURCE = Annotated[
 FOLDER = Annotated[
     Path | None,
     typer.Option("--folder", help="Pilot of `private init`, for the files and the address."),
-]
-SHUFFLER_KEY = Annotated[
-    Path | None,
-    typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
-]
-RECIPIENT_KEY = Annotated[
-    Path | None,
-    typer.Option(
-        "--recipient-key",
-        help="Public keys of the role that opens the answers.",
-        metavar="FILE.pub",
-    ),
 ]
 OUTPUT = Annotated[
     Path | None,
