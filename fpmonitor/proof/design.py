@@ -430,8 +430,8 @@ class DesignProof:
         at = np.arange(known)
         scores = self.sign * float(self.scale) * at * [float(one) for one in self.table[:known]]
         lossy = 8 * at + 16 + 2 * (kept.size + 20) * largest + 8 * np.abs(scores) + 8 * at * most
-        doubtful = np.flatnonzero(scores - mean + ROUNDING * lossy > at * most)
-        return [int(count) for count in doubtful if count]
+        are_safe = scores - mean + ROUNDING * lossy <= at * most
+        return [count for count in range(1, known) if not are_safe[count]]
 
     def _logarithm(self, count: int) -> arb:
         """`ln E f(Bin(count, share))`, averaged over the shares of the clock."""
