@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
 HIDE_BELOW = 10
-_hide_below: ContextVar[int] = ContextVar("hide_below", default=HIDE_BELOW)
 MAX_POPULATION = 10**10
 MAX_BIAS = 100
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
@@ -24,29 +22,14 @@ AS_OBSERVED: Factors = (1.0, 1.0)
 
 
 def told_from(k: int) -> int:
-    """Users from whom on a group may be told of: k, and no more than `hide_below` asks for.
+    """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
 
     How few users are recognised in an answer does not depend on how large safe groups are to be: a
     tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
     smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
     than k users tells of k.
     """
-    return min(k, _hide_below.get())
-
-
-def hide_below(users: int, k: int) -> None:
-    """Hide groups of fewer users in all answers to come of this context; 10 if nobody asks.
-
-    Raises:
-        PolicyError: More than k, of whom every answer tells, or fewer than would be hidden anyhow.
-    """
-    if users != HIDE_BELOW and not HIDE_BELOW <= users <= k:
-        raise PolicyError(
-            "hide_below",
-            f"must be from {HIDE_BELOW} to k = {k:,}, got {users:,}",
-            hint=f"groups of fewer than {min(k, HIDE_BELOW)} users are hidden without it",
-        )
-    _hide_below.set(users)
+    return min(k, HIDE_BELOW)
 
 
 def universe_of(apis: int) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import HIDE_BELOW, SampleModel, hide_below
+from fpmonitor.policy import SampleModel
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
 from fpmonitor.version import __version__
 
@@ -186,6 +186,18 @@ K = Annotated[
     ),
 ]
 K_OF_POPULATION = Annotated[
+    float,
+    typer.Option(
+        "--k",
+        "-k",
+        help="Smallest safe group: users in groups of fewer than K are exposed. A number, or a "
+        "share of --population as 10%.",
+        parser=group_size,
+        metavar="USERS|SHARE",
+        rich_help_panel="Question",
+    ),
+]
+POPULATION = Annotated[
     float,
     typer.Option(
         "--k",
@@ -403,10 +415,6 @@ class Exposure:
     population: POPULATION = None
     delta: DELTA = 0.05
     rows_are_users: ROWS_ARE_USERS = False
-    hidden: HIDDEN = HIDE_BELOW
-
-    def __post_init__(self) -> None:
-        hide_below(self.hidden, self.k)
 
     @property
     def k(self) -> int:

@@ -122,23 +122,3 @@ def test_a_gate_carries_out_what_was_decided_where_k_is_above_all_users(
         run(["gate", made, "--want", "constant", *users, "--format", "json"])
         told.add(json.loads(capsys.readouterr().out)["verdict"])
     assert told == {"no evidence"}
-
-
-@pytest.mark.parametrize(("hidden", "is_told"), [(10, True), (30, True), (31, False)])
-def test_counts_are_hidden_below_the_threshold_that_was_asked_for(
-    hidden: int, is_told: bool, tmp_path: Path
-) -> None:
-    rows = [{"tier": "ab"[i % 2]} | ({"rare": "c"} if i < 30 else {}) for i in range(400)]
-    db, made = stored(tmp_path, rows), tmp_path / "made.json"
-    asked = ["--k", "100", "--hide-below", str(hidden), "--db", db, "-q", "-o", str(made)]
-    assert run(["decide", "--budget", "5%", *asked]) in {0, 3}
-    assert (json.loads(made.read_text())["coverage"]["rare"] is not None) == is_told
-
-
-@pytest.mark.parametrize("hidden", ["2", "9", "101"])
-def test_no_fewer_are_hidden_than_without_and_no_more_than_k(
-    hidden: str, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ["exposure", "tier", "--k", "100", "--hide-below", hidden, "--db", database]
-    assert run(asked) == 2
-    assert "must be from 10 to k = 100" in capsys.readouterr().err
