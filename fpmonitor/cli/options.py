@@ -198,28 +198,6 @@ K_OF_POPULATION = Annotated[
     ),
 ]
 POPULATION = Annotated[
-    float,
-    typer.Option(
-        "--k",
-        "-k",
-        help="Smallest safe group: users in groups of fewer than K are exposed. A number, or a "
-        "share of --population as 10%.",
-        parser=group_size,
-        metavar="USERS|SHARE",
-        rich_help_panel="Question",
-    ),
-]
-HIDDEN = Annotated[
-    int,
-    typer.Option(
-        "--hide-below",
-        help=f"Hide counts of fewer users: from {HIDE_BELOW} to K, where K is larger.",
-        parser=number_of_users,
-        metavar="USERS",
-        rich_help_panel="Question",
-    ),
-]
-POPULATION = Annotated[
     int | None,
     typer.Option(
         "--population",
