@@ -104,7 +104,7 @@ def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> Non
     """
     if users < told_from(k) and audience is Audience.OTHERS:
         raise UndecidableError(
-            f"fewer than {told_from(k)} users: nothing is told of them",
+            f"fewer than {told_from(k)} users: nothing is shown about them",
             hint="ingest more logs, or widen the window",
         )
 

@@ -231,7 +231,7 @@ def report_page(
         points = trade_offs(users, decision, practice=today)
         return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
     if practice is not None:
-        raise InputError("--practice: the decision is about sets", hint="leave it away")
+        raise InputError("--practice: the decision is about sets", hint="leave it out")
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),

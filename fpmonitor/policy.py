@@ -360,7 +360,7 @@ class CohortBudget:
         check_share("budget_each", self.budget)
         check_share("least_share", self.least_share)
         if not self.given:
-            raise PolicyError("given", "name what tells cohorts")
+            raise PolicyError("given", "name what defines cohorts")
         object.__setattr__(self, "given", tuple(sorted(set(self.given))))
 
 
@@ -410,7 +410,7 @@ class Policy:
         if assumed and self.delta is None:
             raise PolicyError(
                 assumed[0],
-                "the observed users are counted themselves, and stand for no others",
+                "the observed users are counted themselves, and represent no others",
                 hint=f"leave --{assumed[0]} away, or --setting sample",
             )
         if not self.candidates:

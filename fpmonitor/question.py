@@ -30,7 +30,7 @@ class Question:
             observation of every API that is asked for; `exposed`: who lacks a value of a set shares
             it with nobody. Then, too, a larger set only splits groups.
         sample: How the observed users may differ from the population.
-        counted: Whether the observed ones are counted themselves, and stand for no others: then
+        counted: Whether the observed ones are counted themselves, and represent no others: then
             they may be rows of a log of which nobody says that they are users.
         given: What sites see with every set, as `Population.with_kinds` takes it.
 
@@ -52,7 +52,7 @@ class Question:
         if self.missing == "drop" and self.sample.fake_share:
             raise PolicyError(
                 "missing",
-                "drop leaves another share of those who are no users",
+                "drop leaves another share of those who are not users",
                 hint="use exposed",
             )
         if self.missing not in get_args(Missing):

@@ -92,7 +92,7 @@ class SpectraMonitor(Monitor):
     def database(self) -> NoReturn:  # type: ignore[override]
         """Refuse: there is none."""
         raise InputError(
-            "answers of a warehouse tell neither sources, times, demand nor rejects",
+            "answers of a warehouse hold neither sources, times, demand nor rejects",
             hint="use a database file for that: omit --spectra",
         )
 

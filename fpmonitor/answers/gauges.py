@@ -30,7 +30,7 @@ _HELP = {
     "problem": "1 for each thing that is in the way.",
     "undelivered_notices": "Notices that were not delivered yet.",
     "newest_log_seconds": "When the newest log of the folder was written, Unix time.",
-    "watch_last_look_seconds": "When the watch looked last, Unix time: it stands still if it ends.",
+    "watch_last_look_seconds": "When the watch looked last, Unix time: it stops if the watch ends.",
 }
 
 

@@ -43,7 +43,7 @@ _PROBLEMS: dict[str, tuple[Severity, str, str]] = {
     "fault": (
         "warning",
         "The logs look broken: {what}",
-        "Mend the collector and store the mended logs: they correct. If it is meant, decide again.",
+        "Fix the collector and store the corrected logs. If the form is intended, decide again.",
     ),
     "cannot judge": (
         "warning",
@@ -72,7 +72,7 @@ _PROBLEMS: dict[str, tuple[Severity, str, str]] = {
     ),
     "future": (
         "warning",
-        "Visits have a time of the future: {what}",
+        "Visits have a time in the future: {what}",
         "Set the clock of that host; forget the log if its times are wrong.",
     ),
     "decide again": (

@@ -118,7 +118,7 @@ class Renewal:
         days_ago = self.age_days
         age = "" if days_ago is None else ages.get(days_ago, f" {days_ago:,} days ago")
         days = "" if self.days is None else f" of {self.days[0]} to {self.days[1]}"
-        lacks = f"; it knows nothing of {_some(self.unknown)}" if self.unknown else ""
+        lacks = f"; it does not cover {_some(self.unknown)}" if self.unknown else ""
         return f"decided{age} on {self.decided_on:,} {self.unit}s{days}{lacks}"
 
     @property

@@ -190,28 +190,17 @@ def report_scripts(
     sets = {*chain.from_iterable(parts.values()), *earlier.values(), *alone.values()}
     sample = population.sample(question_of(decision), [policy.candidates, *sets], chosen=True)
     sample.ask(sets)
-    lines = []
-    for reads in scripts:
-        unobserved = unobserved_apis(reads.apis, known, means)
-        whole, beyond, left = (
-            _exposed(sample, part, whole=not unobserved) for part in parts[reads.name]
+    lines = [
+        _line(
+            sample,
+            reads,
+            parts[reads.name],
+            unobserved=unobserved_apis(reads.apis, known, means),
+            budget=policy.budget,
+            listed=listed,
         )
-        lines.append(
-            ScriptLine(
-                script=reads.name,
-                sites=reads.sites,
-                apis=reads.apis,
-                unobserved=unobserved,
-                verdict=_verdict(whole, policy.budget),
-                reads=whole,
-                beyond=beyond,
-                left=left,
-                taken=_taken(whole, left),
-                exposure=_exposure(sample, whole.apis),
-                place=0,
-                listed=None if listed is None else _categories(reads.name, listed),
-            )
-        )
+        for reads in scripts
+    ]
     now = {line.script: line.exposure for line in lines}
     then = {name: _exposure(sample, apis) for name, apis in earlier.items()}
     places, places_before = _places(now), _places(then)
@@ -230,6 +219,33 @@ def report_scripts(
         weights={api: _exposure(sample, apis) for api, apis in alone.items()},
         stability=_stability(now, then) if before else None,
         agreement=None if listed is None else _agreement(lines),
+    )
+
+
+def _line(
+    sample: CertifiedSample,
+    reads: Reads,
+    parts: tuple[ApiSet, ApiSet, ApiSet],
+    *,
+    unobserved: tuple[str, ...],
+    budget: float,
+    listed: Mapping[str, Sequence[str]] | None,
+) -> ScriptLine:
+    """Tell of one script what it exposes; its place follows from those of all."""
+    whole, beyond, left = (_exposed(sample, part, whole=not unobserved) for part in parts)
+    return ScriptLine(
+        script=reads.name,
+        sites=reads.sites,
+        apis=reads.apis,
+        unobserved=unobserved,
+        verdict=_verdict(whole, budget),
+        reads=whole,
+        beyond=beyond,
+        left=left,
+        taken=_taken(whole, left),
+        exposure=_exposure(sample, whole.apis),
+        place=0,
+        listed=None if listed is None else _categories(reads.name, listed),
     )
 
 

@@ -120,7 +120,7 @@ def shares_of_logs(
     columns = split_names(by)
     if not columns or not set(columns) <= {BROWSER_FAMILY, OPERATING_SYSTEM}:
         raise InputError(
-            "shares: an access log tells nothing but browser family and operating system",
+            "shares: an access log shows nothing but browser family and operating system",
             hint="--by family,os; or `ingest` a log that has more, and ask without naming it",
         )
     collector, column_map = AccesslogCollector(), ColumnMap(log_format=log_format)

@@ -213,7 +213,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     noted = facts.first_names
     is_priced = decision.universe is not None and decision.policy.cohorts is None
     if decision.first_names or (is_priced and noted is not None):
-        reason = "nothing here tells the names of the first log"
+        reason = "nothing here gives the names of the first log"
         if noted is not None:
             reason = _OTHERWISE * (decision.first_names not in {0, noted})
         yield Discrepancy("names of the first log", reason, is_certain=noted is not None)

@@ -54,14 +54,14 @@ class Problem:
 
 
 _TEXTS: dict[ProblemKind, str] = {
-    "refused": "{what} cannot be read; `fpmonitor ingest` tells why",
+    "refused": "{what} cannot be read; `fpmonitor ingest` says why",
     "no logs": "the {by} from {what} on has too few users for a check, or no logs",
     "late logs": "by all of its logs, of which some came after its first look, the {by} from "
     "{what} on would be above the budget: {sets}",
     "cannot judge": "{text}",
-    "future": "visits{of} have a time of the future; no window holds them before it has passed",
+    "future": "visits{of} have a time in the future; no window holds them before it has passed",
     "vanished": "fewer than {k} users have a value of {what}; {lacking}",
-    "appeared": "{what} is new in the logs, and the decision knows nothing of it",
+    "appeared": "{what} is new in the logs, and the decision does not cover it",
     "decide again": "{text}",
     "fault": "the logs{day} look broken: {what} has {words}; no set with it passes until they are "
     "mended and stored again, or it is decided again",

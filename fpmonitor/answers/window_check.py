@@ -50,7 +50,7 @@ from fpmonitor.store.checks import (
 from fpmonitor.store.windows import position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -120,33 +120,23 @@ def check_window(
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
     before = read_checked(database, name, label)
+    lacking = lack_all(coverage)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
-    is_blind = lack_all(coverage) and decision.missing == "value"
+    is_blind = lacking and decision.missing == "value"
     lowered = evidence
     if before is None:
         new = ~(seen if doubted else decided | seen)
-        cannot_pass = lack_all(coverage) or bool(touched(sets, faulty))
-        run = None if period is None or lack_all(coverage) else _run(series, population, new=new)
-        before = _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass)
-        before = replace(before, run=run)
+        cannot_pass = lacking or bool(touched(sets, faulty))
+        before = replace(
+            _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass),
+            run=None if period is None or lacking else _run(series, population, new=new),
+        )
         add_checked(database, name, label, window.since, before)
     else:
         lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
         if not is_blind:
             lower_checked(database, name, label, within=lowered.within, above=lowered.above)
-    listed, beside = lowered.split(len(sets))
-    # The shares of all windows add up to 1, so all that is ever found of the others holds together.
-    term = needed_evidence(decision.policy.delta or 1.0, place=before.number, successes=0)
-    others = other_sets(decision)[: len(beside.within)]
-    report = report_of(
-        population,
-        decision,
-        listed.verdicts(sets, before.terms),
-        CheckSlot(check=before.number, delta=math.exp(-before.terms[0])),
-        others=beside.verdicts(others, (term, term)),
-        coverage=coverage,
-        faulty=faulty,
-    )
+    report = _reported(population, decision, before, lowered, coverage=coverage, faulty=faulty)
     return replace(
         report,
         period=period,
@@ -154,13 +144,38 @@ def check_window(
         doubted=doubted,
         late=tuple(
             apis
-            for apis, now, above in zip(sets, evidence.above, listed.above, strict=False)
+            for apis, now, above in zip(sets, evidence.above, lowered.above, strict=False)
             if now >= before.terms[1] > above
         ),
         alarm=None
         if before.run is None or window.since is None
         else _alarm(series, until=window.since, doubted=doubted),
         origin=known.origin,
+    )
+
+
+def _reported(
+    population: Population,
+    decision: Decision,
+    window: CheckedWindow,
+    evidence: Evidence,
+    *,
+    coverage: Mapping[str, float | None],
+    faulty: Collection[str],
+) -> CheckReport:
+    """Say what the evidence about all sets of a window shows by the terms that it got."""
+    listed, beside = evidence.split(len(decision.allow))
+    # The shares of all windows add up to 1, so all that is ever found of the others holds together.
+    term = needed_evidence(decision.policy.delta or 1.0, place=window.number, successes=0)
+    others = other_sets(decision)[: len(beside.within)]
+    return report_of(
+        population,
+        decision,
+        listed.verdicts(decision.allow, window.terms),
+        CheckSlot(check=window.number, delta=math.exp(-window.terms[0])),
+        others=beside.verdicts(others, (term, term)),
+        coverage=coverage,
+        faulty=faulty,
     )
 
 
@@ -173,12 +188,12 @@ def _check_has_windows(decision: Decision) -> None:
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
-            hint="leave --by and --last away, or decide without that option",
+            hint="omit --by and --last, or decide without that option",
         )
     if decision.policy.cohorts is not None or decision.policy.visits != "last":
         raise InputError(
             "check: windows have no tests of cohorts and visits",
-            hint="leave --by and --last away: each check then tests the users of now, all together",
+            hint="omit --by and --last: each check then tests all current users together",
         )
 
 

@@ -85,7 +85,7 @@ def certificate(
     if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(
             f"{decision}: holds no proof",
-            hint="exact decisions, and files of before, hold none: decide again",
+            hint="exact decisions, and files of earlier versions, hold none: decide again",
         )
     counted = None
     is_answer = spectra is not None and (spectra.is_dir() or spectra.suffix.casefold() == ".csv")

@@ -70,7 +70,7 @@ def open_monitor(
     if spectra:
         if window is not None and any(window.bounds.values()):
             raise InputError(
-                "--spectra: answers tell neither times nor sources",
+                "--spectra: answers hold neither times nor sources",
                 hint="omit --since, --until and --source, or use a database file",
             )
         return _open_spectra(spectra, server, view, audience or invocation.audience)

@@ -104,13 +104,13 @@ class ReadingOptions:
     weight: Annotated[
         str | None,
         typer.Option(
-            help="Column with the number of users that a record stands for.", metavar="COLUMN"
+            help="Column with the number of users that a record represents.", metavar="COLUMN"
         ),
     ] = None
     names: NAMES = None
     ignore: Annotated[
         list[str] | None,
-        typer.Option(help="A column that is no API; repeat for further ones.", metavar="COLUMN"),
+        typer.Option(help="A column that is not an API; repeat for others.", metavar="COLUMN"),
     ] = None
     elements: Annotated[
         list[str] | None,
@@ -123,7 +123,7 @@ class ReadingOptions:
     null: Annotated[
         list[str] | None,
         typer.Option(
-            help="A text that stands for a missing value, such as NA; repeat for further ones.",
+            help="A text that means a missing value, such as NA; repeat for further ones.",
             metavar="TEXT",
         ),
     ] = None
@@ -400,7 +400,7 @@ def apis(
         str | None,
         typer.Option(
             "--search",
-            help="List the known APIs with this word in their name, an alias or what they tell.",
+            help="List the known APIs with this word in their name, an alias or what they reveal.",
             metavar="WORD",
         ),
     ] = None,

@@ -35,7 +35,7 @@ def list_text(path: Path) -> str:
         return read_text(path, "list", most=_MOST_BYTES)
     files = sorted(entry for entry in path.iterdir() if entry.is_file())
     if len(files) > _MOST_FILES:
-        raise InputError(f"{path}: {len(files):,} files are no list", hint="name the list itself")
+        raise InputError(f"{path}: {len(files):,} files are not a list", hint="name the list")
     return json.dumps({file.name: read_text(file, "list", most=_MOST_BYTES) for file in files})
 
 

@@ -240,8 +240,8 @@ def _warn_of_levels(rows: Sequence[ComparedMechanism]) -> None:
     level, least = best.epsilon or 0.0, min(row.epsilon or 0.0 for row in known)
     if level > 1.001 * least:
         note(
-            f"{best.mechanism} tells most here, with epsilon {level:.3g}; another one needs "
-            f"{least:.3g} only. Epsilon is what users are promised: compare with --epsilon, too"
+            f"{best.mechanism} is the most informative here, with epsilon {level:.3g}; another one "
+            f"needs {least:.3g} only. Users are promised epsilon: compare with --epsilon, too"
         )
 
 
@@ -250,7 +250,7 @@ def optimal(
     *,
     values: Annotated[
         int,
-        typer.Option(help="Number of values: at most 12, or 6 where the prior tells them apart."),
+        typer.Option(help="Number of values: at most 12, or 6 where the prior distinguishes them."),
     ],
     epsilon: EPSILON = None,
     privacy: Annotated[
@@ -331,7 +331,7 @@ ACCURACY = Annotated[
 ]
 PLAN_COLLECTION_EPSILON = Annotated[
     float | None,
-    typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
+    typer.Option("--epsilon", help="Instead: LDP level of the most informative mechanism."),
 ]
 BUDGET = Annotated[
     float | None,
@@ -419,7 +419,7 @@ def plan_collection(
     if trivial:
         named = ", ".join(trivial)
         note(f"any epsilon will do, as so few values expose next to nobody: {named}", quiet=quiet)
-    title = "Mechanisms for the wanted accuracy" if epsilon is None else "Mechanisms that tell most"
+    title = "Mechanisms for the wanted accuracy" if epsilon is None else "Most informative ones"
     if budget is not None:
         title = f"Users whose answers prove an exposure of at most {percent(budget, 2)}"
     shown.show(store.listing(rows, title=title, digits=5))

@@ -64,7 +64,7 @@ BY_INFORMATION = Annotated[
     bool,
     typer.Option(
         "--by-information",
-        help="Also block APIs that are no candidates and tell what a blocked one tells.",
+        help="Also withhold APIs that were not candidates but reveal what a withheld one does.",
     ),
 ]
 TARGETS = Annotated[
@@ -241,7 +241,7 @@ def _check_names(result: ExportResult) -> None:
 def _verdict_text(to: str, result: ExportResult, scope: str) -> str:
     withheld = [verdict for verdict in result.verdicts if verdict.is_withheld]
     if result.headline is None:
-        lines = [f"{to}: {len(withheld):,} APIs to withhold, by whoever reads the list", scope]
+        lines = [f"{to}: {len(withheld):,} APIs to withhold, by the reader of the list", scope]
     else:
         counts = Counter(verdict.verdict for verdict in withheld)
         found = ", ".join(f"{number} {word}" for word, number in counts.items())

@@ -74,7 +74,7 @@ def _answer(monitor: Monitor) -> Iterator[str]:
     listed = f": {', '.join(decision.recommended)}" if decision.recommended else ""
     yield f"{headline(decision)}{tried}{listed}."
     if decision.no_evidence:
-        yield f"The log is no evidence about {', '.join(sorted(decision.no_evidence)[:_NAMED])}."
+        yield f"The log holds no evidence about {', '.join(sorted(decision.no_evidence)[:_NAMED])}."
     yield (
         f"All {len(apis)} APIs expose {between(whole.lower, whole.upper)} of "
         f"{whole.users:,} {monitor.unit}s."

@@ -436,7 +436,7 @@ def _keep_watching(
                 note(f"{file} holds another decision now, which is watched", quiet=quiet)
         except InputError as error:
             failed.append(
-                (f"the decision of before is watched, until it can be read: {error}", False)
+                (f"the earlier decision is watched, until it can be read: {error}", False)
             )
         try:
             watching.step()

@@ -265,8 +265,7 @@ CLUSTER = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        help="Column that tells which users came together, such as person or household: one of "
-        "each counts.",
+        help="Column that groups related users, such as person or household: one of each counts.",
         show_default="they came one by one",
         metavar="COLUMN",
         rich_help_panel="Question",

@@ -84,7 +84,7 @@ class Detailed:
         typer.Option(
             "--given",
             help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-            " values. `family` and `system` are those that the user agent tells.",
+            " values. `family` and `system` come from the user agent.",
         ),
     ] = ""
     realised: Annotated[
@@ -146,7 +146,7 @@ class Detailed:
         float | None,
         typer.Option(
             "--users-for",
-            help="Also tell how many users are enough for all shares to be known to within this.",
+            help="Also show how many users are enough to know all shares to within this.",
             parser=share,
             metavar="SHARE",
         ),
@@ -262,7 +262,7 @@ class Deciding:
         list[str] | None,
         typer.Option(
             "--assume",
-            help="API to take in though the data are no evidence about it; repeat for others.",
+            help="API to admit although the data hold no evidence about it; repeat for others.",
             metavar="NAME",
         ),
     ] = None
@@ -271,7 +271,7 @@ class Deciding:
         typer.Option(
             "--given",
             help="APIs that sites see with every set: each cohort of their values must keep a "
-            "budget. `family` and `system` are those that the user agent tells.",
+            "budget. `family` and `system` come from the user agent.",
         ),
     ] = ""
     budget_each: Annotated[
@@ -471,7 +471,7 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
         more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
         first = "; ".join(others[:_NOTED])
         note(
-            f"also leaks what is blocked (`export --by-information` blocks it, too): {first}{more}",
+            f"also reveal withheld APIs (`export --by-information` withholds them): {first}{more}",
             quiet=quiet,
         )
     for option, wanted, found in (
@@ -479,7 +479,7 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
         ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),
     ):
         if wanted and found is None:
-            note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+            note(f"{option}: interrupted, so not shown; ask again with --resume")
 
 
 def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Output:

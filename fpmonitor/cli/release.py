@@ -122,7 +122,7 @@ SENSITIVE = Annotated[
     str | None,
     typer.Option(
         "--sensitive",
-        help="One of the APIs: say in the manifest how much the table tells of it.",
+        help="One of the APIs: say in the manifest how much the table reveals about it.",
         metavar="API",
     ),
 ]
@@ -209,8 +209,8 @@ def release(
     _note_sampling(made, quiet=quiet)
     if mechanism == "generalisation":
         note(
-            f"{100 * (made.manifest.information_loss or 0):.3g} % of what the values tell is lost; "
-            "nothing is proved of what remains (see `fpmonitor audit singling-out`)",
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
+            "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
             quiet=quiet,
         )
     elif made.manifest.suppressed.users == 0 and made.manifest.sampling is None:

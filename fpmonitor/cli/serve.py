@@ -64,8 +64,8 @@ def serve(
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
     if settings.origins and settings.source is None:
         note(
-            "pages may send, and whoever reads one can make up users; these count in all answers, "
-            'unless `source = "!KEY"` leaves the key of the pages out'
+            "pages may send, and any reader of a page can make up users; these count in all "
+            'answers, unless `source = "!KEY"` leaves the key of the pages out'
         )
     invocation = INVOCATION.get()
     run_application(

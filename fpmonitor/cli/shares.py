@@ -56,7 +56,7 @@ def shares(
         str,
         typer.Option(
             "--by",
-            help="What tells the strata: family, os, or a column of the database; several, "
+            help="What defines the strata: family, os, or a column of the database; several, "
             "separated by commas, make joint strata.",
             metavar="A,B,...",
         ),
@@ -129,6 +129,6 @@ def _about(report: SharesReport, k: int) -> str:
     dropped = f"; {number} look automated and are left out" * (report.automated != 0)
     if report.days is None:
         return f"{report.users:,} users{dropped}."
-    rejected = f"; lines that tell no visitor: {report.rejected:,}" * bool(report.rejected)
+    rejected = f"; lines without a visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
     return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."

@@ -143,7 +143,7 @@ GROUPS: tuple[Entry, ...] = (
     ),
     Entry(
         "scale",
-        about="Users in a warehouse, or more than one computer holds: SQL, Spark, sketches.",
+        about="Users in a warehouse, or too many for one computer: SQL, Spark, sketches.",
         below=(
             Entry("sql", "fpmonitor.cli.warehouse:sql"),
             Entry("fetch", "fpmonitor.cli.warehouse:fetch"),
@@ -157,7 +157,9 @@ GROUPS: tuple[Entry, ...] = (
     ),
     Entry("release", "fpmonitor.cli.release:release", "Publish a k-anonymous table."),
     Entry(
-        "audit", "fpmonitor.cli.release:audit", "Test a release, a decision's proof, or the askers."
+        "audit",
+        "fpmonitor.cli.release:audit",
+        "Test a release or a decision's proof; count what readers asked.",
     ),
     Entry(
         "ldp",

@@ -250,7 +250,7 @@ def note_view(population: Population, k: int) -> None:
         named = " and ".join(f"{unit}s" for unit in sorted(units))
         note(f"the logs hold {named}: all count as {population.unit}s", unit="user")
     if population.without_few(k) is not population:
-        note(f"fewer than {k} users look automated: they count in what others are told")
+        note(f"fewer than {k} users look automated: they count in what others see")
     elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
         number = f"fewer than {told_from(k)}" if dropped is None else f"{dropped:,}"

@@ -78,7 +78,7 @@ def sql(
         int | None,
         typer.Option(
             "--mask",
-            help="Let the answer tell groups of fewer than K users as one sum.",
+            help="Give groups of fewer than K users as one sum in the answer.",
             metavar="K",
         ),
     ] = None,
@@ -139,7 +139,7 @@ def sql(
             )
         emit(statement_of(asked, [*all_sets(sorted({*decided})), *read]), output)
     if dialect not in _RUN:
-        note(f"this statement was never run in {dialect} by us: look at it first", quiet=quiet)
+        note(f"we never ran this statement in {dialect}: check it first", quiet=quiet)
 
 
 def fetch(

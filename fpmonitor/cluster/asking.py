@@ -74,7 +74,7 @@ class Asked:
             raise InputError(f"mask: must be at least 2, got {self.mask}")
         for column in filter(None, (self.user, self.time)):
             if column in self.apis:
-                raise InputError(f"{excerpt(column)}: the user or the time is no API")
+                raise InputError(f"{excerpt(column)}: the user or the time is not an API")
         if self.time is not None and self.user is None:
             raise InputError("--time: whose?", hint="name the column of the user: --user COLUMN")
 
@@ -202,7 +202,7 @@ def _table(table: str, dialect: str, *, checked: bool) -> str:
         if parts == {"from_"} and not any(each.alias for each in trees[0].find_all(nodes.Table)):
             return f"{text}\n" if "--" in text else text
     raise InputError(
-        f"--from: {excerpt(text)} is no table or query of {dialect} ({reason})",
+        f"--from: {excerpt(text)} is not a table or query of {dialect} ({reason})",
         hint="write the name as in FROM, with quotes where they are needed, or a query",
     )
 

@@ -117,7 +117,7 @@ def _text_of(moment: Any, column: str) -> str:
         return str(min(moment, now.date()))
     raise InputError(
         f"--time: the column {excerpt(column)!r} holds no times of the engine",
-        hint="turn it into a timestamp in a query, so that new rows can be told from old ones",
+        hint="turn it into a timestamp in a query, so that new rows can be recognised",
     )
 
 

@@ -35,7 +35,7 @@ class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a part, as 3/16 or 2-16/16; errors as of the type."""
         found = _PART.fullmatch(text)
         if found is None:
-            raise InputError(f"{text!r} is no part of the users", hint="such as 3/16 or 2-16/16")
+            raise InputError(f"{text!r} is not a part of the users", hint="such as 3/16 or 2-16/16")
         first, last, of = found.groups()
         return cls(int(first), int(last or first), int(of))
 

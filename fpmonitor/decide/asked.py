@@ -56,8 +56,8 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
 _ONLY_WITH = {
     "confirm": ("search-users", "on which users?", "say how many to search: --search-users"),
     "design-share": ("levels", "is of levels", "name them by --levels"),
-    "budget-each": ("given", "of which cohorts?", "name what tells them: --given family,system"),
-    "least-share": ("given", "of which cohorts?", "name what tells them: --given family,system"),
+    "budget-each": ("given", "of which cohorts?", "name what defines them: --given family,system"),
+    "least-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
 _HOW_SETS_ARE_SEARCHED = frozenset(

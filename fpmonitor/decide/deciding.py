@@ -594,7 +594,7 @@ class PathTest:
             InputError: A spectrum that does not tell paths.
         """
         if not isinstance(spectrum, VisitSpectrum):
-            raise InputError("unit: these counts do not tell visits", hint="ask of a database")
+            raise InputError("unit: these counts hold no visits", hint="ask of a database")
         return self.plain.score(spectrum.path)
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:

@@ -90,7 +90,7 @@ def path(level: LevelMap, held: Mapping[tuple[Value, ...], int], policy: Policy)
     """
     wanted, cost = level.design, _Cost(sum(held.values()), policy)
     if wanted is None:
-        raise InputError(f"levels: {level.words} is no design")
+        raise InputError(f"levels: {level.words} is not a design")
     if wanted.frequent is not None:
         found = _frequent(held, wanted.frequent, cost)
     else:

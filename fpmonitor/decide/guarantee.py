@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
-FIRST_LOOK = "How many there are at this first look must not follow from their values."
+FIRST_LOOK = "The number of users at this first look must not depend on their values."
 _NAMED = 3
 _WHAT_ELSE = "`guarantee` in the file, and docs/certificate/sentences.md."
 
@@ -186,7 +186,7 @@ def _cohorts(decision: Decision) -> str:
     if cohorts is None:
         return ""
     return (
-        f"Cohorts are told by {' and '.join(cohorts.given)}, which sites see with every set. "
+        f"Cohorts are defined by {' and '.join(cohorts.given)}, which sites see with every set. "
         "Nothing is promised to smaller cohorts."
     )
 
@@ -345,7 +345,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
             first = f"{first[:-1]}, nor more than {in_cohorts(policy.cohorts)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
-    said = (first, f"{second} What else: {_WHAT_ELSE}", others)
+    said = (first, f"{second} More: {_WHAT_ELSE}", others)
     return tuple(spoken(text, unit) for text in said if text)
 
 

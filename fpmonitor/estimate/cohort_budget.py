@@ -167,7 +167,7 @@ class CohortTest:
         """
         if not isinstance(spectrum, CohortSpectrum):
             raise InputError(
-                "given: these counts do not tell cohorts", hint="ask as the owner of a database"
+                "given: these counts hold no cohorts", hint="ask as the owner of a database"
             )
         users = np.append(spectrum.cohort_users, 0.0)
         nats = [self.unseen.constant + self.unseen.by_user * users]
@@ -236,7 +236,7 @@ def cohort_test(
     """
     serving, _, _ = serving_of(users, 0.0, expected)
     if serving is None:
-        raise UndecidableError(f"given: {users} users are too few to tell cohorts")
+        raise UndecidableError(f"given: {users} users are too few for cohorts")
     log_terms = math.log(serving.bases) + level_terms(delta, universe)[0]
     log_terms = log_terms * (1 + _ROUNDING)
     parts, unseen = _designs(

@@ -149,6 +149,7 @@ def compare_changes(before: ArrayLike, after: ArrayLike, *, least: int = 1) -> D
     number = int((all_of_it + hidden >= POOLED_USERS).sum()) + 2 * hidden // POOLED_USERS
     p_values = np.ones(codes.size)
     heads, coins = larger[tested], all_of_it[tested] + hidden
+    # The two-sided test of a fair coin by its function: scipy.stats takes 0.3 s to load.
     p_values[tested] = 2 * number * scipy.special.betainc(heads, coins - heads + 1, 0.5)
     p_values = np.minimum(p_values, 1)
     sure = p_values <= _SURE

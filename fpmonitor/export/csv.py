@@ -99,7 +99,7 @@ def _read(text: str) -> PlainList:
     for number, row in enumerate(rows, start=2):
         outcome = _OLD_WORDS.get(row[1], row[1]) if len(row) == len(_HEADER) else ""
         if outcome not in _OUTCOMES:
-            raise InputError(f"not a list in CSV: row {number} is no API, outcome and reason")
+            raise InputError(f"not a list in CSV: row {number} is not an API, outcome and reason")
         said.setdefault(row[0].removeprefix(_MARK), set()).add(outcome)
     exposed = sorted(api for api, outcomes in said.items() if "exposed" in outcomes)
     return PlainList(

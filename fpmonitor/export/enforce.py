@@ -283,7 +283,7 @@ class ControlExporter:
             return []
         stops = _stops(beside, self.product)
         cost = f"; stops {', '.join(stops)}" if stops else ""
-        return [f"withheld as well, as they tell the same: {', '.join(names(beside))}{cost}"]
+        return [f"withheld as well, as they reveal the same: {', '.join(names(beside))}{cost}"]
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""

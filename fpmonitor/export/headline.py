@@ -97,9 +97,8 @@ class Headline:
 
 def _scope(about: int, readable: int) -> str:
     return (
-        f"This list is about {about:,} of the {readable:,} APIs of the vocabulary "
-        "that this product lets pages read. "
-        "Its budget counts this list alone, without the list of another decision beside it."
+        f"This list covers {about:,} of the {readable:,} known APIs that this product lets pages "
+        "read. Its budget is for this list alone, without the list of another decision."
     )
 
 

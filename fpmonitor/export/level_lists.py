@@ -141,7 +141,7 @@ def letterboxing(decision: LevelDecision) -> str:
     if not all(each.raw for each in before):
         raise InputError(
             "firefox-letterboxing: Firefox rounds nothing before it looks for a size that fits",
-            hint="only {raw = true} may stand before the sizes",
+            hint="only {raw = true} may come before the sizes",
         )
     sizes = [_whole(size) for size in by_area(last.sizes)]
     if _FITS_ALL not in sizes:

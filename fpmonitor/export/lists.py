@@ -48,7 +48,7 @@ def api_actions(
     actions = [_action(decision, api) for api in decision.policy.candidates]
     if by_information:
         actions += [
-            ApiAction(name, "withheld", f"tells what {', '.join(apis)} tells", name)
+            ApiAction(name, "withheld", f"reveals what {', '.join(apis)} reveals", name)
             for name, apis in told_elsewhere(decision, product).items()
         ]
     return actions
@@ -80,13 +80,13 @@ def _action(decision: Decision, api: str) -> ApiAction:
     if verdict == "block":
         return ApiAction(api, "withheld", "above the budget alone", means)
     if verdict in {"undecided", "unknown"}:
-        reason = "not certified alone" if verdict == "undecided" else "no listed set settles it"
+        reason = "undecided alone" if verdict == "undecided" else "no listed set settles it"
         return ApiAction(api, "withheld", _NEVER if _was_left_out(decision, api) else reason, means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
         reason = f"above the budget together with {_others(because, api)}"
         return ApiAction(api, "withheld", reason, means)
-    return ApiAction(api, "withheld", "not certified together with the recommended set", means)
+    return ApiAction(api, "withheld", "undecided together with the recommended set", means)
 
 
 def _was_left_out(decision: Decision, api: str) -> bool:

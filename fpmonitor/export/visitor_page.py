@@ -1,4 +1,4 @@
-"""A page that tells visitors whether they are in a crowd: it reads their browser, sends nothing."""
+"""A page that shows visitors whether they are in a crowd: it reads their browser, sends nothing."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _page() -> str:
 
 VISITOR_PAGE = VisitorPage(
     name="visitor-page",
-    summary="page that tells visitors whether they are in a crowd, and sends nothing",
+    summary="page that shows visitors whether they are in a crowd, and sends nothing",
     write=lambda _decision: "",
     check=_check,
 )

@@ -193,7 +193,7 @@ def _checked_log_determinants(information: NDArray[np.float64]) -> NDArray[np.fl
     if not ((signs > 0).all() and np.isfinite(logs).all()):
         raise UndecidableError(
             "asymptotic utility: the Fisher information is singular in double precision",
-            hint="the mechanism is too close to one that tells nothing of some value",
+            hint="the mechanism is too close to one that shows nothing of some value",
         )
     return np.asarray(logs, dtype=np.float64)
 

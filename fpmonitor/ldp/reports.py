@@ -202,7 +202,7 @@ def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
     """Read how many users sent each report, by its number; of bits, the lowest is value 0.
 
     Raises:
-        InputError: The file cannot be read, or a line is no report of the mechanism.
+        InputError: The file cannot be read, or a line is not a report of the mechanism.
     """
     bits = isinstance(mechanism, UnaryEncoding)
     most = _reports(mechanism)
@@ -218,7 +218,7 @@ def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
         times = rest[0] if rest else "1"
         fits = len(text) == mechanism.values and set(text) <= {"0", "1"} if bits else _whole(text)
         if not (fits and _whole(times) and len(rest) <= 1):
-            raise InputError(f"reports {path}: line {number} is no report", hint=_HINT)
+            raise InputError(f"reports {path}: line {number} is not a report", hint=_HINT)
         report = int(text[::-1], 2) if bits else int(text)
         if report >= most:
             raise InputError(f"reports {path}: line {number}: there are {most} reports", hint=_HINT)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_toml
+from fpmonitor.safe_files import read_toml, typed
 
 Field = Literal[
     "user", "time", "api", "value", "status", "source", "weight", "visit_id", "session_id"
 ]
-_FIELDS = get_args(Field)
 
 
 class MapFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The file, for its schema; what is wrong with one is said by `ColumnMap.read`."""
+    """The file: see `ColumnMap`."""
 
     columns: dict[Field, str] = {}
     ignore: list[str] = []
@@ -97,63 +96,16 @@ class ColumnMap:
             InputError: Not readable, not TOML, or with words that a column map does not have.
         """
         content = read_toml(path, "column map")
-        columns = content.pop("columns", {})
-        ignore = content.pop("ignore", [])
-        elements = content.pop("elements", [])
-        null = content.pop("null", "absent")
-        apis = content.pop("apis", {})
-        flatten = content.pop("flatten", True)
-        visitor = content.pop("visitor", False)
-        log_format = content.pop("log_format", "")
-        if content:
-            raise InputError(
-                f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], lists `ignore` and `elements`, `null`, "
-                "`flatten`, `visitor` and `log_format`",
-            )
-        lists = (ignore, elements)
-        if not all(isinstance(table, dict) for table in (columns, apis)) or not all(
-            isinstance(names, list) for names in lists
-        ):
-            raise InputError(
-                f"column map {path}: `columns` and `apis` must be tables, `ignore` and `elements` "
-                "lists",
-                hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
-            )
-        unknown = sorted(set(columns) - set(_FIELDS))
-        if unknown:
-            raise InputError(
-                f"column map {path}: unknown field {', '.join(unknown)}",
-                hint=f"fields are {', '.join(_FIELDS)}",
-            )
-        if not all(
-            isinstance(name, str)
-            for name in (*columns.values(), *apis.values(), *ignore, *elements)
-        ):
-            raise InputError(f"column map {path}: names must be strings")
-        absent = null if isinstance(null, list) else []
-        if not all(isinstance(text, str) for text in absent):
-            raise InputError(
-                f"column map {path}: null must be a list of texts",
-                hint='write numbers in quotes, as in null = ["NA", "-1"]',
-            )
-        if not isinstance(null, list) and null not in ("value", "absent"):  # a table has no hash
-            raise InputError(
-                f'column map {path}: null must be "value", "absent" or a list, got {null!r}'
-            )
-        for name, switch in (("flatten", flatten), ("visitor", visitor)):
-            if not isinstance(switch, bool):
-                raise InputError(f"column map {path}: {name} must be true or false")
-        if not isinstance(log_format, str):
-            raise InputError(f"column map {path}: log_format must be text")
+        hint = "`fpmonitor lists schema columns` describes its members"
+        told = typed(content, MapFile, f"a column map in {path}", hint=hint)
         return cls(
-            columns,
-            frozenset(ignore),
-            "value" if null == "value" else "absent",
-            apis,
-            flatten,
-            frozenset(absent),
-            visitor,
-            log_format,
-            frozenset(elements),
+            columns={str(field): name for field, name in told.columns.items()},
+            ignore=frozenset(told.ignore),
+            null="value" if told.null == "value" else "absent",
+            apis=told.apis,
+            flatten=told.flatten,
+            absent=frozenset(told.null if isinstance(told.null, list) else ()),
+            visitor=told.visitor,
+            log_format=told.log_format,
+            elements=frozenset(told.elements),
         )

@@ -158,6 +158,8 @@ class Draws(People):
         It follows from their values alone, so the same users are drawn whoever keeps the rows. Who
         stands where among those of equal values makes no difference.
         """
+        # Drawn by their rows, the same users in another order were others, and `gate --db` would
+        # have judged a decision on users whom it was not made of.
         words = self._words if self._rows is None else self._words[self._rows]
         return np.argsort(words, kind="stable")
 
@@ -216,7 +218,7 @@ class Draws(People):
         """
         columns = split_names(by)
         if not columns:
-            raise InputError(f"{what}: name what tells them", hint="a column, or browser family")
+            raise InputError(f"{what}: name what defines them", hint="a column, or browser family")
         found = [self._values_by(column, what, told_brave=told_brave) for column in columns]
         rows = slice(None) if self._rows is None else self._rows
         kinds, told = joined_kinds([codes[rows] for codes, _ in found])
@@ -274,6 +276,6 @@ class Draws(People):
             codes = self.snapshot.codes(found)[0].astype(np.int64)
         if (codes == UNKNOWN).all():
             raise InputError(
-                f"{what}: the {column} of no user is known", hint="the user agent tells it"
+                f"{what}: the {column} of no user is known", hint="it follows from the user agent"
             )
         return codes, texts

@@ -135,7 +135,7 @@ class Knowledge:
 
     Raises:
         InputError: A single API is missing, or a set is unknown or too large for the study; or a
-            token is no report of its randomisation.
+            token is not a report of its randomisation.
         UndecidableError: There are fewer than 2 reports, or fewer than `k` on a randomised API.
     """
 

@@ -125,9 +125,9 @@ class ReleaseAudit(Members):
             "singles out": "The release lets its readers single out users in this sense.",
             "gives values away": f"The release gives values away: {self._given_away}.",
             "within chance": "That is within the limits of chance. These attacks do not show that "
-            "readers can single out users; they are no proof that none can.",
+            "readers can single out users; they do not prove that none can.",
             "could not be tested": "No row has a low weight by any of these distributions, so that "
-            "nothing could be tested. That is no sign of safety.",
+            "nothing could be tested. That does not mean safety.",
         }[self.verdict]
         return (
             "To single somebody out is to find a description of exactly one of the "
@@ -334,7 +334,7 @@ def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.floa
     """
     apis = release.manifest.policy.apis
     if WEIGHT in apis:
-        raise InputError(f"distribution: an API called {WEIGHT!r} cannot be told from the weights")
+        raise InputError(f"distribution: an API called {WEIGHT!r} would be taken for the weights")
     if missing := sorted({*apis, WEIGHT} - set(records.columns)):
         raise InputError(f"distribution: no column {missing[0]!r}", hint="a column for each API")
     weights = records[WEIGHT].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()

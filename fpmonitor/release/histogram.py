@@ -352,7 +352,7 @@ def read_release(path: Path) -> Release:
     if not len(table):
         raise InputError(f"{path}: the release is empty", hint=hint)
     if table[USERS].null_count() or not table[USERS].is_between(1, _MOST_USERS).all():
-        raise InputError(f"{path}: {USERS!r} holds what is no number of users", hint=hint)
+        raise InputError(f"{path}: {USERS!r} holds more than numbers of users", hint=hint)
     found, said = _published(table), manifest.published
     if replace(found, k_max=said.k_max and found.k_max) != said:
         raise InputError(f"{path}: not the table that its manifest describes", hint=hint)

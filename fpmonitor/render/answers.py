@@ -809,8 +809,8 @@ def _alarm_table(report: TrendReport) -> Table:
     return Table(
         title=f"What changed against the {report.against} window",
         caption=(
-            f"{report.tests:,} tests; were all windows draws from one distribution, any of them "
-            f"would raise an alarm with probability {report.false_alarms:.6g} at most. `moved` "
+            f"{report.tests:,} tests; if all windows are draws from one distribution, any of them "
+            f"alarms with probability {report.false_alarms:.6g} at most. `moved` "
             "estimates the users that moved; a value is named where at least "
             f"{report.k} users have it now."
         ),

@@ -109,7 +109,7 @@ def check_sentences(
     policy = report.decision.policy
     most = f"{100 * policy.budget:.6g} %"
     budget, average = (
-        f"{most} of the users{how} to groups of fewer than {policy.k}"
+        f"{most} of the users{how}, in groups of fewer than {policy.k}"
         for how in ("", "" if report.exact else " on average")
     )
     says = {

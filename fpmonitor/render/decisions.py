@@ -183,8 +183,8 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
     if (worst := people.worst) is not None:
         named = " on ".join(text or "unknown" for text in worst.given.values())
         yield (
-            f"Worst off of at least {percent(people.listed_from)} of the users: {named}, "
-            f"{percent(worst.empirical, 2)} of {worst.users:,} users (limits "
+            f"Worst-off group of at least {percent(people.listed_from)} of the users: {named}, "
+            f"{percent(worst.empirical, 2)} of {worst.users:,} users exposed (limits "
             f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)})."
         )
     each = f"each {' and '.join(people.kinds)} with {percent(people.least_share)} of the users"
@@ -241,7 +241,7 @@ def headline(decided: Decision) -> str:
     """Say how many APIs a site may read."""
     if not decided.recommended:
         if decided.policy.candidates and not decided.evident:
-            return "No API may be read: the data are no evidence about any of them"
+            return "No API may be read: the data hold no evidence about any of them"
         return "No API at all is certified to stay within the budget"
     few, many = len(decided.recommended), len(decided.policy.candidates)
     return f"A site may read {few} of {many} APIs together"
@@ -260,7 +260,7 @@ def counted(decided: Decision) -> str:
 
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:
-    """Say what the data are of which so many users were asked."""
+    """Say what the data are, and how many users were asked."""
     return data_line(
         name,
         users=users,
@@ -322,7 +322,7 @@ def with_ceilings(decided: Decision, names: Sequence[str]) -> list[str]:
         else:
             number = "" if possible is None else "about "  # evidence in proportion to the users
             number += _users(possible)
-            lines[place] += f" (no test could from so many users: {number} are needed)"
+            lines[place] += f" (no test could from {decided.users:,} users: {number} are needed)"
     return lines
 
 

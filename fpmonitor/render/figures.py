@@ -97,7 +97,7 @@ def of_exposures(
     more = len(reports) - len(ordered)
     left_out = f" The first {len(ordered)} of {len(reports)} are drawn." if more else ""
     line = "" if budget is None else f" The dashed line is the budget, {percent(budget)}."
-    hollow = " Hollow dots: at most so much." if any(r.suppressed for r in ordered) else ""
+    hollow = " Hollow dots: at most this much." if any(r.suppressed for r in ordered) else ""
     return Figure(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "

@@ -105,8 +105,8 @@ def of_level_trade_offs(
             "Each dot is a level vector: the sum of the utilities of its levels, and at most its "
             "exposure, estimated from current users. Orange: the recommended one"
             + ("; green: today's practice" if practice is not None else "")
-            + ". The dashed line is the budget; between it and the allowed vectors is what so many "
-            "users cannot tell."
+            + ". The dashed line is the budget; between it and the allowed vectors is what these "
+            "users leave undecided."
         ),
         svg=scatter_chart(
             [

@@ -136,7 +136,10 @@ def _read(path: Path) -> _Kept:
     except FileNotFoundError:
         return _Kept()
     except (OSError, msgspec.DecodeError):
-        log("accounts", reason="the file of accounts cannot be read; the database tells them")
+        log(
+            "accounts",
+            reason="the file of accounts cannot be read; the database has them",
+        )
         return _Kept()
 
 

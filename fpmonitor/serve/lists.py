@@ -101,7 +101,7 @@ class CurrentLists:
         words = f"The lists at /v1/decision are as of {self.decision.users:,} users"
         if self._behind is not None:
             return f"{words}; others have come in since."
-        return f"{words}; these are those of now." if is_read else f"{words}."
+        return f"{words}; these are the current ones." if is_read else f"{words}."
 
     async def stop(self) -> None:
         """Make no lists any more; a search that runs ends at its next look."""

@@ -213,7 +213,7 @@ def read_sketch(path: Path) -> Sketch:
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is not a sketch: its head is no JSON", hint=_HINT) from error
+        raise InputError(f"{path} is not a sketch: its head is not JSON", hint=_HINT) from error
     if head.version != VERSION:
         raise InputError(f"{path} is of another version of sketches", hint=_HINT)
     if head.function != WORD_FUNCTION:

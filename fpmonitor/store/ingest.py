@@ -235,7 +235,7 @@ def _check_unit(
     unit = unit_of(collector)
     if column_map.visitor and unit != "visitor":
         raise InputError(
-            f"{log.label}: {collector.name} logs do not tell visitors",
+            f"{log.label}: {collector.name} logs do not show visitors",
             hint=f"a visitor is {VISITOR_RULE}; leave --visitor away",
         )
     if unit == "row":

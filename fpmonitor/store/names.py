@@ -54,7 +54,7 @@ def apis_of(names: Mapping[str, str]) -> dict[str, str]:
     for column, api in apis.items():
         if is_known(column) and api != column:
             raise InputError(
-                f"{column!r} is the name of an API, and cannot stand for {api or 'nothing'}",
+                f"{column!r} is the name of an API, and cannot mean {api or 'nothing'}",
                 hint="give the column another name in the log",
             )
     return apis

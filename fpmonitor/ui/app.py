@@ -28,6 +28,7 @@ from fpmonitor.ui.asked import DEFAULT_K, PageQuestion, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
 from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -61,6 +62,12 @@ _UNITS = (
     ("visitor", f"A visitor: {VISITOR_RULE}"),
     ("row", "Nobody knows: the rows themselves are counted"),
 )
+
+
+def _choices_of(path: str) -> tuple[tuple[str, str], ...]:
+    """Return what a member may be said to be; the APIs of its name, where there are several."""
+    found = meanings(path)
+    return (*((f"API {api}", api) for api in found if len(found) > 1), *_CHOICES)
 
 
 def create_app(desk: Desk, token: str) -> Starlette:
@@ -210,7 +217,7 @@ class _Addresses:
             planned=planned,
             problem=problem,
             units=_UNITS,
-            choices=_CHOICES,
+            choices_of=_choices_of,
             row=self._account.get("unit", ""),
             chosen={name.removeprefix("member:"): value for name, value in self._account.items()},
             name=self._desk.db.name,

@@ -10,6 +10,7 @@ from fpmonitor.errors import PolicyError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.policy import SampleModel
 from fpmonitor.question import Question
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,8 +98,10 @@ def column_map_of(form: Mapping[str, str]) -> ColumnMap:
         path = name.removeprefix(_KIND)
         if value in _FIELDS:
             columns[str(value)] = path
-        elif value == "API":
-            apis[path] = ""
+        elif value.startswith("API"):
+            # As its name says; of several APIs that the name may mean, the one that was chosen.
+            found = meanings(path)
+            apis[path] = value[4:] or (found[0] if len(found) == 1 else "")
         elif value == "ignore":
             ignore.add(path)
     unit = form.get("unit")

@@ -54,7 +54,7 @@ def sentences(explored: Explored, asked: PageQuestion) -> dict[str, str]:
 
 
 WORDS = {
-    "k": "A site cannot tell a user from at least {} others. Whoever it can tell is exposed.",
+    "k": "A site cannot tell a safe user from at least {} others. The rest are exposed.",
     "budget": "About {} users of the site may be exposed.",
     "n": "Values rarer than about one user in {} expose.",
 }
@@ -83,7 +83,7 @@ def more_users(one: Withheld, observed: int) -> str:
     possible, needed = one.users_possible, one.users_needed
     ceiling = ""
     if possible is not None:
-        ceiling = f" No test tells with fewer than about {possible:,}."
+        ceiling = f" No test can tell with fewer than about {possible:,}."
         if possible <= observed:
             ceiling = " A sharper test could tell now."
     if needed is None:

@@ -18,7 +18,7 @@ class Found:
 
 
 def search_apis(words: str) -> list[Found]:
-    """Find the APIs that have all of some words in their name, an alias or what they tell.
+    """Find the APIs that have all of some words in their name, an alias or what they reveal.
 
     What they tell comes first. Several words must all be there, in any order.
 

@@ -69,7 +69,7 @@ def test_a_second_decision_on_other_candidates_is_tested_together_with_the_first
         assert "above the budget" in said, command
     text = folder / "list.json"
     assert run(["export", one, "json", "-o", str(text)]) == 0
-    assert "counts this list alone" in json.loads(text.read_text())["scope"]
+    assert "is for this list alone" in json.loads(text.read_text())["scope"]
 
 
 def test_the_whole_decided_at_once_is_told_by_its_own_verdict_and_replaced_ones_say_nothing(

@@ -180,7 +180,7 @@ def test_users_without_any_api_of_the_list_pass_nothing(
             "fewer than 10 users have a value of any API of the list" in result["message"]["text"]
         )
         assert "a,b: 1% has vanished" in printed.err
-        assert "it knows nothing of A, C" in printed.err
+        assert "it does not cover A, C" in printed.err
         assert "cannot tell; 3,000 users" in printed.err
     with Monitor(tmp_path / "db") as monitor:
         recorded = monitor.database._fetch("SELECT passed, violated, run FROM checked_window")
@@ -304,7 +304,7 @@ def test_github_commands_are_one_escaped_line_a_set_that_does_not_hold(
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("::error file=")
     assert re.search(
-        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users on average to groups of fewer "
+        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users on average, in groups of fewer "
         r"than 10 \([89]\d\.\d to 100\.0 %25, budget 5 %25\)$",
         line,
     )

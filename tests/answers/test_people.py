@@ -147,8 +147,8 @@ def test_decision_names_who_is_worst_off_and_limits_all_large_cohorts(
     truth = (VALUES * (1 - (1 - alone) ** USERS) + 3) / USERS
     assert float(linked[1]) / 100 >= truth
     worst = re.search(
-        r"Worst off of at least 1 % of the users: firefox on Linux, ([\d.]+) % of ([\d,]+) users "
-        r"\(limits ([\d.]+) % to ([\d.]+) %\)",
+        r"Worst-off group of at least 1 % of the users: firefox on Linux, ([\d.]+) % of ([\d,]+) "
+        r"users exposed \(limits ([\d.]+) % to ([\d.]+) %\)",
         said,
     )
     assert worst is not None, said
@@ -175,7 +175,7 @@ def test_decisions_without_cohorts_say_what_they_can(
     asked = ["decide", "--budget", "20%", "--candidates", "colour,depth", "--db", database]
     said = screen(capsys, *asked, *options, "-q")
     assert ("No method" in said) == (options[1] != "sample")
-    assert ("Worst off" in said) == (options[1] == "drop")
+    assert ("Worst-off group" in said) == (options[1] == "drop")
 
 
 def test_log_that_tells_no_browser_has_no_line_of_cohorts(
@@ -186,7 +186,7 @@ def test_log_that_tells_no_browser_has_no_line_of_cohorts(
         capsys, "decide", "--budget", "20%", "--candidates", "colour,depth", "--db", database, "-q"
     )
     assert "No method that uses the recommended APIs alone links" in said
-    assert "Worst off" not in said
+    assert "Worst-off group" not in said
     assert "Of each" not in said
 
 

@@ -168,7 +168,7 @@ def test_check_prints_what_the_decision_knows(
     said = capsys.readouterr().err
     days = (datetime.now(UTC).date() - date(2026, 1, 3)).days
     assert f"decided {days:,} days ago on 2,000 users of 2026-01-02 to 2026-01-02" in said
-    assert r"it knows nothing of new\nfpmonitor: holds" in said  # one line
+    assert r"it does not cover new\nfpmonitor: holds" in said  # one line
     assert "users who come now are others than on 2026-01-02, by c (about" in said
     assert "within the budget: c" in said
     assert f"to decide again: {decide_again(decision, database)}" in said
@@ -181,7 +181,7 @@ def test_a_decision_of_an_earlier_version_is_checked_without_its_day(
     earlier = replace(decision, made=None, days=None)
     file.write_text(json.dumps(earlier.to_json()), encoding="utf-8")
     assert run(["check", str(file), "--db", str(database)]) in {0, 1, 3}
-    assert "decided on 2,000 users; it knows nothing of new" in capsys.readouterr().err
+    assert "decided on 2,000 users; it does not cover new" in capsys.readouterr().err
 
 
 def test_the_command_asks_the_same_question(decision: Decision) -> None:

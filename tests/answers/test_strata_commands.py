@@ -194,7 +194,7 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
         (["exposure", "--apis", "Screen.orientation", "--strata", "text.toml"], "got `str`"),
         (
             ["exposure", "--apis", "Screen.orientation", "--strata", "nothing.toml"],
-            "name what tells",
+            "name what defines",
         ),
     ],
 )

@@ -20,7 +20,7 @@ name = "width"
 apis = ["Screen.width"]
 levels = [{raw = true}, {step = 2}, {step = 5}]
 """
-NOBODY = "no test could from so many users"
+NOBODY = "no test could from 400 users"
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_a_must_that_is_blocked_leaves_nothing_out_on_request(database: Path) ->
     decision = decide(database, candidates=candidates, must=["FontFaceSet.check"])
     assert decision.block == (("FontFaceSet.check",),)
     reasons = [entry.reason for entry in api_actions(decision)]
-    assert reasons == ["above the budget alone", "not certified alone"]
+    assert reasons == ["above the budget alone", "undecided alone"]
 
 
 def test_a_source_that_is_no_text_is_refused(

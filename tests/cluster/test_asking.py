@@ -399,22 +399,32 @@ def test_a_guess_is_never_an_answer(folder: Path) -> None:
             source.spectrum(frame.columns[1:5])
 
 
-def test_a_connection_asks_all_rounds_by_itself(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = plain_visits(10)
+def asked_of_a_table(columns: int) -> tuple[str, ...]:
+    """Put a table of visits into `house.duckdb`; the words that ask about all of its columns."""
+    frame = plain_visits(columns)
     with duckdb.connect("house.duckdb") as connection:
         for text in warehouses.table_statements(frame, "duckdb"):
             connection.execute(text)
     candidates = ",".join(frame.columns[1:])
-    asked = ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
-    assert run("scale", "sql", *asked, "--to", "asks") == 0
+    return ("--from", "visits", "--user", "id", "--candidates", candidates, "--dialect", "duckdb")
+
+
+@pytest.mark.long  # test_engines.py asks all rounds of smaller tables, of each engine
+def test_a_connection_asks_all_rounds_by_itself(folder: Path) -> None:
+    assert run("scale", "sql", *asked_of_a_table(10), "--to", "asks") == 0
     question = ("--budget", "5%", "-n", 100_000)
     at = ("--spectra", "asks", "--engine", "duckdb:///house.duckdb")
     assert run("decide", *at, *question, "-o", "d.json") == 0
     assert run("decide", "--spectra", "asks", *question, "-o", "e.json") == 0  # from the answers
     assert verdicts(folder / "d.json") == verdicts(folder / "e.json")
-    assert run("scale", "sql", *asked, "--to", "more") == 0
+
+
+def test_an_address_that_is_no_engine_is_refused_and_its_password_not_shown(
+    folder: Path,  # noqa: ARG001 -- where it is
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("scale", "sql", *asked_of_a_table(3), "--to", "more") == 0
+    question = ("--budget", "5%", "-n", 100_000)
     for address, says in (
         ("duckdb:///nothing.duckdb", "no database of DuckDB"),
         ("mysql://localhost/x", "not an engine"),

@@ -86,7 +86,7 @@ def test_strata_are_drawn_of_one_of_each_cluster(
     ("option", "said"),
     [
         (["--cluster", "houshold"], "nearest: household"),
-        (["--cluster", ","], "cluster: name what tells them"),
+        (["--cluster", ","], "cluster: name what defines them"),
         (["--cluster", "household", "--candidates", "household"], "share a value of household"),
         (["--cluster", "household", "--fake-share", "1%"], "may take its user's place"),
         (["--cluster", "household", "--setting", "sample"], "leave --cluster away"),

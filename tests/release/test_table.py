@@ -406,7 +406,7 @@ def test_a_release_of_impossible_numbers_of_users_is_refused(
     write_release(release, path)
     changed = release.table.with_columns(users=pl.lit(users, pl.Int64))
     changed.write_csv(path) if ending == "csv" else changed.write_parquet(path)
-    with pytest.raises(InputError, match="no number of users"):
+    with pytest.raises(InputError, match="holds more than numbers of users"):
         read_release(path)
 
 

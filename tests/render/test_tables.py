@@ -267,7 +267,7 @@ def test_a_terminal_has_the_answer_on_one_screen_and_how_to_see_the_rest(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     names = [f"Window.api{number:02}" for number in range(40)]
-    records = ({name: i * i % (2 + place) for place, name in enumerate(names)} for i in range(900))
+    records = ({name: i * i % (2 + place) for place, name in enumerate(names)} for i in range(300))
     log = [json.dumps({"user": number, **record}) for number, record in enumerate(records)]
     Path("log.jsonl").write_text("\n".join(log), encoding="utf-8")
     assert run(["ingest", "log.jsonl", "-q", "-o", "batches.json"]) == 0

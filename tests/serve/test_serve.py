@@ -712,7 +712,7 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
     monkeypatch.setattr(lists_module, "can_refresh", lambda _: True)
     with client_of(config) as client:
         lists = lists_of_now(client)
-        assert "as of 200 users; these are those of now" in client.get("/").text
+        assert "as of 200 users; these are the current ones" in client.get("/").text
         add_user(client)
         client.get("/v1/decision")
         assert begun.wait(30)

@@ -146,7 +146,7 @@ def test_values_that_come_back_contradict_the_vocabulary_for_good(tmp_path: Path
     assert exposure_of(path, [CANVAS]) == 1.0
     changing = [
         visit
-        for i in range(300)
+        for i in range(60)
         for visit in sessions(f"hostile{i}", 3, agent=agent, canvas=f"noise {i} {{}}")
     ]
     path = database(tmp_path, changing, "hostile")

@@ -134,6 +134,22 @@ def test_what_is_left_out_by_a_click_is_not_stored(client: TestClient, tmp_path:
     assert "screenWidth" in apis
 
 
+def test_a_name_of_several_apis_is_chosen_by_a_click(tmp_path: Path) -> None:
+    log = tmp_path / "visits.csv"
+    rows = "".join(f"u{n},{300 + n % 3},{'de' if n % 2 else 'fr'}\n" for n in range(60))
+    log.write_text("who,viewportWidth,language\n" + rows)
+    client = opened(Desk([str(log)], tmp_path / "fp.duckdb"))
+    form = {"member:who": "user"}
+    page = client.post("/account", data=form, headers=OWN).text
+    assert '<option value="API Window.innerWidth">' in page
+    assert '<option value="API Navigator.language">' not in page, "the name tells that"
+    form |= {"member:viewportWidth": "API Window.innerWidth", "member:language": "API"}
+    client.post("/store", data=form, headers=OWN)
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        means = {line.api: line.means for line in monitor.apis()}
+    assert means == {"viewportWidth": "Window.innerWidth", "language": "Navigator.language"}
+
+
 def test_the_column_map_reads_as_the_page_does(
     client: TestClient, log: Path, tmp_path: Path
 ) -> None:

@@ -340,7 +340,7 @@ def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
     told_by = detailed(told.read_text(encoding="utf-8"))
     assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
     notes = (tmp_path / "said").read_text(encoding="utf-8")
-    assert notes.count("the decision of before is watched, until it can be read") == 1
+    assert notes.count("the earlier decision is watched, until it can be read") == 1
     assert "holds another decision now, which is watched" in notes
 
 
@@ -1349,6 +1349,8 @@ def test_days_without_logs_are_told_once_however_long_windows_are(
     for day in range(20):
         if day % 7 != 3 and day != 13:
             good(tmp_path / "in", day, users=3 if day == 12 else 1000)
+        if day < 9:  # the first look is at more than a week of logs
+            continue
         notices = daily(day, by)[1]
         found = [one for notice in notices for one in notice["problems"] if one["new"]]
         named = [one["what"] for one in found if one["kind"] == "no logs"]

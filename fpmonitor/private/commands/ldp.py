@@ -136,7 +136,7 @@ def ask(
     if trivial:
         named = ", ".join(trivial)
         note(
-            "so few values expose next to nobody, whatever epsilon is: answers tell only how many "
+            "so few values expose next to nobody, whatever epsilon is: answers show only how many "
             f"users have values that are not listed: {named}",
             quiet=quiet,
         )
