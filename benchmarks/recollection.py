@@ -6,12 +6,13 @@
 80 visits of varied settings are read without a list and with each of three lists of a product, by
 every name of the same information and by the page, the getter of the prototype, a new frame, a
 worker and the headers of requests; windows that a page opens are not read, as the settings of its
-visitor do not reach them. `predicted` is what `preview` makes of the visits without the
-list, `measured` the exposure of what was read with it. Chromium runs AdGuard's scriptlets (npm
-package @adguard/scriptlets), those of uBlock Origin, the headers of Permissions-Policy and the web
-extension, each on a host of its own, and its policies; Firefox runs its policies, its `user.js`,
-uBlock Origin and the web extension. UBLOCK is the folder of the extension in Debian's package
-`webext-ublock-origin-firefox`. Exit code 1: a measured exposure lies outside its limits.
+visitor do not reach them. `predicted` is what `preview` makes of the visits without the list, and
+for the web extension what its second headline is about; `measured` is the exposure of what was read
+with it. Chromium runs AdGuard's scriptlets (npm package @adguard/scriptlets), those of uBlock
+Origin, the headers of Permissions-Policy and the web extension, each on a host of its own, and its
+policies; Firefox runs its policies, its `user.js`, uBlock Origin and the web extension. UBLOCK is
+the folder of the extension in Debian's package `webext-ublock-origin-firefox`. Exit code 1: a
+measured exposure lies outside its limits.
 """
 
 from __future__ import annotations
@@ -523,8 +524,10 @@ def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -
     """
     exporter = load_plugin(EXPORTERS, product)
     chosen = exporter.export(decision, ExportOptions()).controls
-    left = left_readable(CANDIDATES, chosen, exporter.product, decision.means)
-    unchanged = left_unchanged(CANDIDATES, chosen, exporter.product, decision.means)
+    # the visits are read where an extension reaches, and by no style sheet or service worker
+    known = exporter.within_reach if exporter.beyond else exporter.product
+    left = left_readable(CANDIDATES, chosen, known, decision.means)
+    unchanged = left_unchanged(CANDIDATES, chosen, known, decision.means)
     sets = [*((api,) for api in CANDIDATES), CANDIDATES]
     predicted, lowest = (
         preview_sets(

@@ -10,18 +10,25 @@ from urllib.parse import urlsplit
 import duckdb
 
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import Call
-from fpmonitor.vocabulary import api_of_instrumented, meaning
+from fpmonitor.vocabulary import api_of_instrumented, folded, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fpmonitor.collectors.tables import Column
     from fpmonitor.logs.log_file import LogFile
 
-_COLUMNS = ("site", "script", "api", "calls")
+# What others call the columns; upper and lower case and punctuation aside.
+_COLUMNS: dict[str, frozenset[str]] = {
+    "site": frozenset({"site", "toplevelurl", "siteurl", "pageurl", "page", "domain"}),
+    "script": frozenset({"script", "scripturl", "initiator"}),
+    "api": frozenset({"api", "symbol", "apiname"}),
+    "calls": frozenset({"calls", "count", "times"}),
+}
+_WRITES = "operation"  # tells reads from writes: the table of a crawler, which its own reader takes
 _AT_ONCE = 10_000
 _REFUSED = "SELECT line, 'not a record of the table' FROM reject_errors GROUP BY 1 ORDER BY 1"
 
@@ -48,6 +55,8 @@ def address_of(text: str) -> str:
 class CallsCollector:
     """Reads `site, api` and, where they are there, `script` and `calls`: CSV, JSON lines, Parquet.
 
+    Names such as `page`, `script_url` and `symbol` do as well.
+
     Sites and scripts are hosts or addresses; a call without a script counts for the site. An API
     has the name that fpmonitor gives it, or that an instrumented page does. Without `calls`, a
     record is one call.
@@ -59,7 +68,9 @@ class CallsCollector:
         """Whether the log has columns of these names."""
         if log.head.startswith((b"SQLite format 3\0", b"[")):
             return False
-        return {"site", "api"} <= {column.name for column in reader_of(log).head_columns(log)}
+        head = reader_of(log).head_columns(log)
+        is_of_crawler = any(column.name == _WRITES for column in head)
+        return {"site", "api"} <= _known(head).keys() and not is_of_crawler
 
     def calls(self, log: LogFile) -> Iterator[Call]:
         """Read the calls, one a record.
@@ -67,22 +78,30 @@ class CallsCollector:
         Raises:
             InputError: The log cannot be read.
         """
-        columns = [Column(name) for name in _COLUMNS]
-        head = reader_of(log).head_columns(log)
-        known = [column for column in columns if column in head]
-        table = reader_of(log).read_table([log], known, [])
+        known = _known(reader_of(log).head_columns(log))
+        table = reader_of(log).read_table([log], list(known.values()), [])
         refuses = log.format == "csv"
-        cells = ", ".join(table.text.get(column, "NULL") for column in columns)
+        cells = ", ".join(table.text[known[name]] if name in known else "NULL" for name in _COLUMNS)
         try:
             with in_memory() as connection:
                 found = connection.execute(f"SELECT {cells} FROM {table.relation}")  # noqa: S608 -- quoted
                 rows = chain.from_iterable(iter(partial(found.fetchmany, _AT_ONCE), []))
                 for line, row in enumerate(rows, start=1 + refuses):  # below a header
-                    yield _call(line, row, counts=columns[-1] in known)
+                    yield _call(line, row, counts="calls" in known)
                 for line, reason in connection.execute(_REFUSED).fetchall() if refuses else ():
                     yield Call("", "", "", 0, line, problem=reason)
         except duckdb.Error as error:
             raise InputError(f"{log.label}: cannot be read as a table of calls") from error
+
+
+def _known(head: Sequence[Column]) -> dict[str, Column]:
+    """Say what each column is; of several the one of the usual name."""
+    found: dict[str, Column] = {}
+    for name, spelled in _COLUMNS.items():
+        fitting = [column for column in head if folded(column.name) in spelled]
+        if fitting:
+            found[name] = min(fitting, key=lambda column: folded(column.name) != name)
+    return found
 
 
 def _call(line: int, row: Sequence[str | None], *, counts: bool) -> Call:

@@ -56,9 +56,7 @@ _BESIDE_COUNTS = _words(
     "mean device browser event global"
 )
 _NUMBERED = _words("row rownr rownum rownumber line lineno port lfd zeile fila")
-_EXPERIMENTS = _words(
-    "experiment experiments branch variant variants treatment abtest ab cohort flag flags"
-)
+_EXPERIMENTS = _words("experiment experiments branch variant variants treatment abtest cohort")
 _ARMS = re.compile(r"(?i)(control|treatment|placebo|holdout)([_ -]?(group|\w|\d+))?")
 # What a member of numbers is by its name, if no API has it.
 _NUMBERS: tuple[tuple[frozenset[str], Kind, str], ...] = (

@@ -16,7 +16,7 @@ _SHORTENED = re.compile(r"(\d{1,3}\.){2,3}(x+|X+|\*)(\.(x+|X+|\*))?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-_WITH_COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+")  # 1.234,5 as most of Europe writes it
+_WITH_COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,(\d\d?|\d{4,})")  # 1.234,5; 1,234 is a thousand
 _CLASSES = re.compile(r"[a-z]+|[A-Z]+|\d+")
 _SHARES = {"share", "percent", "percentage", "pct", "perc", "probability", "prob", "marketshare"}
 TIMES = {"time", "date", "stamp", "timestamp", "datetime", "ts", "at", "on", "when", "day"}
@@ -24,7 +24,7 @@ TIMES |= {"created", "updated"}
 _WITH_POINT = re.compile(r"\.\d+(?!.*,)$")
 _NUMBER_WITH_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[-_.=+/:]")
-_FEWEST_DRAWN, _FEWEST_DIGITS, _MOST_LETTERS = 12, 15, 5
+_FEWEST_DRAWN, _FEWEST_DIGITS, _MOST_LETTERS = 16, 15, 5
 _YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
 FEWEST = 20  # values of which a habit can be told
 
@@ -69,13 +69,14 @@ class Form:
 
 
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
+_ANY = re.compile("")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
 FORMS = (
     # After the @ stands a host: JSON has an @ before a quote, and dots in numbers.
     Form(
         "e-mail addresses",
         "identifier",
-        _matches(r"([^@<]*<)?(mailto:)?[^\s@]+@\w[\w-]*\.[^\s@]{2,}>?"),
+        _matches(r"([^@<>()/;{}]*<)?(mailto:)?[^\s@]+@\w[\w-]*\.[^\s@]{2,}>?"),
         is_private=True,
     ),
     Form("IP addresses", "identifier", _are_addresses, re.compile("RTC"), is_private=True),
@@ -92,9 +93,14 @@ FORMS = (
     Form(
         "UUIDs",
         "identifier",
-        # Also in another text, such as the user agent of an app, which is none of a browser.
-        _matches(r".*(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f]).*"),
+        _matches(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?"),
         _DEVICES,
+    ),
+    Form(
+        "texts with UUIDs",  # as of apps
+        "identifier",
+        _matches(r".*(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f]).*"),
+        _ANY,
     ),
     Form(
         "places on earth",
@@ -102,6 +108,7 @@ FORMS = (
         _matches(
             r"[-+]?\d{1,3}\.\d{3,}[,;] ?[-+]?\d{1,3}\.\d{3,}", r"POINT ?\(-?[\d.]+ -?[\d.]+\)"
         ),
+        _ANY,
     ),
     Form("ULIDs", "identifier", _matches(r"0[0-9A-HJKMNP-TV-Z]{25}")),
     Form(
@@ -130,11 +137,13 @@ FORMS = (
         _matches(
             r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AP]M| Uhr)?", r"P(\d+D)?T[\dHMS.]+", r"[\d.]+ ?ms"
         ),
+        _ANY,
     ),
     Form(
         "amounts of money",
         "metadata",
         _matches(r"[-+]?[€$£¥] ?[\d.,]+", r"[-+]?[\d.,]+ ?([€$£¥]|EUR|USD|GBP|CHF)"),
+        _ANY,
     ),
     Form("a time", "time", _matches(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?"), _CLOCKS),
     Form(
@@ -160,7 +169,7 @@ FORMS = (
             r"\d{1,2}([./-])\d{1,2}\1(19|20)\d\d([ ,T].*)?",
             r"(19|20)\d\d[/.]\d\d[/.]\d\d([ ,T].*)?",
             rf"{_MONTH}\w* \d{{1,2}}, \d{{4}}.*",
-            r"\d{1,2}\.\d{1,2}\.\d\d( \d{1,2}:\d\d.*)?",
+            r"\d{1,2}\.\d{1,2}\.\d\d,? \d{1,2}:\d\d.*",
             rf"{_MONTH} +\d{{1,2}} \d\d:\d\d:\d\d",
             r"(19|20)\d\d年\d{1,2}月\d{1,2}日.*",
             r"1\.\d{4,}e\+1[258]",  # as spreadsheets write large numbers
@@ -198,12 +207,13 @@ def numbers_of(texts: Sequence[str]) -> list[float] | None:
 def is_random(text: str) -> bool:
     """Whether a text is one word drawn at random, as ids and hashes are, or a long whole number."""
     bare = _SEPARATORS.sub("", text)
-    if len(bare) < _FEWEST_DRAWN or not bare.isascii() or not bare.isalnum():
+    if not (bare.isascii() and bare.isalnum()):
         return False
     digits = sum(character.isdigit() for character in bare)
     if digits >= len(bare) - _MOST_LETTERS:  # of 0.123456789012345 a computation is the source
         return digits >= _FEWEST_DIGITS and not _NUMBER_WITH_POINT.fullmatch(text)
-    return digits > 0 and len(_CLASSES.findall(bare)) >= len(bare) / 4
+    is_long = len(bare) >= _FEWEST_DRAWN
+    return is_long and digits > 0 and len(_CLASSES.findall(bare)) >= len(bare) / 4
 
 
 def spans_years(texts: Sequence[str], seconds: float) -> bool:

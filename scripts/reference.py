@@ -323,7 +323,7 @@ def read_papers() -> list[dict[str, Any]]:
 
 
 def notes_of(name: str) -> str:
-    """What the docstring of a function says of its source, and of what is wrong in print."""
+    """What the docstring of a function says of its source, and of what is wrong as published."""
     module, _, attribute = name.rpartition(".")
     thing = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
     return sections_of(thing)[1].get("Notes", "")
@@ -338,7 +338,10 @@ def papers() -> str:
     lines += ["definitions alone by `fixtures/make_reference.py`.", ""]
     for paper in read_papers():
         lines += [f"## {paper['name']}", "", f"{paper['source']}.", ""]
-        lines += ["| item | function | command | holds if | in print |", "|---|---|---|---|---|"]
+        lines += [
+            "| item | function | command | holds if | published |",
+            "|---|---|---|---|---|",
+        ]
         for one in paper["items"]:
             called = f"`{one['command']}`" if one["command"] else "–"
             cells = [one["item"], f"`{one['function']}`", called, one["holds"] or "–"]

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from fpmonitor.serve.asked import Flights, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
+from fpmonitor.serve.keys import Key
 from fpmonitor.serve.pages import service_files
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def routes(service: DashboardService) -> list[Route]:
     ]
 
 
+READER = Key("read", "reader", "")
+
+
 class DashboardService:
     """Answers readers of a database; whoever has the token is one, if there is a token."""
 
@@ -53,11 +57,11 @@ class DashboardService:
     def changes_of_others(self) -> int:
         return 0
 
-    def reader_of(self, token: str) -> str | None:
-        return "reader" if self._token and token == self._token else None
+    def reader_of(self, token: str) -> Key | None:
+        return READER if self._token and token == self._token else None
 
-    def is_reader(self, name: str) -> bool:
-        return name == "reader"
+    def is_reader(self, key: Key) -> bool:
+        return key == READER
 
     async def refusal_of_count(self, reader: str, name: str) -> str:
         assert reader

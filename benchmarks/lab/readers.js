@@ -110,6 +110,7 @@ Object.assign(readers, {
   "the local text of a number": (at) => (12345.5).toLocaleString() + new at.Intl.NumberFormat().format(12345.5),
   "the local name of a country": (at) => new at.Intl.DisplayNames(undefined, { type: "region" }).of("US"),
   "the local order of letters": () => ["z", "ä", "a", "ö"].sort((one, other) => one.localeCompare(other)),
+  "a range of local time": (at) => new at.Intl.DateTimeFormat("en", { timeStyle: "long" }).formatRange(0, 9e6),
   "the local text of a list": (at) => new at.Intl.ListFormat().format(["a", "b"]),
   "FontFaceSet.check": (at, how) =>
     fontsTried.map((font) => how.call(at, (at.document ?? at).fonts, "FontFaceSet", "check", `12px "${font}"`)),
@@ -242,6 +243,19 @@ Object.assign(windowReaders, {
   "Navigator.plugins": (at, how) => names(how.get(at, at.navigator, "Navigator", "plugins")),
   "Navigator.plugins#beyond-pdf": (at, how) =>
     names(how.get(at, at.navigator, "Navigator", "plugins")).filter((name) => !/pdf/i.test(name)),
+  "what becomes of a spoken word": (at) => new Promise((done) => {
+    const word = Object.assign(new at.SpeechSynthesisUtterance("a"), { volume: 0 });
+    for (const event of ["start", "end", "error"]) word.addEventListener(event, ({ type, error }) => done([type, error]));
+    at.speechSynthesis.speak(word);
+    setTimeout(done, 1500, "nothing");
+  }),
+  "what is said of a microphone that is not there": (at) =>
+    at.navigator.mediaDevices.getUserMedia({ audio: { deviceId: { exact: "none" } } }),
+  "how many tracks a microphone gives": async (at) => {
+    const tracks = (await at.navigator.mediaDevices.getUserMedia({ audio: true })).getTracks(), found = tracks.length;
+    tracks.forEach((track) => track.stop());
+    return found;
+  },
   "SpeechSynthesis.getVoices": (at, how) => names(how.call(at, at.speechSynthesis, "SpeechSynthesis", "getVoices")),
   "Window.getScreenDetails": (at) => at.getScreenDetails().then(({ screens }) => screens.map(({ width, height }) => [width, height])),
   "Window.queryLocalFonts": (at) => at.queryLocalFonts().then((found) => found.map(({ postscriptName }) => postscriptName)),
@@ -396,9 +410,16 @@ Object.assign(windowReaders, {
 
 // ---- Sound
 
-const closed = (Context, read) => {
+const closed = async (Context, read) => {
   const context = new Context();
-  try { return read(context); } finally { context.close(); }
+  try { return await read(context); } finally { context.close(); }
+};
+const wave = (rate, samples = 441) => { // a file of silence
+  const view = new DataView(new ArrayBuffer(44 + samples)), text = (at, letters) => [...letters].forEach((letter, place) => view.setUint8(at + place, letter.charCodeAt(0)));
+  [[0, "RIFF"], [8, "WAVEfmt "], [36, "data"]].forEach(([at, letters]) => text(at, letters));
+  [[4, 36 + samples], [16, 16], [24, rate], [28, rate], [40, samples]].forEach(([at, number]) => view.setUint32(at, number, true));
+  [[20, 1], [22, 1], [32, 1], [34, 8]].forEach(([at, number]) => view.setUint16(at, number, true));
+  return view.buffer;
 };
 const rendered = async (Context, read, channels = 1) => {
   const context = new Context(channels, 5000, 44100), oscillator = context.createOscillator(), squeezed = context.createDynamicsCompressor();
@@ -416,6 +437,10 @@ const samples = (buffer) => digest(buffer.getChannelData(0).slice(0, 4000).join(
 const sounds = {
   "AudioContext.baseLatency": (at) => closed(at.AudioContext, (context) => context.baseLatency),
   "AudioContext.outputLatency": (at) => closed(at.AudioContext, (context) => context.outputLatency),
+  "the highest frequency of an oscillator": (at) => closed(at.AudioContext, (context) => context.createOscillator().frequency.maxValue),
+  "the length of a sound that is decoded": (at) => closed(at.AudioContext, async (context) => (await context.decodeAudioData(wave(44100))).length),
+  "the settings of a track of sound": (at) => closed(at.AudioContext, (context) =>
+    context.createMediaStreamDestination().stream.getAudioTracks()[0].getSettings().sampleRate),
   "AudioDestinationNode.maxChannelCount": (at) => closed(at.AudioContext, ({ destination }) => destination.maxChannelCount),
   "BaseAudioContext.sampleRate": (at) => closed(at.AudioContext, (context) => context.sampleRate),
   "OfflineAudioContext.startRendering": (at) => rendered(at.OfflineAudioContext, samples),
@@ -571,6 +596,19 @@ const triangle = (gl) => {
   gl.readPixels(0, 0, 60, 20, gl.RGBA, gl.UNSIGNED_BYTE, found);
   return found;
 };
+const largest = (gl) => {
+  const fits = (make) => [1024, 2048, 4096, 8192, 16384, 32768].filter((side) => (make(side), gl.getError() === gl.NO_ERROR)).pop();
+  gl.viewport(0, 0, 1e6, 1e6);
+  gl.lineWidth(1e6);
+  gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+  gl.bindRenderbuffer(gl.RENDERBUFFER, gl.createRenderbuffer());
+  gl.canvas.width = 1e5;
+  return [
+    ...gl.getParameter(gl.VIEWPORT), gl.getParameter(gl.LINE_WIDTH), gl.drawingBufferWidth,
+    fits((side) => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, side, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, null)),
+    fits((side) => gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA4, side, 1)),
+  ];
+};
 // Readers of canvases: of an element's or an OffscreenCanvas, which `make` gives anew.
 const canvasReaders = (at, make) => {
   const found = {};
@@ -583,6 +621,7 @@ const canvasReaders = (at, make) => {
     for (const [name, read] of Object.entries(graphics)) found[`${type}RenderingContext.${name}`] = inContext(read);
     found[`a triangle of ${type}`] = inContext((gl) => digest(triangle(gl)));
     found[`a triangle of ${type} without its low bits`] = inContext((gl) => digest(triangle(gl).map((part) => part >> 4)));
+    found[`the largest that ${type} takes`] = inContext(largest);
     found[`which extensions ${type} gives`] = inContext((gl) =>
       ["EXT_texture_filter_anisotropic", "WEBGL_compressed_texture_s3tc", "OES_texture_float_linear", "EXT_color_buffer_float"].map((name) => !!gl.getExtension(name)));
     found[`a context of ${type} that is given back`] = inContext((gl) => !!gl.getExtension("WEBGL_lose_context")?.loseContext());

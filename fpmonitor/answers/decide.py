@@ -144,7 +144,7 @@ def _begun(
     )
     drawn = None if asked.search_users is not None else users.drawn
     needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
-    no_evidence, assumed = _lacks_of(population, policy, asked.assume, needed)
+    no_evidence, assumed = _evidence_of(population, policy, asked.assume, needed)
     return replace(
         Decision.begun(policy, asked.setting, asked.missing, digest=users.seal),
         coverage=population.coverage(policy.candidates, asked.k),
@@ -203,7 +203,7 @@ def _of_levels(
     return replace(decision, must=must, never=tuple(sorted(never)))
 
 
-def _lacks_of(
+def _evidence_of(
     population: Population,
     policy: Policy,
     assume: Iterable[str],
@@ -501,7 +501,13 @@ def check_lists(population: Population, decision: Decision) -> None:
         InputError: They are other users, or they do not bear a list out.
     """
     asked, tested = users_decided_on(population, decision), decision.confirmation
-    judge = _judge_of(asked, decision) if tested is None else _judge_searched(asked, decision)
+    if tested is None:
+        users, judge = source_of(asked, decision).users, _judge_of(asked, decision)
+    else:
+        source, rest = asked.searched_and_rest(tested.searched, decision.policy.candidates)
+        users, judge = source.users + rest.users, _judge_searched(source, decision)
+    if users != decision.users:
+        raise not_credible("`users`, not as in the data")
     for apis in decision.allow:
         if tested is None or not any({*apis} <= {*found} for found in tested.confirmed):
             _check_listed("allow", judge(apis), ", ".join(decision.spelled(apis)))
@@ -510,11 +516,8 @@ def check_lists(population: Population, decision: Decision) -> None:
             _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
 
 
-def _judge_searched(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
+def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges sets by the users among whom a decision was searched."""
-    assert decision.confirmation is not None  # noqa: S101 -- as the caller found
-    candidates = decision.policy.candidates
-    source, _ = asked.searched_and_rest(decision.confirmation.searched, candidates)
     judge = Judge(tests_of(decision, source.users))
     return lambda apis: judge.verdict(len(apis), source.spectrum(apis))
 

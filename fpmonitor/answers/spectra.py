@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.answers.decide import (
@@ -18,8 +18,14 @@ from fpmonitor.answers.decide import (
     source_of,
     users_decided_on,
 )
-from fpmonitor.decide.credible import Discrepancy, not_credible
-from fpmonitor.decide.deciding import forecast_of, possible_of
+from fpmonitor.decide.confirming import tests_of_others
+from fpmonitor.decide.credible import (
+    Discrepancy,
+    has_tests_of_now,
+    is_of_now,
+    not_credible,
+)
+from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
@@ -50,6 +56,15 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 _DAY = timedelta(days=1)  # an answer is listed when it is given, before or after midnight
 _OTHERWISE = "not as in the data"
+# What designs are made for; what is found for it may differ between versions of SciPy.
+_ASKED = (
+    *("sign", "k", "population", "budget", "users", "delta", "bases", "universe", "first_names"),
+    *("factors", "bias", "fakes", "value_share", "capped", "mean", "least_share"),
+)
+_AS_FOUND = 1e-6
+_LACKING = "it is not told"
+_NOT_ASKED = "of another question"
+_OTHER_TESTS = "not what this version makes of the question, and may have followed from the users"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,20 +189,9 @@ def _as_asked(policy: Policy) -> Policy:
 
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
-    for name in ("names", "coverage", "masked", "unit"):
-        told, found = getattr(decision, name), getattr(facts, name)
-        if told is None or found is None or (name == "coverage" and not found):
-            continue  # a file of before
-        differing = told != found
-        if name == "coverage":
-            k, users = decision.policy.k, decision.all_observed
-            differing = told.keys() != found.keys() or not all(
-                _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users)
-                for api in told
-            )
-        yield Discrepancy(name, _OTHERWISE * differing)
+    yield from _of_log(decision, facts)
     said = {**decision.no_evidence, **decision.assumed}
-    if said and facts.lacks is not None:  # files of before say nothing
+    if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
         # Files of before asked for k users, where 10 tell enough.
         more = {"few users"} if decision.policy.k > HIDE_BELOW else set()
         alike = (
@@ -223,6 +227,19 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         yield Discrepancy("asked before", reason)
 
 
+def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
+    """Compare what a decision says of APIs and of what a user is."""
+    for name in ("names", "coverage", "masked", "unit"):
+        told, found = getattr(decision, name), getattr(facts, name)
+        if found is None or (name == "coverage" and not found):
+            continue  # spectra of before
+        if told is not None:
+            alike = _is_coverage_of(decision, facts) if name == "coverage" else told == found
+            yield Discrepancy(name, "" if alike else _OTHERWISE)
+        elif has_tests_of_now(decision):
+            yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
+
+
 def _first_look(facts: Facts) -> Iterator[Discrepancy]:
     """Tell whether the database noted no look before that of a decision on the same users."""
     if facts.look is None:
@@ -234,11 +251,18 @@ def _first_look(facts: Facts) -> Iterator[Discrepancy]:
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
+    known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
+    known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
+    for name, found in known.items() if has_tests_of_now(decision) else ():
+        if found is not None and found != {} and getattr(decision, name) in (None, {}):
+            # whoever interrupts a decision is told no numbers of users
+            is_certain = is_of_now(decision) and name != "users_possible"
+            yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
-        (first, last), known = decision.days, facts.days
-        if known is not None and known[0] <= first <= last <= known[1]:
-            reason = "by now they are more" if decision.days != known else ""
+        (first, last), spanned = decision.days, facts.days
+        if spanned is not None and spanned[0] <= first <= last <= spanned[1]:
+            reason = "by now they are more" if decision.days != spanned else ""
             yield Discrepancy("days", reason, is_certain=False)
         else:
             yield Discrepancy("days", _OTHERWISE)
@@ -259,6 +283,48 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         if getattr(decision, name) is not None and getattr(facts, name) is not None:
             alike = getattr(decision, name) == getattr(facts, name)
             yield Discrepancy(name, "" if alike else "the users foretell another number")
+
+
+def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
+    """Yield where the tests of a file are not those of its question, fixed before the users."""
+    tested = decision.confirmation
+    users = decision.users if tested is None else tested.searched
+    told = [("proof", decision.proof, tests_of(decision, users).proof)]
+    if tested is not None:
+        rest, level = tests_of_others(decision, decision.users - users, len(tested.chains))
+        if tested.level != level:
+            yield Discrepancy("confirmation.level", _NOT_ASKED)
+        told.append(("confirmation.proof", tested.proof, rest.proofs(1)))
+    for name, proof, known in told:
+        if has_tests_of_now(decision):
+            found = _other_numbers(proof, known, name)
+            yield from sorted(found, key=lambda each: not each.is_certain)[:1]
+
+
+def _other_numbers(told: Any, found: Any, path: str) -> Iterator[Discrepancy]:
+    """Yield where tests are others; of what SciPy finds only that nobody can tell when it was."""
+    if isinstance(told, dict) and isinstance(found, dict) and told.keys() == found.keys():
+        for name, value in told.items():
+            yield from _other_numbers(value, found[name], f"{path}.{name}")
+    elif isinstance(told, list | tuple) and isinstance(found, list | tuple):
+        if len(told) != len(found):
+            yield Discrepancy(path, _OTHER_TESTS, is_certain=False)
+        for one, other in zip(told, found, strict=False):
+            yield from _other_numbers(one, other, path)
+    else:
+        numbers = [type(value) in {int, float} for value in (told, found)]
+        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_AS_FOUND)
+        if not alike and (told != found or type(told) is not type(found)):
+            of_question = not {*path.split(".")}.isdisjoint(_ASKED)
+            yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
+
+
+def _is_coverage_of(decision: Decision, facts: Facts) -> bool:
+    k, users = decision.policy.k, decision.all_observed
+    told, found = decision.coverage or {}, facts.coverage
+    return told.keys() == found.keys() and all(
+        _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users) for api in told
+    )
 
 
 def _alike(share: float | None, other: float | None) -> bool:
@@ -298,6 +364,9 @@ def bear_out(
         return False
     for each in departures(decision, facts_of(population, decision, listed)):
         if each.reason and each.is_certain and (with_names or each.claim != "names"):
+            raise not_credible(f"`{each.claim}`, {each.reason}")
+    for each in () if decision.is_exact else departures_of_tests(decision):
+        if each.reason and each.is_certain:
             raise not_credible(f"`{each.claim}`, {each.reason}")
     if population.audience is Audience.OWNER:
         check_lists(population, decision)
@@ -349,8 +418,9 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if source.least is not None:
         masked = source
-    if decision.users_possible is not None and tested is None:
-        possible = possible_of(source, decision, decision.undecided) or ()
+    told_possible = decision.users_possible is not None or has_tests_of_now(decision)
+    if told_possible and tested is None:
+        possible = possible_of(source, decision, decision.undecided)
         facts = replace(facts, users_possible=possible)
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.questions import list_questions
-from fpmonitor.answers.spectra import count_spectra, departures, read_spectra
+from fpmonitor.answers.spectra import (
+    count_spectra,
+    departures,
+    departures_of_tests,
+    read_spectra,
+)
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
-_PARTS = ("policy", "view", "data")  # members of a file that hold members of their own
 
 
 def certificate(
@@ -140,19 +144,11 @@ def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:
     """Judge what a decision says, by its other members."""
     said = content.get("guarantee") == decided.guarantee
     yield _finding("sentence", "" if said else f"it should be: {decided.guarantee}")
-    for claim, reason, is_certain in departures_within(decided):
+    for claim, reason, is_certain in (
+        *departures_within(decided, content),
+        *departures_of_tests(decided),
+    ):
         yield _finding(claim, reason, "not proved" if is_certain else "cannot tell")
-    strangers = [*_strangers(content, decided.to_json())]
-    yield _finding("members", f"{strangers[0]} is read by nobody" if strangers else "")
-
-
-def _strangers(content: dict[str, Any], known: dict[str, Any], of: str = "") -> Iterator[str]:
-    """Yield members that no reader of the file looks at, so that nobody proves them."""
-    for name, value in content.items():
-        if name not in known:
-            yield f"`{of}{name}`"
-        elif not of and name in _PARTS and isinstance(value, dict):
-            yield from _strangers(value, known[name], f"{name}.")
 
 
 def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:

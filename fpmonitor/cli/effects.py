@@ -22,6 +22,7 @@ from fpmonitor.cli.lists import (
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
@@ -54,7 +55,7 @@ def preview(
     shown: Shown,
 ) -> None:
     """Estimate the exposure before and after a list, and with all that its format can do."""
-    decided, exporter = read_decision(decision), _product(to)
+    decided, exporter = read_credible_decision(decision, read_decision), _product(to)
     options = ExportOptions(
         site=site,
         targets=table,
@@ -82,7 +83,7 @@ def plan(
     quiet: QUIET = False,
 ) -> int:
     """Find the fewest controls of a format that leave only an allowed set readable."""
-    decided, exporter = read_decision(decision), _product(to)
+    decided, exporter = read_credible_decision(decision, read_decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     controls = exporter.controls(options)
     found = cheapest_plan(decided, controls, exporter.product)
@@ -123,7 +124,9 @@ def import_list(
         note(f"problem: {problem}", quiet=quiet)
     document = _effects(reading, exporter.product)
     if decision is not None:
-        document |= _judged(read_decision(decision), exporter, reading, site, db)
+        document |= _judged(
+            read_credible_decision(decision, read_decision), exporter, reading, site, db
+        )
     shown.show(decisions.imported(document))
 
 

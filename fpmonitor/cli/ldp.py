@@ -26,10 +26,12 @@ from fpmonitor.ldp.mechanisms import (
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.optimal_users import best_for_users
 from fpmonitor.ldp.planner import (
+    OF_SETS,
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
     ComparedMechanism,
     compare_at_equal_terms,
+    compare_sets,
     fewest_users,
     most_telling,
     needs_no_answers,
@@ -52,6 +54,9 @@ PRIOR = Annotated[
 ]
 VALUES = Annotated[int | None, typer.Option("--values", help="Number of values.")]
 EPSILON = Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")]
+MATRIX = Annotated[
+    Path | None, typer.Option(help="Write the matrix to this file.", metavar="FILE.csv")
+]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
 
@@ -59,7 +64,7 @@ SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals
 def metrics(
     *,
     mechanism: Annotated[
-        str, typer.Option(help="grr, rappor, oue, blh, lh, or a CSV file with a matrix.")
+        str, typer.Option(help="grr, rappor, oue, blh, lh, ss, hr, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
@@ -77,12 +82,15 @@ def metrics(
     users: Annotated[
         int | None, typer.Option(help="Add the utilities for this number of users.")
     ] = None,
+    matrix: MATRIX = None,
     seed: SEED = 0,
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Show the privacy and the utility of a mechanism, in nats and shares."""
     made = _mechanism(mechanism, values, epsilon, hash_range)
+    if matrix is not None:
+        _write_matrix(made, matrix)
     if prior.endswith(".csv"):
         found = metrics_of_points(made, read_points(Path(prior)), users=users)
     else:
@@ -101,7 +109,7 @@ def reports(
         typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
     ],
     mechanism: Annotated[
-        str, typer.Option(help="grr, rappor, oue, blh, or a CSV file with a matrix.")
+        str, typer.Option(help="grr, rappor, oue, blh, hr, or a CSV file with a matrix.")
     ],
     values: VALUES = None,
     epsilon: EPSILON = None,
@@ -114,7 +122,7 @@ def reports(
     """Estimate the share of each value from randomised reports that were collected elsewhere."""
     made = _mechanism(mechanism, values, epsilon, None)
     if not isinstance(made, RandomisedResponse | UnaryEncoding | StochasticMatrix):
-        raise PolicyError("mechanism", "lh: its reports name hash functions, not values")
+        raise PolicyError("mechanism", f"{mechanism}: its reports cannot be told in a line of CSV")
     found = estimate_values(
         made,
         prior_of(_alpha(prior), made.values),
@@ -149,15 +157,15 @@ def _mechanism(
         raise PolicyError("hash-range", "is for --mechanism lh only")
     if name.endswith(".csv"):
         return _matrix(Path(name), values, epsilon)
-    if name not in {*PROTOCOLS, "lh"}:
-        raise UnknownNameError("mechanism", name, [*PROTOCOLS, "lh", "FILE.csv"])
+    if name not in {*PROTOCOLS, *OF_SETS, "lh"}:
+        raise UnknownNameError("mechanism", name, [*PROTOCOLS, *OF_SETS, "lh", "FILE.csv"])
     if values is None:
         raise PolicyError("values", f"--mechanism {name} needs the number of values")
     if epsilon is None:
         raise PolicyError("epsilon", f"--mechanism {name} needs an LDP level")
     if name == "lh":
         return LocalHash(values, epsilon, hash_range or 0)
-    return PROTOCOLS[name](values, epsilon)
+    return OF_SETS[name](values, epsilon) if name in OF_SETS else PROTOCOLS[name](values, epsilon)
 
 
 def _matrix(path: Path, values: int | None, epsilon: float | None) -> StochasticMatrix:
@@ -218,6 +226,8 @@ def compare_mechanisms(
     rows = compare_at_equal_terms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
+    if epsilon is not None:
+        rows += compare_sets(values, users, epsilon, alpha=alpha, seed=seed)
     if plot is not None:
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
         emit(of_trade_offs(curves, values).file, plot)
@@ -260,9 +270,7 @@ def optimal(
         int | None, typer.Option(help="Find the best for this number of users, by U^distr.")
     ] = None,
     prior: PRIOR = "jeffreys",
-    matrix: Annotated[
-        Path | None, typer.Option(help="Write the matrix to this file.", metavar="FILE.csv")
-    ] = None,
+    matrix: MATRIX = None,
     seed: SEED = 0,
     shown: Shown,
 ) -> None:
@@ -287,8 +295,7 @@ def optimal(
         else:
             made = {"best": found.matrix, "many users": of_many.matrix} | protocols
     if matrix is not None:
-        lines = (",".join(map(repr, row)) + "\n" for row in made["best"].matrix().tolist())
-        emit("".join(lines), matrix)
+        _write_matrix(made["best"], matrix)
     rows = _compared(made, of_values, users, seed)
     sizes = {size: float(weight) for size, weight in enumerate(of_many.weights, start=1) if weight}
     title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
@@ -298,6 +305,11 @@ def optimal(
         how = "proved" if found.proved else f"of those found with up to {found.reports} reports"
         title = f"Best for {users} users ({how}), best for many users, protocols"
     shown.show(store.listing(rows, title=title, digits=5, document=document))
+
+
+def _write_matrix(mechanism: Mechanism, path: Path) -> None:
+    lines = (",".join(map(repr, row)) + "\n" for row in mechanism.matrix().tolist())
+    emit("".join(lines), path)
 
 
 def _compared(

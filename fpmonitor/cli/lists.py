@@ -224,11 +224,11 @@ def _check_names(result: ExportResult) -> None:
     """Refuse a list that would do nothing because nobody knows what the blocked names are.
 
     Raises:
-        InputError: It would.
+        InputError: It would, and the product is not the reason.
     """
     blocked = [verdict for verdict in result.verdicts if verdict.is_withheld]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
-    if unknown and not any(verdict.enforced or verdict.controls for verdict in blocked):
+    if unknown and len(unknown) == len(blocked):
         listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
         more = len(unknown) - len(listed)
         raise InputError(

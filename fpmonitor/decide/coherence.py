@@ -56,6 +56,7 @@ def uncovered(
     elements: Iterable[str],
     allowed: Iterable[Iterable[str]],
     refused: Iterable[Iterable[str]],
+    most_steps: int | None = None,
 ) -> set[str] | None:
     """Return a set that holds no refused one and is within no allowed one; null where none is.
 
@@ -64,7 +65,7 @@ def uncovered(
     """
     places = {element: place for place, element in enumerate(dict.fromkeys(elements))}
     names = list(places)
-    search = _Search()
+    search = _Search(_MOST_STEPS if most_steps is None else most_steps)
     found = search.uncovered(
         (1 << len(names)) - 1,
         [_mask(apis, places) for apis in allowed],
@@ -78,13 +79,13 @@ def _mask(apis: Iterable[str], places: Mapping[str, int]) -> int:
 
 
 class _Search:
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, most_steps: int) -> None:
+        self.steps, self.most_steps = 0, most_steps
 
     def uncovered(self, left: int, allowed: list[int], refused: list[int]) -> int | None:
         """Return a set of the elements that are `left`, bits of a number; lists hold no others."""
         self.steps += 1
-        if self.steps > _MOST_STEPS:
+        if self.steps > self.most_steps:
             raise TooManyStepsError
         refused = _minimal(refused)
         lacking = _minimal([left & ~apis for apis in allowed])

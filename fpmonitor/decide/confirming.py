@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from fpmonitor.estimate.criterion import Score
+    from fpmonitor.estimate.looks import Criteria
     from fpmonitor.policy import Policy
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
@@ -47,6 +48,21 @@ class _Open:
 
     apis: ApiSet
     share: float
+
+
+def tests_of_others(found: Decision, users: int, chains: int) -> tuple[Criteria, int]:
+    """Return the tests of chains on users who were not searched, and the level of their values."""
+    level = planned_level(users, ENTRIES)
+    criteria = value_criteria(
+        users=users,
+        k=found.policy.k,
+        population=found.policy.population,
+        budget=found.policy.budget,
+        delta=(found.level or 0.0) / SEARCH_SHARE * (1 - SEARCH_SHARE),
+        level=level,
+        tests=max(chains, 1),
+    )
+    return criteria, level
 
 
 def confirm(
@@ -70,17 +86,7 @@ def confirm(
     progress("choosing the sets to confirm")
     nested = _chains(found, searched, chains or CHAINS)
     sets = sorted(set(chain.from_iterable(nested)))
-    delta = (found.level or 0.0) / SEARCH_SHARE * (1 - SEARCH_SHARE)
-    level = planned_level(rest.users, ENTRIES)
-    criteria = value_criteria(
-        users=rest.users,
-        k=found.policy.k,
-        population=found.policy.population,
-        budget=found.policy.budget,
-        delta=delta,
-        level=level,
-        tests=max(len(nested), 1),
-    )
+    criteria, level = tests_of_others(found, rest.users, len(nested))
     progress(f"confirming {len(sets)} sets on {rest.users:,} users")
     spectra = dict(zip(sets, rest.kept_spectra(sets, level), strict=True))
     most, least = float(criteria.allow.limits[1]), float(criteria.refute.limits[1])

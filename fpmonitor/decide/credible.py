@@ -6,6 +6,7 @@ A command that carries a decision out refuses such a file; `audit certificate` l
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fpmonitor.decide.coherence import TooManyStepsError, uncovered
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-9
 _SIGNS = {"allow": -1, "block": 1}
+_FEW_STEPS = 3_000  # a tenth of a second
 
 
 class Discrepancy(NamedTuple):
@@ -41,9 +43,10 @@ def read_credible_decision(
         InputError: As of `read`; or a member does not follow from the others.
     """
     decision = read(path)
-    # What no list settles is withheld: a file that lists less allows no more.
     proof = Discrepancy("proof", _other_question(decision))
-    for claim, reason, is_certain in (proof, _utility(decision)):
+    # Files of before, and those that people write, may list less: what no list settles is withheld.
+    lists = [*_lists(decision, _FEW_STEPS)] if is_of_now(decision) else []
+    for claim, reason, is_certain in (proof, _utility(decision), *lists):
         if reason and is_certain:
             raise not_credible(f"{path}: `{claim}`, {reason}")
     return decision
@@ -57,21 +60,74 @@ def not_credible(what: str) -> InputError:
     )
 
 
-def departures_within(decision: Decision) -> Iterator[Discrepancy]:
-    """Judge what a decision says by its other members."""
+def has_tests_of_now(decision: Decision) -> bool:
+    """Whether a file has tests as they are made now: a single design is of before."""
+    return any("designs" in side for side in (decision.proof or {}).values())
+
+
+def is_of_now(decision: Decision) -> bool:
+    """Whether `decide` wrote a file lately, with all members: those of before tell fewer.
+
+    So does what a service makes of its lists by the users of now.
+    """
+    has_levels = isinstance(decision, LevelDecision)
+    return has_tests_of_now(decision) if has_levels else decision.made is not None
+
+
+def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterator[Discrepancy]:
+    """Judge what a decision says by its other members; `content` is its file."""
+    yield from _lists(decision)
+    of_sets = _utility(decision)
+    yield of_sets if of_sets.reason else _bound(decision)
+    written = _as_written(decision).to_json()
+    found = _otherwise({**content, "guarantee": ""}, {**written, "guarantee": ""})
+    yield next(found, Discrepancy("members", ""))
+
+
+def _as_written(decision: Decision) -> Decision:
+    """Return a decision with its lists as `decide` writes them."""
+    if isinstance(decision, LevelDecision):
+        return decision.finished()
+    lists: dict[str, Any] = {
+        name: tuple(sorted({tuple(sorted({*apis})) for apis in getattr(decision, name)}))
+        for name in ("allow", "block", "undecided")
+    }
+    for name in ("recommended", "must", "never"):
+        lists[name] = tuple(sorted({*getattr(decision, name)}))
+    return replace(decision, **lists)
+
+
+def _otherwise(content: Any, written: Any, of: str = "") -> Iterator[Discrepancy]:
+    """Yield where a file is not as it would be written; members that it lacks are of before."""
+    if isinstance(content, dict) and isinstance(written, dict):
+        for name, value in content.items():
+            path = f"{of}.{name}".removeprefix(".")
+            if name in written:
+                yield from _otherwise(value, written[name], path)
+            else:
+                yield Discrepancy("members", f"`{path}` is read by nobody")
+        for name in written.keys() - content.keys():
+            path = f"{of}.{name}".removeprefix(".")
+            yield Discrepancy("members", f"`{path}` is not told", is_certain=False)
+    elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
+        for each, other in zip(content, written, strict=True):
+            yield from _otherwise(each, other, of)
+    elif content != written or isinstance(content, bool) != isinstance(written, bool):
+        yield Discrepancy("members", f"`{of}` is not as it is written")
+
+
+def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discrepancy]:
+    """Judge whether the lists settle all sets; `most_steps` limits their comparison."""
     try:
-        found = _uncovered(decision)
+        found = _uncovered(decision, most_steps)
     except TooManyStepsError:
         yield Discrepancy("lists", "too long to compare", is_certain=False)
-    else:
-        unsettled = "" if found is None or not decision.complete else f"none settles {found}"
-        yield Discrepancy("lists", unsettled)
-        if found is None and not decision.complete and getattr(decision, "cut", None) is None:
-            reason = "the lists settle every set, and may be all"
-            yield Discrepancy("complete", reason, is_certain=False)
-    if not isinstance(decision, LevelDecision) and decision.utility is not None:
-        of_sets = _utility(decision)
-        yield of_sets if of_sets.reason else _bound(decision)
+        return
+    unsettled = "" if found is None or not decision.complete else f"none settles {found}"
+    yield Discrepancy("lists", unsettled)
+    if found is None and not decision.complete and decision.cut is None:
+        reason = "the lists settle every set, and may be all"
+        yield Discrepancy("complete", reason, is_certain=False)
 
 
 def _other_question(decision: Decision) -> str:
@@ -108,28 +164,31 @@ def _other_question(decision: Decision) -> str:
 
 def _utility(decision: Decision) -> Discrepancy:
     """Judge the weight of the recommended set, and what no allowed set is said to exceed."""
-    if isinstance(decision, LevelDecision) or decision.utility is None:
-        return Discrepancy("utility", "")
-    utility, bound = decision.utility or 0.0, decision.utility_bound
+    utility, bound = decision.utility, decision.utility_bound
+    # files of before do not tell their weights
+    is_told = bool(decision.weights) or is_of_now(decision)
+    if utility is None or bound is None:
+        return Discrepancy("utility", "it is not told" * is_told, is_certain=is_told)
 
     def weight(apis: Iterable[str]) -> float:
+        if isinstance(decision, LevelDecision):
+            return decision.utility_of(tuple(apis))
         return math.fsum(decision.weights.get(api, 1.0) for api in apis)
 
     def alike(told: float, found: float) -> bool:
         return math.isclose(told, found, rel_tol=_ROUNDING)
 
-    if decision.complete and bound is not None and not alike(bound, utility):
+    if decision.complete and not alike(bound, utility):
         return Discrepancy("utility", "`utility_bound` is not met")
     must, never = {*decision.must}, {*decision.never}
-    best = max((weight({*apis} - never) for apis in decision.allow if must <= {*apis}), default=0.0)
+    allowed = ({*apis} - never for apis in decision.allow if must <= {*decision.closed(apis)})
+    best = max(map(weight, allowed), default=0.0)
     reason = ""
-    if not alike(utility, weight(decision.recommended)):
+    if not alike(utility, weight(decision.recommended) if decision.allow else 0.0):
         reason = "it is not the weight of `recommended`"
     elif not (alike(utility, best) or decision.cut):
         reason = "a set of `allow` has more than `recommended`"
-    # files of before do not tell their weights, and only those of now have proofs of `designs`
-    is_told = decision.weights or any("designs" in side for side in (decision.proof or {}).values())
-    return Discrepancy("utility", reason, is_certain=bool(is_told))
+    return Discrepancy("utility", reason, is_certain=is_told)
 
 
 def _bound(decision: Decision) -> Discrepancy:
@@ -137,7 +196,8 @@ def _bound(decision: Decision) -> Discrepancy:
     # a gate answers by the file alone, and waits for no library of numbers
     from fpmonitor.decide.utility import weight_bound  # noqa: PLC0415
 
-    if decision.complete or decision.utility_bound is None:
+    no_sets = isinstance(decision, LevelDecision)
+    if decision.complete or decision.utility_bound is None or no_sets:
         return Discrepancy("utility", "")
     refused = [*decision.block, *decision.undecided]
     free = [api for api in decision.evident if api not in decision.never]
@@ -146,7 +206,7 @@ def _bound(decision: Decision) -> Discrepancy:
     return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
 
 
-def _uncovered(decision: Decision) -> str | None:
+def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     """Return what no list settles."""
     if isinstance(decision, LevelDecision):
         return decision.uncovered()
@@ -159,5 +219,6 @@ def _uncovered(decision: Decision) -> str | None:
             for apis in (*decision.block, *decision.undecided)
             if never.isdisjoint(apis)
         ],
+        most_steps,
     )
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.guarantee import guarantee
@@ -12,23 +13,47 @@ from fpmonitor.decide.view_weight import check_level
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
+_NEWER = "decide again, or read it with the version that wrote it"
 
 
 def read_any_decision(path: Path) -> Decision:
     """Read a decision file, about sets or about levels, with the sentence that follows from it.
 
     Raises:
-        InputError: No such file, not JSON, not a decision, or one that contradicts itself.
+        InputError: No such file, not JSON, not a decision, one that contradicts itself, or one with
+            a member that says nothing here.
     """
     content = read_json(path, "no readable decision file:", hint=_HINT)
     has_levels = isinstance(content, dict) and "components" in content
     try:
         decision = (LevelDecision if has_levels else Decision).from_json(content)
         check_level(decision)
+        _check_members(content, decision)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from error
     return replace(decision, guarantee=guarantee(decision))
+
+
+def _check_members(content: Any, decision: Decision) -> None:
+    if strange := next(_strangers(content, decision.to_json()), ""):
+        raise InputError(f"not a decision: `{strange}` is read by nobody", hint=_NEWER)
+
+
+def _strangers(content: Any, known: Any, of: str = "") -> Iterator[str]:
+    """Yield the members of a file that hold something, and that no reader looks at."""
+    if isinstance(content, dict) and isinstance(known, dict):
+        for name, value in content.items():
+            if name in known:
+                yield from _strangers(value, known[name], f"{of}{name}.")
+            elif value not in (None, [], {}):
+                yield f"{of}{name}"
+    elif isinstance(content, list) and isinstance(known, list) and len(content) == len(known):
+        for each, other in zip(content, known, strict=True):
+            yield from _strangers(each, other, of)
 
 
 def read_decision(path: Path) -> Decision:

@@ -113,6 +113,9 @@ def check_level(decision: Decision) -> None:
     most = 1 / 2 if decision.registered else 1 if weight is None else weight
     if share > most * (1 + _ROUNDING):
         raise InputError("not a decision: `level` is more than its question may have")
+    halves = (weight or 0, (weight or 0) / 2)
+    if weight and not any(math.isclose(share, each, rel_tol=_ROUNDING) for each in halves):
+        raise InputError("not a decision: `level` is not the share of its `view_weight`")
 
 
 def _source_cost(source: str) -> float:

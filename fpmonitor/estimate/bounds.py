@@ -108,7 +108,7 @@ def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -
 
     Notes:
         "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2
-        gamma^2)`, where print has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky,
+        gamma^2)`, where the paper has `ln(|V| / delta)`; or `2 ln(2 / delta) / gamma^2` (Dvoretzky,
         Kiefer, Wolfowitz) where that is less or the support unknown.
     """
     check_share("gamma", gamma)

@@ -195,7 +195,7 @@ class ControlExporter:
         )
 
     @property
-    def _near(self) -> Product:
+    def within_reach(self) -> Product:
         """What is known of what APIs answer where lists of this format reach."""
         found = self.product.evidence
         return replace(self.product, evidence=found and found.without(self.beyond), by_layout=False)
@@ -209,7 +209,7 @@ class ControlExporter:
         control is added that changes an allowed API.
         """
         blocked, allowed = _divided(actions)
-        near, every = self._near, self.controls(options)
+        near, every = self.within_reach, self.controls(options)
         others = tellers({*blocked, *allowed}, str, near)
         added: list[Control] = []
         for api in blocked:
@@ -249,9 +249,9 @@ class ControlExporter:
         verdicts, headline = judged(self.product)
         if not self.beyond or self.product.evidence is None:
             return verdicts, headline
-        found, headline_near = judged(self._near)
+        found, headline_near = judged(self.within_reach)
         hidden = {one.api for one in found if one.enforced and one.api not in headline_near.left}
-        drawn = judged(replace(self._near, by_layout=True))[1].left
+        drawn = judged(replace(self.within_reach, by_layout=True))[1].left
         told = tuple(
             replace(one, within_reach=one.api in hidden)
             if one.is_withheld and not one.enforced
@@ -409,9 +409,7 @@ def judge(
             verdict="over-blocking" if changed else "exact",
             effect=effect,
             controls=names(acting),
-            note="changed by a control that a withheld API needs, or by the product itself"
-            if changed
-            else "",
+            note=_CHANGED * changed,
         )
     ways = _ways(api, actions, chosen, product) if effect in {*HIDING, "evaded"} else []
     if ways:

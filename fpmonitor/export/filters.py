@@ -7,7 +7,7 @@ does nothing, an accessor set on a prototype breaks pages with "Illegal invocati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -36,8 +36,10 @@ _UBLOCK_SCRIPTLET = re.compile(r"(?P<domains>[^#\s]*)#(?P<exception>@?)#\+js\((?
 _ADGUARD_SCRIPTLET = re.compile(
     r"(?P<domains>[^#\s]*)#(?P<exception>@?)%#//scriptlet\((?P<call>.*)"
 )
+_PAGE_EXCEPTION = re.compile(r"(?P<pattern>@@[^$\s]*)\$(?P<options>\S+)")
 _HEADER_RULE = re.compile(r"(?P<pattern>[^$\s]*)\$(?P<options>\S*(?:permissions|removeheader)=\S+)")
 
+_OF_PAGES = frozenset({"document", "doc"})  # an exception with one of these takes all from a page
 _LONGEST = 10_000  # characters of a rule; a longer line is no rule of ours
 # Options that take nothing from a rule for pages; `badfilter` takes the rule itself.
 _WIDE_OPTIONS = frozenset(
@@ -53,7 +55,7 @@ class _Rule:
     exception: bool
     control: Control | None
     problem: str = ""
-    lifts_all: bool = False  # an exception from all scriptlets
+    lifts: tuple[str, ...] = ()  # families of which it excepts all
 
     def holds_on(self, site: str | None) -> bool:
         """Whether the rule is in force on a site (null: on all sites; an exception: on any)."""
@@ -148,8 +150,7 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
                 problems.append(f"line {number}: {rule.problem}")
             if not rule.holds_on(site):
                 continue
-            if rule.lifts_all:
-                off |= {control.name for control in _scriptlets().values()}
+            off |= {control.name for control in controls_of(rule.lifts)}
             if rule.control is None:
                 continue
             if not (is_sure or rule.exception):
@@ -186,6 +187,8 @@ def _ublock_rules(line: str) -> Iterable[_Rule]:
                 for directive in option.removeprefix("permissions=").split("|"):
                     named.append(f"permissions={directive}")
         yield from _header_rules(match, "ublock", named)
+    elif match := _PAGE_EXCEPTION.fullmatch(line):
+        yield from _excepted(match, {"ublock": _OF_PAGES, SCRIPTLETS: _OF_PAGES})
 
 
 def _adguard_rules(line: str) -> Iterable[_Rule]:
@@ -196,6 +199,19 @@ def _adguard_rules(line: str) -> Iterable[_Rule]:
         options = match["options"].split(",")
         named = [option for option in options if option.startswith("removeheader=")]
         yield from _header_rules(match, "adguard", named)
+    elif match := _PAGE_EXCEPTION.fullmatch(line):
+        scripts = _OF_PAGES | {"jsinject"}
+        yield from _excepted(match, {"adguard": _OF_PAGES | {"urlblock"}, SCRIPTLETS: scripts})
+
+
+def _excepted(match: re.Match[str], lifting: Mapping[str, Collection[str]]) -> Iterator[_Rule]:
+    """Read an exception for whole pages: family -> options; a pattern may mean any site."""
+    options = set(match["options"].split(","))
+    if lifted := tuple(name for name, by in lifting.items() if options.intersection(by)):
+        domains = _domains(match["pattern"])
+        yield _Rule(
+            ("*",) if "-" in domains else domains, exception=True, control=None, lifts=lifted
+        )
 
 
 def _header_rules(match: re.Match[str], family: str, named: Iterable[str]) -> Iterator[_Rule]:
@@ -218,7 +234,7 @@ def _scriptlet_rule(match: re.Match[str], arguments: list[str] | None) -> _Rule:
     if arguments is None:
         return _Rule(domains, exception, None, "the closing bracket is missing; the rule is void")
     if not arguments or not arguments[0]:
-        return _Rule(domains, exception, None, lifts_all=exception)
+        return _Rule(domains, exception, None, lifts=(SCRIPTLETS,) * exception)
     name = arguments[0].removesuffix(".js").removeprefix("ubo-")
     call = [_ALIASES.get(name, name), *arguments[1:]]
     if problem := _problem(call):

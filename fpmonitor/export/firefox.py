@@ -25,6 +25,7 @@ _OVERRIDES = f"{_SWITCH}.overrides"
 _GRANULAR = f"{_SWITCH}.granularOverrides"
 _BASELINE = "privacy.baselineFingerprintingProtection"
 _RESIST = "privacy.resistFingerprinting"
+_EXEMPTED = f"{_RESIST}.exemptedDomains"
 _STATUS = {"default", "locked", "user", "clear"}
 _IN_POLICIES = (
     "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
@@ -192,6 +193,9 @@ def _read_preferences(
 
 def _targets_on(found: Mapping[str, Any], site: str | None, problems: list[str]) -> set[str]:
     newest = list(shipped_tables().values())[-1]
+    exempted = re.findall(r"[^,\s]+", str(found.get(_EXEMPTED) or ""))
+    if any(site is None or site_matches(site, one.removeprefix("*.")) for one in exempted):
+        return set()
     if found.get(_RESIST) is True:
         return set(newest.targets)  # it ignores all overrides
     protected = found.get(_SWITCH) is True

@@ -33,6 +33,11 @@ _LINE = re.compile(
 _HEADERS = re.compile(
     r"^[ \t]*(?:[\w-]+:\s|#|(?:add_header|header)\b)", re.IGNORECASE | re.MULTILINE
 )
+_REMOVED = re.compile(
+    rf"\s*(?:header(?:\s+always)?\s+unset\s+|more_clear_headers\s+[\"']?|-){FAMILY}\b",
+    re.IGNORECASE,
+)
+_ADDED = re.compile(r"\s*add_header\s+(?P<name>[\w-]+)", re.IGNORECASE)
 _KEYWORDS = {"*", "self", "src"}
 
 
@@ -67,14 +72,35 @@ def _write(order: ListSpec) -> str:
 
 def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
+    lines = [line.strip() for line in text.splitlines()]
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
-        for found in map(_LINE.match, map(str.strip, text.splitlines()))
+        for found in map(_LINE.match, lines)
         if found and found["name"].lower() == FAMILY
     ]
+    if values and (undone := _undone(lines)):
+        return ParsedList(controls=(), problems=(undone,))
     if not values and text.strip() and not _HEADERS.search(text):
         values = [text.strip()]
     return _read_policy(", ".join(values)) if values else ParsedList(controls=())
+
+
+def _undone(lines: Iterable[str]) -> str:
+    """Say what takes the header away again from all or some pages; empty where nothing does."""
+    within: list[set[str]] = []  # for each open block of nginx, the headers that it adds
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("#"):
+            continue
+        if _REMOVED.match(line):
+            return f"line {number}: takes the header away"
+        within += [set() for _ in range(line.count("{"))]
+        if within and (added := _ADDED.search(line)):
+            within[-1].add(added["name"].lower())
+        for _ in range(min(line.count("}"), len(within))):
+            headers = within.pop()
+            if within and headers and FAMILY not in headers:
+                return f"line {number}: a block with headers of its own sends none of those above"
+    return ""
 
 
 def _report_only(order: ListSpec) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fpmonitor.errors import PolicyError
 
 MAX_EPSILON = 30.0
+MAX_MATRIX_CELLS = 50_000_000
 
 
 def check_whole_number(argument: str, value: object, *, least: int, most: int) -> None:
@@ -63,3 +64,17 @@ def check_counts(
     if users.min() < 0 or (most is not None and users.max() > most):
         raise PolicyError(argument, f"must lie between 0 and {most if most is not None else 'n'}")
     return users.astype(np.int64)
+
+
+def check_cells(reports: float, values: int) -> None:
+    """Check that a matrix is not too large."""
+    if reports * values > MAX_MATRIX_CELLS:
+        raise PolicyError("values", f"the matrix of all reports on {values:,} values is too large")
+
+
+def check_bits(reports: ArrayLike, values: int) -> NDArray[np.bool_]:
+    """Return reports of a bit for each value, shape (users, values)."""
+    bits = np.asarray(reports)
+    if bits.ndim != 2 or bits.shape[1] != values or not np.isin(bits, (0, 1)).all():
+        raise PolicyError("reports", f"must be bits of shape (users, {values})")
+    return bits.astype(np.bool_)

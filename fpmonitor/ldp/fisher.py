@@ -17,6 +17,7 @@ import scipy
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.ldp.integrals import expected_logs
 from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse, UnaryEncoding
+from fpmonitor.ldp.subsets import SubsetSelection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_QUADRATURE_VALUES = 4
 MAX_SUBSETS = 2_000
 MAX_BIT_VALUES = 1_000
+# Mechanisms that tell all values apart in one way, whatever their number.
+SYMMETRIC = (RandomisedResponse, SubsetSelection)
 _QUADRATURE_STEPS = {2: 0.03, 3: 0.08, 4: 0.18}
 _REPLICATES = 8
 _BLOCK_CELLS = 8_000_000
@@ -41,7 +44,7 @@ class Expectation(NamedTuple):
 
 def matrix_rank(mechanism: Mechanism) -> int:
     """`d`: column rank of the matrix, one more than the parameters that reports can tell of."""
-    if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
+    if mechanism.independent_bits is not None or isinstance(mechanism, SYMMETRIC):
         return mechanism.values
     singular = np.linalg.svd(mechanism.matrix(), compute_uv=False)
     return int(np.count_nonzero(singular > _RANK_TOLERANCE * singular[0]))
@@ -62,7 +65,7 @@ def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:
         "LDP metrics", Theorem 6.7(2). Remark 6.9(1) says that `b' > 1` only if the LDP level is 0;
         it is infinite then.
     """
-    if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
+    if mechanism.independent_bits is not None or isinstance(mechanism, SYMMETRIC):
         return np.zeros(mechanism.values, dtype=np.intp)
     possible = (mechanism.matrix() > 0).astype(np.int64)
     _, labels = scipy.sparse.csgraph.connected_components(possible.T @ possible, directed=False)

@@ -13,6 +13,7 @@ from fpmonitor.errors import PolicyError
 from fpmonitor.ldp.checks import check_counts, check_whole_number
 from fpmonitor.ldp.fisher import is_faithful
 from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism, RandomisedResponse, StochasticMatrix
+from fpmonitor.ldp.subsets import SubsetSelection
 from fpmonitor.policy import check_share
 
 _TILTS = 100
@@ -40,21 +41,21 @@ def estimate_frequencies(
     """Estimate frequencies, unbiased, from the number of reports that support each value.
 
     Args:
-        mechanism: Randomised response, unary encoding or local hashing.
+        mechanism: Randomised response, unary encoding, local hashing or subset selection.
         support_counts: Whole numbers, shape (a,), from 0 to `users`.
         users: Reports, at least 1.
 
     Notes:
-        Wang, Blocki, Li and Jha (2017), equation (1). Supports of two values are independent bits
-        given the value, or exclude each other, which fixes the covariance.
+        Wang, Blocki, Li and Jha (2017), equation (1). How often a report supports two values
+        together, its own among them or not, fixes the covariance.
     """
     counts = _checked(support_counts, mechanism.values, users)
     gain = mechanism.true_support - mechanism.false_support
     chances = counts / users
     frequencies = (chances - mechanism.false_support) / gain
-    exclusive = isinstance(mechanism, RandomisedResponse)
-    shared = chances if exclusive else gain * frequencies
-    covariance = -np.outer(shared, shared)
+    with_own, without = mechanism.joint_supports
+    together = without + (with_own - without) * np.add.outer(frequencies, frequencies)
+    covariance = together - np.outer(chances, chances)
     np.fill_diagonal(covariance, chances * (1 - chances))
     return FrequencyEstimate(frequencies=frequencies, covariance=covariance / (gain**2 * users))
 
@@ -159,8 +160,8 @@ def least_share_inside(
 
     Notes:
         Chernoff's bound as in `limits_from_reports`, on how many of the values a report supports.
-        Given the user's value, supports are independent bits, or (randomised response) exclude each
-        other.
+        Given the user's value, supports are independent bits, exclude each other (randomised
+        response), or are of a random set.
     """
     check_share("delta", delta)
     level = math.log(delta) / users
@@ -178,11 +179,30 @@ def least_share_inside(
         others, growth = places.size - 1, np.expm1(tilts)
         if isinstance(mechanism, RandomisedResponse):
             inside, outside = 1 + (own + others * other) * growth, 1 + places.size * other * growth
+        elif isinstance(mechanism, SubsetSelection):
+            inside, outside = _moments_of_subsets(mechanism, places.size, tilts)
         else:
             alone = (1 + other * growth) ** others
             inside, outside = alone * (1 + own * growth), alone * (1 + other * growth)
         inside, outside = inside * np.exp(-tilts * mean), outside * np.exp(-tilts * mean)
     return max(_least_share(inside, outside, math.exp(level)) - _ROUNDING, 0.0)
+
+
+def _moments_of_subsets(
+    mechanism: SubsetSelection, places: int, tilts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Moments of how many of some values a set has, where the own one is of them and is not."""
+    own, left, size = mechanism.true_support, mechanism.values - 1, mechanism.size
+
+    def moments(others: int, drawn: int) -> NDArray[np.float64]:
+        found = np.arange(min(others, drawn) + 1)
+        law = scipy.stats.hypergeom.pmf(found, left, others, drawn)
+        return np.asarray(np.exp(np.outer(tilts, found)) @ law)
+
+    inside = own * np.exp(tilts) * moments(places - 1, size - 1)
+    inside += (1 - own) * moments(places - 1, size)
+    outside = own * moments(places, size - 1) + (1 - own) * moments(places, size)
+    return inside, outside
 
 
 def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], level: float) -> float:

@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.ldp.checks import (
+    check_bits,
+    check_cells,
     check_codes,
     check_counts,
     check_epsilon,
     check_values,
     check_whole_number,
 )
+from fpmonitor.ldp.subsets import SubsetSelection
 
-MAX_MATRIX_CELLS = 50_000_000
 _SUM_TOLERANCE = 1e-9
 _BLOCK_CELLS = 4_000_000
 
@@ -154,6 +157,11 @@ class RandomisedResponse:
         """Probability of reporting a given other value."""
         return 1 / (math.exp(self.epsilon) + self.values - 1)
 
+    @property
+    def joint_supports(self) -> tuple[float, float]:
+        """A report supports no two values."""
+        return 0.0, 0.0
+
     def distinct_rows(
         self, alpha: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -165,7 +173,7 @@ class RandomisedResponse:
 
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]`, square."""
-        _check_cells(self.values, self.values)
+        check_cells(self.values, self.values)
         matrix = np.full((self.values, self.values), self.false_support)
         np.fill_diagonal(matrix, self.true_support)
         return matrix
@@ -233,11 +241,16 @@ class UnaryEncoding:
             return None
         return self.true_support, self.false_support
 
+    @property
+    def joint_supports(self) -> tuple[float, float]:
+        """Probabilities that a report supports the own and another value; two other ones."""
+        return self.true_support * self.false_support, self.false_support**2
+
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all `2^a` bit strings, value 0 being the lowest bit."""
         if self.values > 24:
             raise PolicyError("values", f"2^{self.values} reports make too large a matrix")
-        _check_cells(2**self.values, self.values)
+        check_cells(2**self.values, self.values)
         bits = _all_bits(self.values)
         others = np.where(bits, self.false_support, 1 - self.false_support)
         own = np.where(bits, self.true_support, 1 - self.true_support)
@@ -260,10 +273,7 @@ class UnaryEncoding:
 
     def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
-        bits = np.asarray(reports)
-        if bits.ndim != 2 or bits.shape[1] != self.values or not np.isin(bits, (0, 1)).all():
-            raise PolicyError("reports", f"must be bits of shape (users, {self.values})")
-        return np.asarray(bits.sum(axis=0), dtype=np.int64)
+        return np.asarray(check_bits(reports, self.values).sum(axis=0), dtype=np.int64)
 
     def sample_support_counts(
         self, tally: ArrayLike, rng: np.random.Generator
@@ -326,10 +336,15 @@ class LocalHash:
         """The two probabilities."""
         return self.true_support, self.false_support
 
+    @property
+    def joint_supports(self) -> tuple[float, float]:
+        """Probabilities that a report supports the own and another value; two other ones."""
+        return self.true_support * self.false_support, self.false_support**2
+
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all pairs of a function and a hash."""
-        size = self.hash_range ** (self.values + 1)
-        _check_cells(size, self.values)
+        size = self.hash_range ** min(self.values + 1, 64)
+        check_cells(size, self.values)
         functions = np.array(
             list(itertools.product(range(self.hash_range), repeat=self.values)), dtype=np.int64
         )
@@ -362,7 +377,7 @@ class LocalHash:
         return _independent_support_counts(self, tally, rng)
 
 
-PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash
+PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash | SubsetSelection
 
 
 def basic_rappor(values: int, epsilon: float) -> UnaryEncoding:
@@ -382,6 +397,32 @@ def binary_local_hash(values: int, epsilon: float) -> UnaryEncoding:
     """Return the unary encoding with the support probabilities of hashing into two values."""
     check_epsilon(epsilon)
     return UnaryEncoding(values, 1 / (1 + math.exp(-epsilon)), 0.5)
+
+
+def hadamard_response(values: int, epsilon: float) -> StochasticMatrix:
+    """Return Hadamard response: a report is the number of a column of a Hadamard matrix.
+
+    Values are dealt to blocks of columns; columns of the own block where the own row is 1 are
+    e^epsilon times as likely as all others. It has the least error up to a constant at every
+    epsilon, and reports of a few bits.
+
+    Notes:
+        Acharya, Sun and Zhang (2019), "Hadamard response: estimating distributions privately,
+        efficiently, and with little communication", section 5.
+    """
+    check_values(values)
+    check_epsilon(epsilon)
+    blocks = 2 ** max(math.ceil(math.log2(min(math.exp(epsilon), 2 * values))) - 1, 0)
+    width = 2 ** math.ceil(math.log2(values / blocks + 1))
+    check_cells(blocks * width, values)
+    hadamard = scipy.linalg.hadamard(width) > 0
+    likely = np.zeros((blocks * width, values), dtype=bool)
+    # The first row of a Hadamard matrix is 1 everywhere, and tells nothing.
+    for value in range(values):
+        block, row = value % blocks, value // blocks + 1
+        likely[block * width : (block + 1) * width, value] = hadamard[row]
+    total = blocks * width - width / 2 + math.exp(epsilon) * width / 2
+    return StochasticMatrix(np.where(likely, math.exp(epsilon), 1.0) / total)
 
 
 def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
@@ -428,11 +469,6 @@ def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> Stocha
     return StochasticMatrix(
         np.vstack([w * mechanism.matrix() for w, mechanism in zip(shares, mechanisms, strict=True)])
     )
-
-
-def _check_cells(reports: int, values: int) -> None:
-    if reports * values > MAX_MATRIX_CELLS:
-        raise PolicyError("values", f"a matrix of {reports} reports x {values} values is too large")
 
 
 def _independent_support_counts(

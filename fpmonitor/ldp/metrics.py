@@ -14,6 +14,7 @@ from fpmonitor.ldp.fisher import Expectation, expected_log_determinant
 from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
 from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse
 from fpmonitor.ldp.priors import HALF_LOG_2_PI_E, DirichletPrior, check_prior
+from fpmonitor.ldp.subsets import SubsetSelection
 
 
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
@@ -28,6 +29,10 @@ def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
         return _information_of_bits(*bits, prior)
     if isinstance(mechanism, RandomisedResponse):
         rows, times = mechanism.distinct_rows(prior.parameters)
+    elif isinstance(mechanism, SubsetSelection) and len(set(prior.alpha)) == 1:
+        # All sets are alike; their number, a factor of each row, cancels.
+        inside = np.arange(mechanism.values) < mechanism.size
+        rows, times = np.where(inside, *mechanism.densities)[None, :], np.ones(1, dtype=np.int64)
     else:
         matrix = mechanism.matrix()
         rows = matrix[matrix.max(axis=1) > 0]
@@ -136,4 +141,6 @@ def _common(mechanism: Mechanism) -> float:
     """Probability mass that the distributions of the reports share for all values; at most 1."""
     if math.isinf(mechanism.ldp_level) or mechanism.independent_bits is not None:
         return 1.0
+    if isinstance(mechanism, SubsetSelection):
+        return mechanism.densities[1]
     return float(mechanism.matrix().min(axis=1).sum())

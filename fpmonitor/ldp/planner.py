@@ -17,14 +17,16 @@ from fpmonitor.ldp.checks import (
     check_whole_number,
 )
 from fpmonitor.ldp.exposure import randomised_limits
-from fpmonitor.ldp.frequency import clopper_pearson
+from fpmonitor.ldp.frequency import clopper_pearson, decoding_matrix
 from fpmonitor.ldp.mechanisms import (
     LocalHash,
     Mechanism,
     PureMechanism,
     RandomisedResponse,
+    StochasticMatrix,
     basic_rappor,
     binary_local_hash,
+    hadamard_response,
     optimised_unary_encoding,
 )
 from fpmonitor.ldp.metrics import (
@@ -35,6 +37,7 @@ from fpmonitor.ldp.metrics import (
 )
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.priors import DirichletPrior, prior_of
+from fpmonitor.ldp.subsets import SubsetSelection
 from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -58,6 +61,13 @@ TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25
 
 
 _ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": LocalHash}
+# Compared at equal epsilon only: the page snippet does not speak them, but takes any matrix.
+OF_SETS: dict[str, Callable[[int, float], SubsetSelection | StochasticMatrix]] = {
+    "ss": SubsetSelection,
+    "hr": hadamard_response,
+}
+_MAX_SET_VALUES = 1_000
+_MOST_SETS = 2_000  # of which the asymptotic utility is integrated in a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,35 +133,73 @@ def compare_at_equal_terms(
     return rows
 
 
+def compare_sets(
+    values: int,
+    users: int,
+    epsilon: float,
+    *,
+    alpha: Sequence[float] | None = None,
+    seed: int = 0,
+) -> list[ComparedMechanism]:
+    """Compare the protocols of `OF_SETS` at an epsilon; none beyond 1,000 values.
+
+    Arguments as of `compare_at_equal_terms`.
+    """
+    prior = prior_of(alpha, values)
+    return [
+        _compared(name, prior, users, (epsilon, make(values, epsilon)), seed)
+        for name, make in (OF_SETS if values <= _MAX_SET_VALUES else {}).items()
+    ]
+
+
 def _compared(
     name: str,
     prior: DirichletPrior,
     users: int,
-    found: tuple[float, PureMechanism] | None,
+    found: tuple[float, PureMechanism | StochasticMatrix] | None,
     seed: int,
 ) -> ComparedMechanism:
     if found is None:
         return ComparedMechanism(mechanism=name, epsilon=None)
     epsilon, mechanism = found
-    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
-    factor = participation(utility, prior).value
-    gain = mechanism.true_support - mechanism.false_support
-    chance = mechanism.false_support + gain / prior.values
-    return ComparedMechanism(
+    row = ComparedMechanism(
         mechanism=name,
         epsilon=epsilon,
         hash_range=_hash_range(mechanism),
-        average_privacy=average_privacy(mechanism, prior),
         worst_case_privacy=worst_case_privacy(mechanism),
+        frequency_error=_frequency_error(mechanism, users),
+    )
+    if isinstance(mechanism, SubsetSelection) and mechanism.sets > _MOST_SETS:
+        return row if len(set(prior.alpha)) > 1 else _private(row, mechanism, prior)
+    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+    factor = participation(utility, prior).value
+    return replace(
+        _private(row, mechanism, prior),
         asymptotic_utility=utility.value,
         asymptotic_utility_error=utility.standard_error,
         participation=factor,
         equivalent_users=factor * users,
-        frequency_error=math.sqrt(chance * (1 - chance) / users) / gain,
     )
 
 
-def _hash_range(mechanism: PureMechanism) -> int | None:
+def _private(
+    row: ComparedMechanism, mechanism: Mechanism, prior: DirichletPrior
+) -> ComparedMechanism:
+    return replace(row, average_privacy=average_privacy(mechanism, prior))
+
+
+def _frequency_error(mechanism: PureMechanism | StochasticMatrix, users: int) -> float:
+    """Return the standard error of the share of a value where all are as frequent."""
+    if isinstance(mechanism, StochasticMatrix):
+        scores = decoding_matrix(mechanism)[0]
+        variance = scores**2 @ mechanism.matrix().mean(axis=1) - 1 / mechanism.values**2
+        return math.sqrt(variance / users)
+    gain = mechanism.true_support - mechanism.false_support
+    chance = mechanism.false_support + gain / mechanism.values
+    return math.sqrt(chance * (1 - chance) / users) / gain
+
+
+def _hash_range(mechanism: PureMechanism | StochasticMatrix) -> int | None:
     return mechanism.hash_range if isinstance(mechanism, LocalHash) else None
 
 

@@ -35,7 +35,7 @@ def bit_suppression_success(k: int) -> float:
 
     Print has "> 2^(n/2) / k" for "<", and success about `(1 - 1/k)^(k - 1)`: suppressed columns
     are not constant, which pushes the records apart, so that it is 1, 3/5, 25/49, 0.45, ... for
-    k = 2, 3, 4, 5. Of all columns a share of `2^(1 - k)` is kept, where print has `2^-k`.
+    k = 2, 3, 4, 5. Of all columns a share of `2^(1 - k)` is kept, where the paper has `2^-k`.
     """
     distribution: Mapping[tuple[int, int], float] = {(0, k): 1.0}
     rest = 1

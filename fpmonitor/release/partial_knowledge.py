@@ -219,7 +219,7 @@ def blanket_delta(users: int, least: float, epsilon: float, *, known: int = 0) -
         PolicyError: A number is out of its range; the error names it.
 
     Notes:
-        Partial knowledge, Theorem 5, delta_2, corrected: print takes two independent binomials,
+        Partial knowledge, Theorem 5, delta_2, corrected: the paper takes two independent binomials,
         where the counts are parts of one multinomial (n = 100, 1/2, epsilon = 1: 1.2e-9 for
         8.6e-8). Tight when both probabilities are `least`.
     """

@@ -72,7 +72,7 @@ def leftover_distance(min_entropy: float, bits: int) -> float:
 
     Notes:
         Singling out, Lemma 2.2, the leftover hash lemma: `2^((bits - min_entropy) / 2) / 2`. For
-        `k` records the distances add up (Corollary C.1, where print has `j in [n]` for `j in [k]`).
+        `k` records the distances add up (Corollary C.1, there with `j in [n]` for `j in [k]`).
     """
     return min(math.exp2((bits - min_entropy) / 2 - 1), 1.0)
 
@@ -135,7 +135,7 @@ def average_min_entropy_floor(min_entropy: float, users: int, k: int) -> float:
 
     Notes:
         Singling out, Lemma 6.3. Its first inequality, `H - (k - 1) log n`, is false: which records
-        are known depends on all of them (nearest pair of 3 of 16 values: 1.71 bits, print has at
+        are known depends on all of them (nearest pair of 3 of 16 values: 1.71 bits, there at
         least 2.42). By a union bound over the choice it is `H - log(n C(n - 1, k - 1))`, which is
         at least `H - k log n`, and that is all that Theorem 6.1 needs.
     """
@@ -228,7 +228,7 @@ def count_attack_success(
     Notes:
         Singling out, Theorem 4.6, with the case that all but one of the records below the cut are
         0. Print has a weight of at most 1/n for the first predicate, which is `ceil(2^m / n) /
-        2^m`: harmless. Remark 4.7 when disguised. There print has the condition `q*(x) = q0*(x) +
+        2^m`: harmless. Remark 4.7 when disguised. The paper has the condition `q*(x) = q0*(x) +
         1` for `#q0* = #q* + 1`, and half the baseline for its value at half the weight, 0.303; with
         `factor = 2` all of the baseline is back.
     """

@@ -40,7 +40,7 @@ class Accounts:
         self._kept = _read(self._path)
         self._rates: dict[str, tuple[float, float]] = dict(self._kept.rates)
         self._names = {source: set(names) for source, names in self._kept.names.items()}
-        # Names that wait: to read them from the spool again took 0.6 s under load.
+        # Names that wait: to read 30,000 requests of the spool again takes 0.1 s from senders.
         self._waiting = {source: _own(names) for source, names in spool.names().items()}
         for source, names in self._waiting.items():
             self._names.setdefault(source, set()).update(names)

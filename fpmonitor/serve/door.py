@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fpmonitor.serve.asked import Flights
+    from fpmonitor.serve.keys import Key
     from fpmonitor.serve.service import Service
 
     Handler = Callable[[Request], Awaitable[Response]]
@@ -42,15 +43,16 @@ class Door:
 
     def __init__(self, readers: Service, flights: Flights) -> None:
         self._readers, self._flights = readers, flights
-        self._sessions: dict[str, tuple[float, str]] = {}
+        self._sessions: dict[str, tuple[float, Key]] = {}
         self._room = BodyBudget()
 
     def _reader(self, request: Request) -> str | Refusal:
         """Name of who may read, `local` where there is no token; or why not."""
         readers = self._readers
-        reader = readers.reader_of(bearer_token(request))
-        is_token = (lambda _: reader is not None) if readers.wants_read_token else None
-        return AuthGuard(is_token, name="read token").refusal(request) or reader or "local"
+        key = readers.reader_of(bearer_token(request))
+        is_token = (lambda _: key is not None) if readers.wants_read_token else None
+        refusal = AuthGuard(is_token, name="read token").refusal(request)
+        return refusal or (key.name if key else "local")
 
     def refusal(self, request: Request) -> Refusal | None:
         """Return why a request of a program may read nothing; null where it may."""
@@ -100,13 +102,13 @@ class Door:
         except RefusedRequestError as error:
             return text_refusal(*refusal_of(error))
         fields = parse_qs(body.decode("utf-8", errors="replace"))
-        reader = self._readers.reader_of(fields.get("token", [""])[0])
-        if reader is None:
+        key = self._readers.reader_of(fields.get("token", [""])[0])
+        if key is None:
             return service_page("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)
         answer.set_cookie(
             COOKIE,
-            self._new_session(reader),
+            self._new_session(key),
             max_age=SESSION_SECONDS,
             httponly=True,
             samesite="strict",
@@ -123,13 +125,14 @@ class Door:
 
     def _reader_of_session(self, request: Request) -> str:
         # Random 256 bits: what the time of a lookup reveals is of no use.
-        end, reader = self._sessions.get(request.cookies.get(COOKIE, ""), (0.0, ""))
-        return reader if end > time.monotonic() and self._readers.is_reader(reader) else ""
+        end, key = self._sessions.get(request.cookies.get(COOKIE, ""), (0.0, None))
+        is_open = end > time.monotonic()
+        return key.name if key and is_open and self._readers.is_reader(key) else ""
 
-    def _new_session(self, reader: str) -> str:
+    def _new_session(self, key: Key) -> str:
         now = time.monotonic()
         alive = {name: one for name, one in self._sessions.items() if one[0] > now}
         self._sessions = dict(list(alive.items())[-_SESSIONS + 1 :])
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = now + SESSION_SECONDS, reader
+        self._sessions[session] = now + SESSION_SECONDS, key
         return session

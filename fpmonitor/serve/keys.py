@@ -35,18 +35,14 @@ class KeyRing:
 
     keys: tuple[Key, ...] = ()
 
-    def name_of(self, kind: Kind, secret: str) -> str | None:
-        """Return the name of a secret, None if there is no such key; in constant time."""
+    def key_of(self, kind: Kind, secret: str) -> Key | None:
+        """Return the key of a secret, None if there is no such key; in constant time."""
         digest = _digest(secret)
         found = None
         for key in self.keys:
             if key.kind == kind and hmac.compare_digest(key.digest, digest):
-                found = key.name
+                found = key
         return found
-
-    def knows(self, kind: Kind, name: str) -> bool:
-        """Whether there is a key of this kind and name."""
-        return any((key.kind, key.name) == (kind, name) for key in self.keys)
 
     def has(self, kind: Kind) -> bool:
         """Whether there is any key of a kind."""

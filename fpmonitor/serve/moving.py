@@ -128,7 +128,7 @@ def _keep(path: Path, content: Iterator[bytes]) -> int:
 def names_of_keys(monitor: Monitor) -> dict[str, set[str]]:
     """Names of APIs beside those of the vocabulary that each key has brought to the database."""
     found: dict[str, set[str]] = {}
-    rows = monitor.database.rows("serve/names_of_sources", vocabulary=list(known_apis()))
-    for source, name in rows:
-        found.setdefault(source.rpartition(VIA)[2], set()).add(name)
+    known = list(known_apis())
+    for key, name in monitor.database.rows("serve/names_of_keys", vocabulary=known, via=VIA):
+        found.setdefault(key, set()).add(name)
     return found

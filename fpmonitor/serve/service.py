@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.serve.asking import Apart, Here
     from fpmonitor.serve.config import ServeConfig
+    from fpmonitor.serve.keys import Key
 
 Status = Literal["ok", "waiting", "refused", "failing", "full"]
 _LATE_SECONDS = 60.0
@@ -77,20 +78,21 @@ class Service:
         """Whether a read token is configured, or was when the service began."""
         return self._keys.had("read")
 
-    def reader_of(self, token: str) -> str | None:
-        """Name of whoever has a read token, compared in constant time; null for no such token."""
-        return self._keys.ring.name_of("read", token)
+    def reader_of(self, token: str) -> Key | None:
+        """Key of whoever has a read token, compared in constant time; null for no such token."""
+        return self._keys.ring.key_of("read", token)
 
-    def is_reader(self, name: str) -> bool:
-        """Whether a name still has a read token."""
-        return self._keys.ring.knows("read", name)
+    def is_reader(self, key: Key) -> bool:
+        """Whether a key still counts: one of the same name that came after it is another."""
+        return key in self._keys.ring.keys
 
     def source_of(self, secret: str) -> str | None:
         """Source of the records of a write key; `local` where no key is configured."""
         ring = self._keys.ring  # looked at once a request
         if not ring.has("write") and not self._keys.had("write"):
             return "local" if self.config.is_local else None
-        return ring.name_of("write", secret)
+        key = ring.key_of("write", secret)
+        return key.name if key else None
 
     # ---- How it is
 

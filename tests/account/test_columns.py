@@ -77,7 +77,7 @@ NO_APIS: dict[str, Callable[[int], str]] = {
     "stelle": lambda n: f"www.example.org/produkt/{n}",
     "Vorname": lambda _: f"Name{word(BASE36[10:], 5)}",
     "arm": lambda n: ["control", "treatment"][n % 2],
-    "new_checkout_flag": lambda n: ["on", "off"][n % 2],
+    "checkout_variant": lambda n: ["on", "off"][n % 2],
 }
 
 
@@ -94,12 +94,17 @@ APIS: dict[str, Callable[[int], str]] = {
     "karte": common([f"ANGLE (NVIDIA, GeForce RTX {2000 + n} Direct3D11)" for n in range(40)]),
     "fassung": common([f"124.0.{6300 + n}.118" for n in range(40)]),
     "stand": common([f"{n}.0.0.0" for n in range(80, 120)]),
+    "release": common([f"1.{n}.{n * 11}" for n in range(1, 9)]),
+    "Date.toLocaleTimeString": common(["10:00:00 AM", "10:00:00", "10.00.00"]),
+    "Element.getClientRects": common([f"12.{n:03},118.{n:03}" for n in range(40)]),
     "system": common([f"10.{n}.7" for n in range(11, 16)]),
     "aufloesung": common([f"{1300 + n}x{700 + n}" for n in range(50)]),
     "zone": common(["Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+3"]),
     "sprachen": common(["de-DE,de", "en-US,en", "zh-CN"]),
     "kennung": lambda n: f"Mozilla/5.0 (X11; Linux x86_64; rv:{100 + n % 9}.0) Gecko/20100101",
+    "userAgent": lambda n: f"Bot{n % 9}/1.0 (crawler <bot{n % 9}@example.org>)",
     "isMobileDevice": lambda n: ["false", "true"][n % 2],
+    "flag": lambda n: ["on", "off"][n % 2],
     "hasEmail": lambda n: ["yes", "no"][n % 2],
     "stimmen": common([f"Microsoft Voice {n} - German (Germany)" for n in range(30)]),
     "farbe": common(["rgb(0, 0, 0)", "rgb(255, 255, 255)"]),

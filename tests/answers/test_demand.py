@@ -206,6 +206,27 @@ def test_an_api_that_the_population_lacks_leaves_no_upper_limit(tmp_path: Path) 
     assert rows[("Screen.width",)]["lower"] is None
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["site;script;api;calls", "Page;Script_URL;Symbol;Count", "top_level_url;scriptUrl;api_name;n"],
+)
+def test_a_table_of_calls_is_read_under_names_of_others(tmp_path: Path, header: str) -> None:
+    log = tmp_path / "calls.csv"
+    rows = [
+        "https://a.example/x;https://t.example/fp.js?q=1;Navigator.userAgent;3",
+        "https://a.example/y;https://t.example/fp.js;window.screen.width;1",
+        "b.example;;Screen.width;2",
+    ]
+    log.write_bytes("\r\n".join(["\ufeff" + header, *rows]).encode())
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [report] = monitor.store_demand([str(log)])
+        assert (report.collector, report.stored, report.rejected) == ("calls", 3, 0)
+        assert sets_of(monitor) == {
+            ("Navigator.userAgent", "Screen.width"): (1, 1),
+            ("Screen.width",): (1, 1),
+        }
+
+
 def test_a_foreign_file_is_refused_with_what_is_read(tmp_path: Path) -> None:
     other = tmp_path / "log.csv"
     other.write_text("user,a\nu,1\n")

@@ -244,10 +244,19 @@ SPARED: list[tuple[str, Callable[[str], str]]] = [
     ("ublock", lambda text: text + "evil.example#@#+js()\n"),
     ("ublock", _spared),
     ("ublock", lambda text: text.replace("*##", "~evil.example##").replace("*$", "-")),
+    ("ublock", lambda text: text + "@@||evil.example^$document\n"),
     ("adguard", lambda text: text + "evil.example#@%#//scriptlet()\n"),
+    ("adguard", lambda text: text + "@@||evil.example^$jsinject,urlblock\n"),
     ("jshelter", lambda text: _with(text, _jshelter)),
     ("duckduckgo", lambda text: _with(text, _duckduckgo)),
     ("firefox-userjs", _firefox),
+    (
+        "firefox-userjs",
+        lambda text: (
+            text
+            + 'user_pref("privacy.resistFingerprinting.exemptedDomains", "*.evil.example, a.b");\n'
+        ),
+    ),
 ]
 
 
@@ -275,6 +284,8 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
     ("adguard", lambda text: "!#if (adguard_app_ios)\n" + text + "!#endif\n"),
     ("adguard", lambda text: text.replace("\n", "\n!+ PLATFORM(ios)\n")),
     ("ublock", lambda text: text + "#@#+js()\n"),
+    ("ublock", lambda text: text + "@@*$doc\n"),
+    ("adguard", lambda text: text + "@@||*^$document\n"),
     ("firefox-policies", lambda text: text.replace("locked", "clear")),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),

@@ -84,6 +84,13 @@ WITHIN: dict[str, Change] = {
     "another utility": lambda content: content.update(utility=content["utility"] - 1),
     "another bound": lambda content: content.update(utility_bound=content["utility_bound"] + 1),
     "less is recommended": recommend_less,
+    "no utility": put(None, "utility"),
+    "nothing is blocked": put([], "block"),
+    "an allowed set is gone": lambda c: c["allow"].remove(
+        next(apis for apis in c["allow"] if apis != c["recommended"])
+    ),
+    "a member that nobody reads": lambda content: content.update(approved="by a lawyer"),
+    "one of the policy": lambda content: content["policy"].update(note="approved"),
 }
 # What the users contradict.
 BESIDE: dict[str, Change] = {
@@ -98,6 +105,11 @@ BESIDE: dict[str, Change] = {
     "another day": put("2000-01-01", "made"),
     "another coverage": lambda content: content["coverage"].update(vendor=0.5),
     "other masks": put(["userAgent"], "view", "masked"),
+    "no coverage": put(None, "coverage"),
+    "one user more": put(USERS + 1, "data", "users"),
+    "any look": lambda content: content["policy"].update(sample={}),
+    "names of no first log": put(0, "first_names"),
+    "a larger universe": put(2000, "universe"),
 }
 
 
@@ -148,6 +160,9 @@ def test_a_decision_of_before_which_does_not_tell_its_weights_is_carried_out(
     assert run(["decide", *options, *population, "--db", db, "-q", "-o", str(file)]) == 0
     content = json.loads(file.read_text())
     assert content.pop("weights") == {"vendor": 5}
+    file.write_text(json.dumps(content))
+    assert run(["gate", str(file), "--want", "vendor"]) == 2, "a file of now tells its weights"
+    del content["made"]
     for side in (content["proof"] or {}).values():  # a single design, as files of before have it
         side.update(side.pop("designs")[0], limits=side.pop("nats"))
     for command in carried_out(file, db, content):

@@ -471,6 +471,33 @@ def test_a_policy_is_read_as_browsers_read_it(value: str, blocked: int, slips: i
         assert (len(found.controls), len(found.problems)) == (blocked, slips), text
 
 
+HEADER = 'add_header Permissions-Policy "ch-ua-model=()" always;\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        (f"server {{\n{HEADER}}}\n", True),
+        (f"{HEADER}# more_clear_headers Permissions-Policy;\n", True),
+        (f"server {{\n{HEADER}location / {{\nadd_header X-A b;\n{HEADER}}}\n}}\n", True),
+        (f"server {{\n{HEADER}location / {{ add_header X-A b; }}\n}}\n", False),
+        (f"{HEADER}more_clear_headers 'Permissions-Policy';\n", False),
+        (
+            'Header set Permissions-Policy "ch-ua-model=()"\nHeader unset Permissions-Policy\n',
+            False,
+        ),
+        ('header {\n\tPermissions-Policy "ch-ua-model=()"\n\t-Permissions-Policy\n}\n', False),
+        ('header {\n\tPermissions-Policy "ch-ua-model=()"\n\t-Server\n}\n', True),
+    ],
+)
+def test_a_header_that_a_server_takes_away_again_withholds_nothing(
+    text: str, *, is_kept: bool
+) -> None:
+    reading = PRODUCTS["permissions-policy"].read(text, None)
+    assert bool(reading.controls) == is_kept
+    assert bool(reading.problems) != is_kept
+
+
 # ---- Firefox ------------------------------------------------------------------------------------
 
 

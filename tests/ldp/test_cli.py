@@ -357,3 +357,31 @@ def test_a_comparison_says_what_the_best_promises_least(
     assert "grr is the most informative here, with epsilon 2.18" in capsys.readouterr().err
     assert run([*asked, "--epsilon", "1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_sets_are_compared_at_equal_epsilon_and_asked_for_as_a_matrix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = ["--users", "1000", "--epsilon", "1", "--format", "json"]
+    assert run(["ldp", "compare", "--values", "40", *terms]) == 0
+    rows = {row["mechanism"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == ["grr", "rappor", "oue", "blh", "lh", "ss", "hr"]
+    assert rows["ss"]["frequency_error"] < min(
+        rows[name]["frequency_error"] for name in ("grr", "oue")
+    )
+    assert rows["ss"]["participation"] is None, "too many sets to add up"
+    assert 0 < rows["ss"]["average_privacy"] < rows["grr"]["average_privacy"]
+    for name in ("ss", "hr"):
+        file = tmp_path / f"{name}.csv"
+        made = ["--values", "6", "--epsilon", "1", "--matrix", str(file), "--format", "json"]
+        assert run(["ldp", "metrics", "--mechanism", name, *made]) == 0
+        own = json.loads(capsys.readouterr().out)
+        assert own["ldp"] == pytest.approx(1)
+        assert run(["ldp", "metrics", "--mechanism", str(file), "--format", "json"]) == 0
+        of_file = json.loads(capsys.readouterr().out)
+        assert of_file["average_privacy"] == pytest.approx(own["average_privacy"])
+    assert run(["ldp", "metrics", "--mechanism", "ss", "--values", "100000", "--epsilon", "1"]) == 2
+    assert "100,000 values is too large" in capsys.readouterr().err
+    assert run(["ldp", "compare", "--values", "100000", *terms]) == 2
+    assert run(["ldp", "compare", "--values", "1", *terms]) == 2
+    assert "values" in capsys.readouterr().err

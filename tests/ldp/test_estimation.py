@@ -33,11 +33,13 @@ from fpmonitor.ldp.mechanisms import (
     PureMechanism,
     RandomisedResponse,
     StochasticMatrix,
+    hadamard_response,
     optimised_unary_encoding,
 )
 from fpmonitor.ldp.planner import PROTOCOLS, compare_at_equal_terms, plan_api
 from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.ldp.reports import exact_posterior, sample_posterior
+from fpmonitor.ldp.subsets import SubsetSelection
 from fpmonitor.spectrum import CountSpectrum
 
 PATH = Path(__file__).parents[2] / "fixtures" / "reference" / "ldp.json"
@@ -47,6 +49,7 @@ MECHANISMS = [
     RandomisedResponse(4, 1.5),
     optimised_unary_encoding(4, 1.5),
     LocalHash(4, 1.5, 4),
+    SubsetSelection(4, 1.5, 2),
 ]
 
 
@@ -76,6 +79,19 @@ def test_frequencies_are_unbiased_with_the_stated_covariance(mechanism: PureMech
     assert np.all(np.abs(estimates.mean(axis=0) - LAW) < 4.5 * noise)
     scale = np.sqrt(np.outer(np.diag(stated), np.diag(stated)))
     assert np.abs((np.cov(estimates.T) - stated) / scale).max() < 0.1
+
+
+def test_hadamard_response_is_unbiased_with_the_stated_covariance() -> None:
+    mechanism, users, runs = hadamard_response(4, 1.5), 500, 4000
+    rng = np.random.default_rng(10)
+    found = [
+        estimate_from_reports(mechanism, rng.multinomial(users, mechanism.matrix() @ LAW))
+        for _ in range(runs)
+    ]
+    estimates = np.array([one.frequencies for one in found])
+    covariance = np.mean([one.covariance for one in found], axis=0)
+    assert np.abs(estimates.mean(axis=0) - LAW).max() < 4 * np.sqrt(covariance.max() / runs)
+    assert np.cov(estimates.T) == pytest.approx(covariance, abs=0.1 * covariance.max())
 
 
 def test_any_faithful_matrix_gives_unbiased_frequencies() -> None:

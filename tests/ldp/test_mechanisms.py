@@ -18,21 +18,26 @@ from fpmonitor.ldp.mechanisms import (
     basic_rappor,
     binary_local_hash,
     compose,
+    hadamard_response,
     mixture,
     optimised_unary_encoding,
     product,
 )
+from fpmonitor.ldp.metrics import average_privacy
+from fpmonitor.ldp.priors import DirichletPrior
+from fpmonitor.ldp.subsets import SubsetSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fpmonitor.ldp.mechanisms import PureMechanism
 
-PURE = [
+PURE: list[PureMechanism] = [
     RandomisedResponse(5, 1.2),
     basic_rappor(5, 1.2),
     optimised_unary_encoding(5, 1.2),
     LocalHash(5, 1.2, 4),
+    SubsetSelection(5, 1.2, 2),
 ]
 TALLY = np.array([40_000, 30_000, 20_000, 10_000, 0])
 
@@ -178,3 +183,76 @@ def test_a_report_that_excludes_a_value_has_no_finite_level_and_an_impossible_on
     assert math.isinf(StochasticMatrix(np.array([[0.0, 0.5], [1.0, 0.5]])).ldp_level)
     useless = StochasticMatrix(np.array([[0.2, 0.5], [0.8, 0.5], [0.0, 0.0]]))
     assert useless.ldp_level == pytest.approx(math.log(2.5))
+
+
+@pytest.mark.parametrize("values", [2, 3, 7, 8, 50])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 3.0, 20.0])
+def test_hadamard_response_keeps_its_epsilon_and_tells_all_values_apart(
+    values: int, epsilon: float
+) -> None:
+    matrix = hadamard_response(values, epsilon).matrix()
+    assert matrix.sum(axis=0) == pytest.approx(np.ones(values))
+    ratios = np.log(matrix.max(axis=1) / matrix.min(axis=1))
+    assert ratios.max() == pytest.approx(epsilon)
+    assert np.linalg.matrix_rank(matrix) == values
+    assert len(matrix) <= 8 * values + 8, "reports of a few bits"
+
+
+@pytest.mark.parametrize(
+    ("values", "epsilon"), [(6, 1.0), (9, 0.1), (5, 4.0), (4, 20.0), (12, 1.5)]
+)
+def test_subset_selection_supports_values_as_its_matrix_says(values: int, epsilon: float) -> None:
+    made = SubsetSelection(values, epsilon)
+    matrix = made.matrix()
+    inside = matrix[:, 0] > matrix[:, 0].min() * (1 + 1e-12)
+    other, third = (matrix[:, j] > matrix[:, j].min() * (1 + 1e-12) for j in (1, 2))
+    assert (
+        made.ldp_level
+        == pytest.approx(np.log(matrix.max() / matrix.min()))
+        == pytest.approx(epsilon)
+    )
+    assert made.true_support == pytest.approx(matrix[inside, 0].sum())
+    assert made.false_support == pytest.approx(matrix[other, 0].sum())
+    with_own, without = made.joint_supports
+    assert with_own == pytest.approx(matrix[inside & other, 0].sum(), abs=1e-15)
+    assert without == pytest.approx(matrix[other & third, 0].sum(), abs=1e-15)
+
+
+def test_what_sets_tell_is_what_their_matrix_tells() -> None:
+    for prior in (DirichletPrior.jeffreys(6), DirichletPrior((1.0, 2.0, 3.0, 1.0, 1.0, 2.0))):
+        made = SubsetSelection(6, 1.0)
+        assert average_privacy(made, prior) == pytest.approx(
+            average_privacy(StochasticMatrix(made.matrix()), prior), abs=1e-10
+        )
+
+
+def test_no_set_size_has_less_variance_than_the_one_taken() -> None:
+    for values, epsilon in ((10, 0.5), (40, 1.0), (100, 2.0), (7, 5.0)):
+        trials = [SubsetSelection(values, epsilon, size) for size in range(1, values)]
+        variances = [
+            one.false_support
+            * (1 - one.false_support)
+            / (one.true_support - one.false_support) ** 2
+            for one in trials
+        ]
+        taken = SubsetSelection(values, epsilon).size
+        assert variances[taken - 1] <= 1.02 * min(variances)
+
+
+@pytest.mark.parametrize("values", [2, 100_000])
+@pytest.mark.parametrize("epsilon", [0.01, 20.0])
+def test_sets_of_odd_domains_are_drawn_or_refused_by_name(values: int, epsilon: float) -> None:
+    made = SubsetSelection(values, epsilon)
+    reports = made.sample(np.array([0, values - 1]), np.random.default_rng(1))
+    assert made.support_counts(reports).sum() == 2 * made.size
+    if values > 2:
+        for wrong in (made.matrix, lambda: hadamard_response(values, epsilon)):
+            with pytest.raises(PolicyError, match="values"):
+                wrong()
+    prior = DirichletPrior.jeffreys(min(values, 1000))
+    assert 0 < average_privacy(SubsetSelection(prior.values, epsilon), prior) < 1
+    for size in (-1, values):
+        with pytest.raises(PolicyError, match="size"):
+            SubsetSelection(values, epsilon, size)
+    with pytest.raises(PolicyError, match="sets of"):
+        made.support_counts(np.zeros((1, values)))

@@ -214,6 +214,10 @@ def test_removed_keys_stop_at_once_and_added_ones_begin(running: Running) -> Non
     remove_key(keys, "read", "ann")
     assert running.get("/metrics", "ann").status_code == 401
     assert client.get(f"{running.address}/dashboard/apis").status_code == 401, "the session ends"
+    running.keys["again"] = add_key(keys, "read", "ann")
+    assert running.get("/metrics", "again").status_code == 200
+    assert client.get(f"{running.address}/dashboard/apis").status_code == 401, "of another token"
+    remove_key(keys, "read", "ann")
     for path in ("/metrics", "/", "/v1/gate?want=a"):
         assert running.get(path).status_code in {401, 303}, "without any token nobody reads"
     keys.write_text("damaged")

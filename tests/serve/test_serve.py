@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.evidence import identity_of
 from fpmonitor.decide.files import read_decision
@@ -48,12 +49,14 @@ from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
 from fpmonitor.serve.lists import CurrentLists
+from fpmonitor.serve.moving import names_of_keys
 from fpmonitor.serve.programs import GAUGES
 from fpmonitor.serve.records import observations_of, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from fpmonitor.vocabulary import known_apis
 from tests.patience import patience, wait
 
 if TYPE_CHECKING:
@@ -304,6 +307,25 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
     assert not read_keys(config.keys_file).has("write")
     with pytest.raises(InputError, match="already"):
         add_key(config.keys_file, "read", "ann")
+
+
+def test_names_are_counted_by_key_whatever_versions_it_says(tmp_path: Path) -> None:
+    """Each version is a source: a sender may say as many as it sends results."""
+    config = config_of(tmp_path)
+    bearer = {"authorization": f"Bearer {add_key(config.keys_file, 'write', 'page')}"}
+    with client_of(config) as client:
+        for version in ("1", "2", "3 via backend", "4 via "):
+            record = {
+                "user": "u",
+                "version": version,
+                "components": {"own": {"value": 1, "duration": 1}},
+            }
+            assert client.post("/v1/observations", json=record, headers=bearer).status_code == 202
+    with Monitor(config.db) as monitor:
+        known = {"vocabulary": list(known_apis()), "via": VIA}
+        [(key, name)] = monitor.database.rows("serve/names_of_keys", **known)
+        assert names_of_keys(monitor) == {"page": {name}}
+    assert key == "page"
 
 
 def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(

@@ -1,5 +1,5 @@
--- Names of APIs beside those of the vocabulary that each source has brought.
-SELECT source.name, api.name
+-- Names of APIs beside those of the vocabulary that each key has brought: a sender may say as many versions, which are sources, as it likes.
+SELECT DISTINCT string_split(source.name, $via)[-1], api.name
 FROM (
     SELECT DISTINCT visit.source_id, observation.api_id
     FROM observation
