@@ -12,6 +12,7 @@ from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 MAX_POPULATION = 10**10
 MAX_K = 10**6
 MAX_BIAS = 100
+MOST_DAYS = 36_500  # between two visits
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 _ROUNDED_SHARES = 1e-6
@@ -355,6 +356,30 @@ class CohortBudget:
         object.__setattr__(self, "given", tuple(sorted(set(self.given))))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkBudget:
+    """How many users may be linked from one visit to another, by what a set shows of both.
+
+    Attributes:
+        budget: Largest tolerated share of those who come back, in (0, 1).
+        after: Days between the visits, increasing: of sites that compare values, or any parts of
+            them. None: of any site, whatever it knows, after any time.
+
+    Raises:
+        PolicyError: A share or a number of days is out of its range.
+    """
+
+    budget: float
+    after: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_share("link_budget", self.budget)
+        for days in self.after:
+            if not 0 < days <= MOST_DAYS:
+                raise PolicyError("after", f"must be days from 0 to {MOST_DAYS:,}, got {days!r}")
+        object.__setattr__(self, "after", tuple(sorted({float(days) for days in self.after})))
+
+
 # What counts as a user's value where a log has several visits: the last value of each API, the
 # whole tuple of one visit, all visits in their order, or each of the latter two.
 Visits = Literal["last", "visit", "path", "both"]
@@ -376,6 +401,8 @@ class Policy:
         sample: How the observed users may differ from the population.
         cohorts: What no cohort may be above; then sites see what tells cohorts with every set. Null
             where nothing is asked of cohorts.
+        links: How many users may be linked; null where nothing is asked of it.
+        visits: What counts as a value of a user: see `Visits`.
 
     Raises:
         PolicyError: A number is out of its range, there is no candidate or none beside what tells
@@ -390,6 +417,7 @@ class Policy:
     realised: bool = False
     sample: SampleModel = PLAIN_DRAWS
     cohorts: CohortBudget | None = None
+    links: LinkBudget | None = None
     visits: Visits = "last"
 
     def __post_init__(self) -> None:
@@ -409,6 +437,26 @@ class Policy:
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
         if self.cohorts is not None and (both := {*self.cohorts.given} & {*self.candidates}):
             raise PolicyError("given", f"{min(both)} is a candidate, too")
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether sets must keep more than the budget of all users, at the levels of all names."""
+        return self.cohorts is not None or self.links is not None
+
+    @property
+    def by_visits(self) -> bool:
+        """Whether users count by what their visits showed, and not only by their last values."""
+        return self.visits != "last" or (self.links is not None and bool(self.links.after))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was asked: of cohorts, links and visits only where something was."""
+        content = asdict(self) | {"sample": self.sample.to_json()}
+        for name, usual in (("sample", PLAIN_DRAWS), ("cohorts", None), ("links", None)):
+            if getattr(self, name) == usual:
+                del content[name]
+        if self.visits == "last":
+            del content["visits"]
+        return content
 
     def check_candidates(self, apis: Iterable[str]) -> None:
         """Check that APIs are candidates of this policy.

@@ -33,6 +33,8 @@ class Question:
         counted: Whether the observed ones are counted themselves, and represent no others: then
             they may be rows of a log of which nobody says that they are users.
         given: What sites see with every set, as `Population.with_kinds` takes it.
+        visits: What counts as a value of a user.
+        after: Days after which users who come back are looked at, too.
 
     Raises:
         PolicyError: A number is out of its range, or `missing` is none of its words.
@@ -46,6 +48,7 @@ class Question:
     counted: bool = False
     given: tuple[str, ...] = ()
     visits: Visits = "last"
+    after: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

@@ -69,12 +69,12 @@ class SpectraMonitor(Monitor):
             raise InputError("--engine: of a file of answers nothing more is asked")
         if rounds is None:
             self._answers = read_answers(paths)
-            apis = sorted({api for apis in self._answers.sets for api in apis})
+            apis = {api for apis in self._answers.sets for api in apis}
             spectra = AnsweredSpectra(apis, self._answers, unanswered)
             self.snapshot = AnsweredSnapshot.of(spectra, said={}, key="", unit="user")
         else:
             self._answers, self._ask, asked = rounds.answers, rounds.ask, rounds.asked
-            spectra = AnsweredSpectra(sorted(asked.apis), rounds.answers, rounds.ask)
+            spectra = AnsweredSpectra(asked.apis, rounds.answers, rounds.ask)
             self.snapshot = AnsweredSnapshot.of(
                 spectra, said=asked.names, key=asked.key, unit=asked.unit
             )

@@ -7,23 +7,29 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import confirm
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
 from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience, told_from
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.population.beside import USERS, units_beside
+from fpmonitor.population.beside import source_of as source_of_unit
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import told_to
+from fpmonitor.population.visits import PathSource
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
 
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.decide.decision import ApiSet, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, ByVisits, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
@@ -95,8 +101,24 @@ def decide_sets(
         begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
         return _confirmed(replace(decide(source, begun, asked), made=made), source, rest, asked)
     counted = users.source(begun.policy.candidates, asked.engine)
-    begun = replace(begun, engine="memory" if isinstance(counted, MemorySource) else counter)
-    return replace(decide(counted, begun, asked), made=made)
+    in_memory = isinstance(source_of_unit(counted, USERS), MemorySource | PathSource)
+    begun = replace(begun, engine="memory" if in_memory else counter)
+    decided = replace(decide(counted, begun, asked), made=made)
+    found = by_visits_of(users, decided, counted)
+    return decided if found is None else _said(replace(decided, by_visits=found))
+
+
+def _said(decided: Decision) -> Decision:
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
+    """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
+    apis, k = decided.recommended, decided.policy.k
+    if not apis or decided.policy.visits != "last":
+        return None
+    seen = source_of_unit(counted, USERS).spectrum(apis)
+    return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
 
 
 def _beside(chosen: Iterable[str], given: Sequence[str]) -> list[str]:
@@ -141,6 +163,7 @@ def _begun(
         realised=asked.realised,
         sample=asked.sample,
         cohorts=cohorts,
+        links=asked.links,
         visits=asked.visits,
     )
     drawn = None if asked.search_users is not None else users.drawn
@@ -180,9 +203,9 @@ def _with_level(
     return replace(
         begun,
         universe=None if level.registered else universe,
-        # Conditions on cohorts have the levels of all names, and both share delta.
+        # Other conditions have the levels of all names, and all share delta.
         first_names=None
-        if is_fixed or level.registered or begun.policy.cohorts is not None
+        if is_fixed or level.registered or begun.policy.has_conditions
         else population.first_of(begun.policy.candidates),
         level=level.level,
         registered=level.registered,
@@ -408,6 +431,7 @@ def question_of(decision: Decision) -> Question:
         counted=decision.setting == "sample",
         given=() if policy.cohorts is None else policy.cohorts.given,
         visits=policy.visits,
+        after=() if policy.links is None else policy.links.after,
     )
 
 
@@ -533,16 +557,16 @@ def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[Api
 
 def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
-    judges: dict[int, Judge] = {}
+    judges: dict[tuple[int, ...], Judge] = {}
 
     def judge(members: ApiSet) -> Verdict:
         shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
         if not {*shown}.isdisjoint(decision.beyond):
             return "undecided"
         source = source_of(asked, decision, shown)
-        users = source.users
+        users = (source.users, *units_beside(source).values())
         if users not in judges:
-            judges[users] = Judge.of(decision, users)
+            judges[users] = Judge.of(decision, source)
         return judges[users].verdict(len(shown), source.spectrum(shown))
 
     return judge
@@ -558,7 +582,7 @@ def source_of(
             their rows.
     """
     if not isinstance(decision, LevelDecision):
-        if sets is None or decision.policy.visits != "last":
+        if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
             sets = decision.policy.candidates
         return asked.source(sets)

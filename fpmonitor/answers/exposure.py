@@ -12,7 +12,14 @@ from fpmonitor.answers.followed import FollowedLine, report_followed
 from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
-from fpmonitor.answers.visits import VisitReport, check_visits, report_visits
+from fpmonitor.answers.visits import (
+    MOST_CELLS,
+    VisitReport,
+    beyond_last,
+    check_visits,
+    report_visits,
+)
+from fpmonitor.decide.decision import ByVisits
 from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.bounds import (
@@ -105,6 +112,7 @@ class ExposureReport(Result):
             given APIs.
         visits, followed: What visits expose, and the share that is linked after some days, where
             asked for.
+        by_visits: What visits show where last values count and show far fewer; null elsewhere.
         forecast: What a model expects, where asked for; no promise.
         users_for_gamma: Users that are enough for all shares to be known to within the wanted
             distance.
@@ -146,6 +154,7 @@ class ExposureReport(Result):
     cohorts: CohortReport | None = None
     users_for_gamma: int | None = None
     visits: VisitReport | None = None
+    by_visits: ByVisits | None = None
     followed: tuple[FollowedLine, ...] = ()
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
@@ -210,6 +219,8 @@ class ExposureReport(Result):
             details |= self.forecast.to_json()
         if self.visits is not None:
             details["visits"] = self.visits.to_json()
+        if self.by_visits is not None:
+            details["by_visits"] = asdict(self.by_visits)
         if self.followed:
             details["followed"] = [line.to_json() for line in self.followed]
         if self.masked:
@@ -279,11 +290,16 @@ def report_exposures(
         if asked:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
     sample.ask([*together, *parts_of(together, details.trust)])
+    cells = (population.visits or 0) * sum(map(len, wanted))
     reports = []
     for apis, support in zip(wanted, declared, strict=True):
         report = report_exposure(sample, apis, given=cohort, support=support)
         report = _detailed(sample, report, details, support=support)
         report = _with_visits(population, sample, report, details)
+        if not details.visits and not cohort and cells <= MOST_CELLS:
+            users = population.asked(sample.question, sample.source.apis)
+            found = beyond_last(users, sample.question, apis, report.empirical)
+            report = replace(report, by_visits=found)
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))

@@ -112,7 +112,7 @@ def gather_findings(
     progress("measuring what one more API would cost")
     costs = preview_sets(population, decision, one_more) if recommended else []
     progress("drawing exposure curves")
-    # trends describe the users, and curves where they have no limits for the sample
+    # Trends describe the users, and curves where they have no limits for the sample.
     observed = replace(question, sample=PLAIN_DRAWS, counted=True)
     exact = asked.model(question.sample).departure == NO_DEPARTURE
     described = (asked, question) if exact else (population, observed)

@@ -7,31 +7,25 @@ parts of it that have not changed, and of any method. Theorems: docs/certificate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fpmonitor.errors import InputError
 from fpmonitor.estimate.marked import marked_limits
-from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.population.memory import kinds_of_rows
-from fpmonitor.population.visits import with_values
+from fpmonitor.population.pairs import WITHIN, check_came_back, pairs_after, star_source
 from fpmonitor.results import Members
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from fpmonitor.population.pairs import Pairs
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
 
-DAY = 86_400  # seconds
-_SECOND = 1_000_000  # microseconds
-_WITHIN = 7  # a later visit counts within this part of the time that is asked for
-_STAR = -1  # a part of a value that has changed
 Half = Literal["more", "fewer"]
 
 
@@ -93,118 +87,46 @@ def report_followed(
 
     Raises:
         InputError: A log without times, or shorter than the time that is asked for.
+        UndecidableError: Nobody came back at any of the times.
     """
-    visits = population.visit_rows(apis)
-    last = int(visits.times.max(initial=NO_TIME))
-    if last == NO_TIME:
-        raise InputError("followed: the log has no times", hint="name its column of time")
-    visits = with_values(visits, apis, whole=sample.question.missing == "drop")
-    visits = visits.only(visits.times != NO_TIME)
-    return tuple(
-        _line(population, sample, visits, apis, each, last=last, tests=2 * len(days))
-        for each in days
-    )
+    whole = sample.question.missing == "drop"
+    found = pairs_after(population.visit_rows(apis), apis, days, whole=whole, option="followed")
+    check_came_back(found, "followed")
+    return tuple(_line(population, sample, each, apis, tests=2 * len(days)) for each in found)
 
 
 def _line(
     population: Population,
     sample: CertifiedSample,
-    visits: VisitRows,
+    found: Pairs,
     apis: Sequence[str],
-    days: float,
     *,
-    last: int,
     tests: int,
 ) -> FollowedLine:
-    lag = round(days * DAY)
-    first, later, users = pairs(visits, lag, lag // _WITHIN, last)
-    if not users:
-        span = (last - int(visits.times.min())) / _SECOND / DAY
-        raise InputError(
-            f"followed: the log covers {span:.3g} days, too few to follow anybody for {days:g}",
-            hint=f"ask for up to {span * _WITHIN / (_WITHIN + 1):.2g} days",
-        )
-    before = [visits.codes[api][first] for api in apis]
-    after = [visits.codes[api][later] for api in apis]
+    before, after = zip(*map(found.codes, apis), strict=True)
     same = np.logical_and.reduce([one == other for one, other in zip(before, after, strict=True)])
     delta, n = sample.question.delta / tests, sample.question.users
+    returned = len(found.first)
     any_lower, any_upper, parts, marked = 0.0, 1.0, 1.0, (0.0, 1.0)
-    if len(first) > 1:
-        certificate = sample.certificate(apis, delta, linked=True, users=len(first))
+    if returned > 1:
+        certificate = sample.certificate(apis, delta, linked=True, users=returned)
         groups = kinds_of_rows(before)
         any_lower, any_upper = certificate.of(CountSpectrum.from_counts(np.bincount(groups)))
-        stars = [
-            np.where(one == other, one, _STAR)
-            for one, other in _parts(population, apis, before, after)
-        ]
-        sizes = np.bincount(kinds_of_rows(stars))
-        parts = min(certificate.of(CountSpectrum.from_counts(sizes))[1], any_upper)
+        stars = star_source(found, apis, population.means, population.snapshot)
+        parts = min(certificate.of(stars.spectrum(apis))[1], any_upper)
         marked = _of_same(groups, same, population=n, delta=delta)
     return FollowedLine(
-        days=days,
-        within=days / _WITHIN,
-        users=users,
-        returned=len(first),
-        kept=float(same.mean()) if len(first) else 0.0,
+        days=found.days,
+        within=found.days / WITHIN,
+        users=found.users,
+        returned=returned,
+        kept=float(same.mean()) if returned else 0.0,
         same_lower=marked[0],
         same_upper=min(marked[1], any_upper),
         parts_upper=parts,
         any_lower=any_lower,
         any_upper=any_upper,
     )
-
-
-def pairs(
-    visits: VisitRows, lag: int, within: int, last: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Pair the first visit of each user with the one nearest to a time after it.
-
-    Args:
-        visits: With times.
-        lag, within: Time after the first visit, and how far from it another may be, seconds.
-        last: Last moment of the log, microseconds: who might still come back counts nowhere.
-
-    Returns:
-        Places of the first visits and of the later ones, of those who came back; and how many users
-        there are whose time to come back is over.
-    """
-    starts = visits.starts
-    moments = visits.times // _SECOND  # with users in one number of 64 bits
-    over = starts[moments[starts] + lag + within <= last // _SECOND]
-    if not len(over):
-        return over, over, 0
-    step = int(np.ptp(moments)) + lag + 2 * within + 2
-    key = visits.rows.astype(np.int64) * step + (moments - moments.min())
-    wanted = key[over] + lag
-    after = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-    nearest = np.where(
-        np.abs(key[after - 1] - wanted) <= np.abs(key[after] - wanted), after - 1, after
-    )
-    came = (visits.rows[nearest] == visits.rows[over]) & (np.abs(key[nearest] - wanted) <= within)
-    return over[came], nearest[came], len(over)
-
-
-def _parts(
-    population: Population,
-    apis: Sequence[str],
-    before: Sequence[NDArray[np.integer[Any]]],
-    after: Sequence[NDArray[np.integer[Any]]],
-) -> Iterator[tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]]:
-    """Yield parts of values at both visits: each API, and of a user agent what it names, too.
-
-    A new version of a browser changes the text, and neither its family nor the system.
-    """
-    for api, one, other in zip(apis, before, after, strict=True):
-        yield one, other
-        if population.means.get(api) not in USER_AGENTS or population.snapshot.values_are_digested:
-            continue
-        named = np.zeros((3, int(max(one.max(), other.max())) + 1), dtype=np.int64)
-        for code, (status, text) in population.snapshot.values(api).items():
-            if status == "value" and text is not None and code < named.shape[1]:
-                family, version = browser_of(USER_AGENTS[0], text)
-                named[:, code] = family, version, system_of(text)
-        for part in named:
-            yield part[one], part[other]
 
 
 def _of_same(

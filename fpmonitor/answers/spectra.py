@@ -12,6 +12,7 @@ from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotatio
 from fpmonitor.answers.decide import (
     are_users_decided_on,
     asked_question,
+    by_visits_of,
     check_lists,
     lacks_of,
     question_of,
@@ -27,6 +28,7 @@ from fpmonitor.decide.credible import (
     not_credible,
 )
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
+from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
@@ -36,10 +38,10 @@ from fpmonitor.disclosure import (
     publishable_groups,
     told_from,
 )
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, spectrum_of
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.population.visits import VisitSpectrum
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum
@@ -63,7 +65,7 @@ _ASKED = (
     *("sign", "k", "population", "budget", "users", "delta", "bases", "universe", "first_names"),
     *("factors", "bias", "fakes", "value_share", "capped", "mean", "least_share"),
 )
-_AS_FOUND = 1e-6
+_AS_FOUND, _LEAST = 1e-6, 1e-12
 _LACKING = "it is not told"
 _NOT_ASKED = "of another question"
 _OTHER_TESTS = "not what this version makes of the question, and may have followed from the users"
@@ -71,12 +73,20 @@ _OTHER_TESTS = "not what this version makes of the question, and may have follow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGroups:
-    """The groups of one set, and of each cohort: so many users (last) are in groups of a range."""
+    """The groups of one set: so many users (last) are in groups of a range.
+
+    Attributes
+    ----------
+    cohorts
+        The groups of each cohort.
+    beside
+        Those of the other units that conditions are about: see `population.beside`.
+    """
 
     apis: tuple[str, ...]
     groups: tuple[tuple[int, int, int], ...]
     cohorts: tuple[tuple[tuple[int, int, int], ...], ...] = ()
-    path: tuple[tuple[int, int, int], ...] = ()
+    beside: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +104,7 @@ class Facts:
         look, first_names: As of `SampleModel` and `Decision`; null where nothing noted them, and in
             files of before. Names are null for others, too.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
-        users_possible, users_needed, users_range: As in `Decision`, where it has them.
+        users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
     """
 
     names: Mapping[str, str]
@@ -115,6 +125,7 @@ class Facts:
     users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
+    by_visits: ByVisits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +222,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     if decision.policy.sample.look == "first":
         yield from _first_look(facts)
     noted = facts.first_names
-    is_priced = decision.universe is not None and decision.policy.cohorts is None
+    is_priced = decision.universe is not None and not decision.policy.has_conditions
     if decision.first_names or (is_priced and noted is not None):
         reason = "nothing here gives the names of the first log"
         if noted is not None:
@@ -247,6 +258,11 @@ def _first_look(facts: Facts) -> Iterator[Discrepancy]:
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
+    if decision.by_visits is not None:
+        differs = decision.by_visits != facts.by_visits
+        # Later visits with the last values of before leave the digest as it was.
+        reason = "by now visits show something else" * differs
+        yield Discrepancy("by visits", reason, is_certain=False)
     known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
     known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
     for name, found in known.items() if has_tests_of_now(decision) else ():
@@ -285,7 +301,16 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
     """Yield where the tests of a file are not those of its question, fixed before the users."""
     tested = decision.confirmation
     users = decision.users if tested is None else tested.searched
-    told = [("proof", decision.proof, tests_of(decision, users).proof)]
+    counted = {USERS: users} | {
+        days_in_words(side["after"]): side["users"]
+        for side in (decision.proof or {}).get("allow", {}).get("links", [])
+        if isinstance(side.get("after"), float | int) and isinstance(side.get("users"), int)
+    }
+    try:
+        told = [("proof", decision.proof, tests_of(decision, counted).proof)]
+    except UndecidableError:  # the file lacks the users of a unit that it is about
+        yield Discrepancy("proof", _NOT_ASKED)
+        return
     if tested is not None:
         rest, level = tests_of_others(decision, decision.users - users, len(tested.chains))
         if tested.level != level:
@@ -309,7 +334,7 @@ def _other_numbers(told: Any, found: Any, path: str) -> Iterator[Discrepancy]:
             yield from _other_numbers(one, other, path)
     else:
         numbers = [type(value) in {int, float} for value in (told, found)]
-        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_AS_FOUND)
+        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
         if not alike and (told != found or type(told) is not type(found)):
             of_question = not {*path.split(".")}.isdisjoint(_ASKED)
             yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
@@ -392,14 +417,15 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        within = spectrum.groups_by_cohort() if isinstance(spectrum, CohortSpectrum) else ()
-        path = spectrum.path.groups() if isinstance(spectrum, VisitSpectrum) else ()
-        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, path=tuple(path))
+        of_users = spectrum_of(spectrum, USERS)
+        within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
+        parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
+        beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
+        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
 
-    by_visits = decision.policy.visits != "last"
-    if (by_visits or decision.policy.cohorts is not None) and not exact:
+    if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
         raise InputError(
-            "spectra: no test of cohorts or visits can read pooled groups of fewer than k users",
+            "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)
@@ -414,6 +440,8 @@ def count_spectra(
         others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
     if source.least is not None:
         masked = source
+    if decision.by_visits is not None:
+        facts = replace(facts, by_visits=by_visits_of(asked, decision, source))
     told_possible = decision.users_possible is not None or has_tests_of_now(decision)
     if told_possible and tested is None:
         possible = possible_of(source, decision, decision.undecided)

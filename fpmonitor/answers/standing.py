@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import KINDS, browser_of
 from fpmonitor.vocabulary import FAMILIES
 
@@ -395,6 +396,9 @@ def decide_again(decision: Decision, database: Path) -> str:
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
         words += ["--budget-each", f"{cohorts.budget:.10g}"]
         words += ["--least-share", f"{cohorts.least_share:.10g}"]
+    if (links := policy.links) is not None:
+        words += ["--link-budget", f"{links.budget:.10g}"]
+        words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fpmonitor.decide.decision import ByVisits
+from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.visits import (
@@ -29,12 +31,14 @@ from fpmonitor.store.visits import NO_TIME, VisitRows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.estimate.limits import Limits
+    from numpy.typing import NDArray
+
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
 
 _NOTED_FROM = 1.5  # times what one visit exposes
+MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
 
 
@@ -77,6 +81,64 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
+def beyond_last(
+    population: Population, question: Question, apis: Sequence[str], empirical: float
+) -> ByVisits | None:
+    """Tell what visits show of a set where last values show far fewer exposed users.
+
+    Null elsewhere, and where nobody can tell: for others, and of more visits than are read at once.
+
+    Args:
+        population, question: The users and the question, as they are asked of the set.
+        apis: The set.
+        empirical: Share of the users whom last values expose.
+    """
+    came = (population.visits or 0) - population.snapshot.users
+    held = (population.visits or 0) * len(apis)
+    if came <= 0 or not 0 < held <= MOST_CELLS or not population.snapshot.in_memory(len(apis)):
+        return None
+    groups = _Groups.of(population, apis, whole=question.missing == "drop")
+    if groups is None:
+        return None
+    found, users = groups.told(question.k), len(groups.visits.starts)
+    most = max(found.visit, found.path)
+    noted = most >= _NOTED_FROM * max(empirical, 1 / users)
+    return found if noted and (most - empirical) * users >= told_from(question.k) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """Groups by one visit of each user, for several draws, and by all visits."""
+
+    visits: VisitRows
+    ids: NDArray[np.intp]  # of the whole tuple of each visit
+    drawn: Sequence[CountSpectrum]
+    path: CountSpectrum
+
+    @classmethod
+    def of(cls, population: Population, apis: Sequence[str], *, whole: bool) -> _Groups | None:
+        """Group the visits that brought a value of a set; null where none did."""
+        visits = with_values(population.visit_rows(apis), apis, whole=whole)
+        if not len(visits.rows):
+            return None
+        ids = tuple_ids(visits, apis)
+        places = drawn_visits(visits, DRAWS)
+        drawn = [CountSpectrum.from_counts(np.bincount(ids[place])) for place in places]
+        return cls(visits, ids, drawn, path_spectrum(visits, ids, population.snapshot.key))
+
+    def exposed(self, k: int) -> ByVisits:
+        """Share of the users in groups smaller than k."""
+        visit = np.mean([empirical_exposure(each, k) for each in self.drawn])
+        return ByVisits(visit=float(visit), path=empirical_exposure(self.path, k))
+
+    def told(self, k: int) -> ByVisits:
+        """Share of the users as lists may tell it: that of few users is of one fewer than told."""
+        found, users = self.exposed(k), len(self.visits.starts)
+        few = (told_from(k) - 1) / users
+        shares = (share and max(share, few) for share in (found.visit, found.path))
+        return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
+
+
 def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
     """Refuse what has no limits by visits.
 
@@ -105,33 +167,25 @@ def report_visits(
     Args:
         population, sample: The users and the question, as they are asked of the set.
         apis: The set.
+
+    Raises:
+        InputError: No visit brought a value of the set.
     """
-    visits = with_values(population.visit_rows(apis), apis, whole=sample.question.missing == "drop")
-    ids = tuple_ids(visits, apis)
-    k, starts = sample.question.k, visits.starts
-    limits = sample.certificate(apis, users=len(starts))
-    drawn = [
-        CountSpectrum.from_counts(np.bincount(ids[place])) for place in drawn_visits(visits, DRAWS)
-    ]
-    path = path_spectrum(visits, ids, population.snapshot.key)
-    lower, upper = limits.of_mean(drawn, len(apis))
+    groups = _Groups.of(population, apis, whole=sample.question.missing == "drop")
+    if groups is None:
+        raise InputError("visits: none brought a value of these APIs", hint="name others")
+    visits, users = groups.visits, len(groups.visits.starts)
+    limits = sample.certificate(apis, users=users)
+    found = groups.exposed(sample.question.k)
+    visit, path = limits.of_mean(groups.drawn, len(apis)), limits.of(groups.path, len(apis))
     return VisitReport(
-        users=len(starts),
-        visits=len(ids),
+        users=users,
+        visits=len(groups.ids),
         days=_days(visits),
-        visit=Exposed(
-            empirical=float(np.mean([empirical_exposure(each, k) for each in drawn])),
-            lower=lower,
-            upper=upper,
-        ),
-        path=_exposed(path, limits, k, len(apis)),
+        visit=Exposed(empirical=found.visit, lower=visit[0], upper=visit[1]),
+        path=Exposed(empirical=found.path, lower=path[0], upper=path[1]),
         changing=_changing(visits, apis),
     )
-
-
-def _exposed(spectrum: CountSpectrum, limits: Limits, k: int, size: int) -> Exposed:
-    lower, upper = limits.of(spectrum, size)
-    return Exposed(empirical=empirical_exposure(spectrum, k), lower=lower, upper=upper)
 
 
 def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:

@@ -190,9 +190,9 @@ def _check_has_windows(decision: Decision) -> None:
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="omit --by and --last, or decide without that option",
         )
-    if decision.policy.cohorts is not None or decision.policy.visits != "last":
+    if decision.policy.has_conditions or decision.policy.by_visits:
         raise InputError(
-            "check: windows have no tests of cohorts and visits",
+            "check: windows have no tests of cohorts, links and visits",
             hint="omit --by and --last: each check then tests all current users together",
         )
 

@@ -110,7 +110,7 @@ def certificate(
                 counters=("memory", monitor.counter),
             )
     content = read_json(decision, "decision")
-    findings = [*files.check_proofs(content), *conditions.check_cohorts(content)]
+    findings = [*files.check_proofs(content), *conditions.check_conditions(content)]
     findings += _of_file(decided, content)
     groups = None
     if counted is None:
@@ -126,7 +126,7 @@ def certificate(
 
         def keeps(apis: tuple[str, ...], size: int) -> Any:
             one = spectra_of[apis]
-            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, path=one.path)
+            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, beside=one.beside)
 
         findings += verdicts.check_sets(content, groups, others, keeps=keeps)
         if write_spectra is not None:

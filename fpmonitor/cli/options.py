@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import SampleModel
+from fpmonitor.policy import MOST_DAYS, SampleModel
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
 from fpmonitor.version import __version__
 
@@ -52,9 +52,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_MOST_DAYS = 36_500
-
-
 def share(text: str | float) -> float:
     """Read a share, as 0.05 or as 5%."""
     written = str(text).strip()
@@ -65,13 +62,24 @@ def share(text: str | float) -> float:
     return float(number / 100 if written.endswith("%") else number)
 
 
+FOLLOWED = Annotated[
+    str,
+    typer.Option(
+        "--followed",
+        help="Also limit the share of users whose visits can be linked after this many days; "
+        "choose them before looking.",
+        metavar="DAYS,...",
+    ),
+]
+
+
 def days_apart(text: str) -> float:
     """Read a number of days, as 7d or 7."""
     try:
         number = float(str(text).strip().removesuffix("d"))
     except ValueError:
         number = 0.0
-    if 0 < number <= _MOST_DAYS:
+    if 0 < number <= MOST_DAYS:
         return number
     raise typer.BadParameter(f"{text!r} is not a number of days, such as 28d")
 

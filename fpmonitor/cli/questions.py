@@ -23,6 +23,7 @@ from fpmonitor.cli.options import (
     COUNTER,
     DB,
     DEFAULT_DB,
+    FOLLOWED,
     NAMES,
     QUIET,
     REGISTER,
@@ -133,15 +134,7 @@ class Detailed:
             "site that knows its users again.",
         ),
     ] = False
-    followed: Annotated[
-        str,
-        typer.Option(
-            "--followed",
-            help="Also limit the share of users whose visits can be linked after this many days; "
-            "choose them before looking.",
-            metavar="DAYS,...",
-        ),
-    ] = ""
+    followed: FOLLOWED = ""
     users_for: Annotated[
         float | None,
         typer.Option(
@@ -294,6 +287,25 @@ class Deciding:
             metavar="SHARE",
         ),
     ] = None
+    link_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--link-budget",
+            help="Largest tolerated share of the users whose visits can be linked: by any means, "
+            "or with --after by what has not changed.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None
+    after: Annotated[
+        str,
+        typer.Option(
+            "--after",
+            help="With --link-budget: so many days after a visit, of users who come back; choose "
+            "them before looking.",
+            metavar="DAYS,...",
+        ),
+    ] = ""
     visits: Annotated[
         Visits,
         typer.Option(
@@ -398,6 +410,8 @@ class Deciding:
         for name in ("candidates", "must", "never", "given"):
             if said.get(name) is not None:
                 said[name] = split_names(said[name])
+        if said.get("after") is not None:
+            said["after"] = [days_apart(each) for each in split_names(said["after"])]
         levels, resume = said.get("components"), said.get("known")
         if levels is not None:
             said["components"] = read_levels(levels)

@@ -13,8 +13,17 @@ from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import BUDGET, NAMES, QUIET, SETS, ExposureOfSample, share
+from fpmonitor.cli.context import INVOCATION, open_monitor
+from fpmonitor.cli.options import (
+    BUDGET,
+    FOLLOWED,
+    NAMES,
+    QUIET,
+    SETS,
+    ExposureOfSample,
+    days_apart,
+    share,
+)
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
@@ -25,7 +34,14 @@ from fpmonitor.log import report_page
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
-from fpmonitor.render.figures import Figure, of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.render.figures import (
+    Figure,
+    of_curve,
+    of_exposures,
+    of_followed,
+    of_ranking,
+    of_trust,
+)
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
@@ -35,7 +51,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.population import Population
 
-Plot = Literal["exposure", "curve", "entropy", "trust"]
+Plot = Literal["exposure", "curve", "entropy", "trust", "followed"]
 
 DRAWN_BUDGET = Annotated[
     float | None,
@@ -104,14 +120,23 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
     apis: SETS = None,
     budget: DRAWN_BUDGET = None,
+    followed: FOLLOWED = "",
     asked: ExposureOfSample,
     users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
-    """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
+    """Draw exposures, a curve, entropy against exposure, the price of trust, or who is followed."""
     check_image(output)
-    with users.open(audience=Audience.OTHERS) as monitor:
-        figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget)
+    days = [days_apart(each) for each in split_names(followed)]
+    if bool(days) != (kind == "followed"):
+        raise InputError(
+            "followed: days are drawn by `--plot followed` only, which needs some",
+            hint="exposure --plot followed NAMES --followed 7d,28d -o followed.svg",
+        )
+    # Only the owner of a database is told of visits.
+    audience = INVOCATION.get().audience if days else Audience.OTHERS
+    with users.open(audience=audience) as monitor:
+        figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget, days)
     emit_figure(figure, output, quiet=quiet)
 
 
@@ -158,8 +183,13 @@ def figure_of(
     apis: list[str] | None,
     asked: ExposureOfSample,
     budget: float | None = None,
+    followed: Sequence[float] = (),
 ) -> Figure:
-    """Draw one figure of some API sets; curve and trust need one set, exposure takes a budget."""
+    """Draw one figure of some API sets.
+
+    Of exposures or entropy any number, a budget across exposures; else one set, and the days after
+    which it is followed.
+    """
     if budget is not None:
         check_share("budget", budget)
         if kind != "exposure":
@@ -176,6 +206,9 @@ def figure_of(
         raise InputError(f"exposure --plot {kind}: name exactly one set")
     if kind == "curve":
         return of_curve(report_curve(users, question, sets[0]))
+    if kind == "followed":
+        [found] = report_exposures(users, question, sets, ExposureDetails(followed=followed))
+        return of_followed(found)
     [found] = report_exposures(users, question, sets, ExposureDetails(trust="joint"))
     return of_trust(found)
 

@@ -34,7 +34,10 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     elif name in _ALONE:
         options = [_ALONE[name]]
     elif name not in commands and name in MOVED:
-        options[first : first + 1] = MOVED[name].split()
+        moved = MOVED[name].split()
+        if "--help" in options:  # an option of before may want a value
+            moved = [word for word in moved if not word.startswith("-")]
+        options[first : first + 1] = moved
     elif name not in commands and Path(name).is_file():
         # Whoever says what becomes of the page means the page; how to read the log is asked there.
         of_page = not _OF_THE_PAGE.isdisjoint(word.partition("=")[0] for word in options)

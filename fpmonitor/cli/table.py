@@ -62,7 +62,9 @@ FIRST: tuple[Entry, ...] = (
         "fpmonitor.cli.questions:exposure_command",
         "Show what each API, or a set of APIs, exposes.",
         modes=(
-            Entry("--plot", "fpmonitor.cli.report:plot", takes="exposure|curve|entropy|trust"),
+            Entry(
+                "--plot", "fpmonitor.cli.report:plot", takes="exposure|curve|entropy|trust|followed"
+            ),
             Entry("--rank", "fpmonitor.cli.statistics:rank"),
             Entry("--curve", "fpmonitor.cli.statistics:curve"),
             Entry("--by", "fpmonitor.cli.monitoring:trend", takes="day|week|month|batch|source"),

@@ -233,23 +233,18 @@ class AnsweredSpectra(SpectrumQueries):
     """Spectra that were answered.
 
     Args:
-        apis: The columns, sorted.
+        apis: The columns.
         answers: What was answered.
         ask: Called with sets that no answer is of: it adds the answers, or raises what is to be
             done.
     """
 
     def __init__(
-        self, apis: Sequence[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]
+        self, apis: Iterable[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]
     ) -> None:
-        self._apis, self._answers, self._ask = tuple(apis), answers, ask
+        super().__init__(apis)
+        self._answers, self._ask = answers, ask
         self._side: Side = "most"
-        self._absent_alone = False
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-        return self._apis
 
     @property
     def users(self) -> int:
@@ -329,18 +324,6 @@ class AnsweredSpectra(SpectrumQueries):
             _spectrum(groups, self._side, absent_alone=self._absent_alone)
             for groups in self.groups(sets)
         ]
-
-    def selected(self, apis: Sequence[str]) -> AnsweredSpectra:
-        """Restrict the APIs that may be asked for."""
-        other = copy.copy(self)
-        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
-        return other
-
-    def with_absent_alone(self) -> AnsweredSpectra:
-        """Let who lacks a value of a set share it with nobody, in spectra of that set."""
-        other = copy.copy(self)
-        other._absent_alone = True  # noqa: SLF001 -- its own class
-        return other
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""

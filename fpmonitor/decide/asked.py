@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from fpmonitor.decide.decision import Setting
 from fpmonitor.errors import InputError
-from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, Visits
+from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, LinkBudget, Visits
 from fpmonitor.population.contents import Engine
 from fpmonitor.question import Question
 
@@ -47,6 +47,11 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
         *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "search-users"),
         *("forecast", "tolerance", "missing exposed"),
     ),
+    "link-budget": (
+        *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "cluster"),
+        *("search-users", "forecast", "tolerance", "missing exposed"),
+    ),
+    "after": ("given", "missing drop"),
     "unit": (
         *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "cluster"),
         *("search-users", "given", "forecast", "tolerance", "missing exposed", "missing drop"),
@@ -57,6 +62,7 @@ _ONLY_WITH = {
     "confirm": ("search-users", "on which users?", "say how many to search: --search-users"),
     "design-share": ("levels", "is of levels", "name them by --levels"),
     "budget-each": ("given", "of which cohorts?", "name what defines them: --given family,system"),
+    "after": ("link-budget", "of which share?", "say how many may be linked: --link-budget 3%"),
     "least-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
@@ -121,6 +127,9 @@ class DecideQuestion(Search):
         given: What tells cohorts, which sites see with every set: APIs, `family`, `system`.
         budget_each, least_share: Largest tolerated exposure of every cohort that has at least a
             share of the users: by default four times the budget, and 5 %.
+        link_budget, after: Largest tolerated share of the users who are linked by equal values, or
+            equal parts of them, that many days after a visit; of those who come back. Without days:
+            by any means, ever.
         search_users: Search among so many of the users, and confirm on all others: see
             `decide.confirming`. The question is taken to have been fixed before the users were
             seen.
@@ -151,6 +160,8 @@ class DecideQuestion(Search):
     given: Sequence[str] = ()
     budget_each: float | None = None
     least_share: float | None = None
+    link_budget: float | None = None
+    after: Sequence[float] = ()
     visits: Visits = "last"
     weights: Mapping[str, float] | None = None
     search_users: int | None = None
@@ -186,7 +197,15 @@ class DecideQuestion(Search):
             exact,
             given,
             self.visits,
+            () if self.links is None else self.links.after,
         )
+
+    @property
+    def links(self) -> LinkBudget | None:
+        """How many users may be linked; null where nothing is asked of it."""
+        if self.link_budget is None:
+            return None
+        return LinkBudget(budget=self.link_budget, after=tuple(map(_days, self.after)))
 
     def cohorts(self, given: Sequence[str]) -> CohortBudget | None:
         """Return what cohorts must keep, told by what the log calls what tells them."""
@@ -228,6 +247,12 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
                 raise InputError(f"--{one}: {why}", hint=then)
             said.discard(one)
     return {name: value for name, value in given.items() if option[name] in said}
+
+
+def _days(told: Any) -> float:
+    if isinstance(told, int | float):
+        return told
+    raise InputError(f"after: must be numbers of days, got {told!r}", hint="such as [7, 28]")
 
 
 def _is_said(value: Any) -> bool:

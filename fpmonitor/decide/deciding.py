@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,13 +23,22 @@ from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
-from fpmonitor.estimate.cohort_budget import cohort_test
+from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE
-from fpmonitor.population.visits import DRAWS, VisitSpectrum
+from fpmonitor.population.beside import (
+    PATH,
+    USERS,
+    days_in_words,
+    source_of,
+    spectrum_of,
+    units_beside,
+)
+from fpmonitor.population.visits import DRAWS
+from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
@@ -46,9 +55,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.decide.decision import Proof, Verdict
-    from fpmonitor.estimate.cohort_budget import CohortTest
     from fpmonitor.policy import Policy
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum
 
 
 @INTERRUPTS.held()
@@ -82,13 +90,13 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = tests_of(asked, source.users)
+        tests = tests_of(asked, source)
         if how.known is not None:
             proven = _proven(how.known, source, tests).without(asked.no_evidence)
     if not (asked.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    for condition in () if tests is None else tests.conditions:
-        condition.check_decides(source.users)
+    if tests is not None and asked.policy.cohorts is not None:
+        _check_cohorts(asked.policy, asked.policy.cohorts.given, source, tests)
     sought = _Sought.of(asked, how)
     before = None if how.known is None else how.known.search
     if tests is None:
@@ -117,6 +125,28 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
     return replace(decided, guarantee=guarantee(decided))
 
 
+def _check_cohorts(
+    policy: Policy, given: Iterable[str], source: SpectrumSource, tests: Tests
+) -> None:
+    """Refuse cohorts by which nothing can be allowed.
+
+    Raises
+    ------
+    UndecidableError
+        What tells cohorts exposes too many by itself, or see `CohortTest.check_decides`.
+    """
+    for condition in tests.conditions:
+        if isinstance(condition.test, CohortTest):
+            condition.test.check_decides(source.users)
+    alone = source_of(source, USERS).spectrum(())
+    if isinstance(alone, CohortSpectrum) and tests.above(alone, 1, least=False):
+        raise UndecidableError(
+            f"given: {' and '.join(given)} alone exposes more than {100 * policy.budget:.6g} % of "
+            "the users",
+            hint="name what has fewer values, or a larger --budget",
+        )
+
+
 def _answered(
     asked: Decision, source: SpectrumSource, tests: Tests | None, sought: _Sought, found: _Found
 ) -> Decision:
@@ -124,7 +154,8 @@ def _answered(
     borders = found.borders
     # Of levels that are as useful the larger rank: users see more, and the limit was met.
     criterion = None if sought.has_levels or tests is None else tests.allow
-    best = recommended_of(borders.allow, source, criterion, weights=sought.weights)
+    users = source_of(source, USERS)
+    best = recommended_of(borders.allow, users, criterion, weights=sought.weights)
     bound = best.weight if borders.complete else found.bound
     cut = None
     if sought.max_sets is not None or sought.best_first:
@@ -158,7 +189,7 @@ def check_same(known: Decision, asked: Decision) -> None:
     before, now = known.policy, asked.policy
     names = (
         *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
-        *("cohorts", "visits"),
+        *("cohorts", "links", "visits"),
     )
     differing = [name for name in names if getattr(before, name) != getattr(now, name)]
     members = {"data": "digest", "level": "tested_at"} | {
@@ -275,7 +306,8 @@ def _search(
     effort: Effort,
 ) -> _Found:
     """Search the borders; of many APIs and of levels the best set before, and what none exceeds."""
-    found = _Found(known or Borders.nothing())
+    found, whole = _Found(known or Borders.nothing()), source
+    source = source_of(whole, USERS)
     if sought.best_first:
         found = _best_first(source, tests, sought, found.borders, before=before, effort=effort)
     borders_of = partial(
@@ -301,7 +333,7 @@ def _search(
     if tests.conditions:
         first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
         borders = _keeping(
-            source, tests, sought, borders_of(known=found.borders, effort=first), effort
+            whole, tests, sought, borders_of(known=found.borders, effort=first), effort
         )
     else:
         borders = borders_of(known=found.borders, effort=effort)
@@ -322,9 +354,9 @@ def _keeping(
     for condition in tests.conditions:
         failing = [*borders.block, *borders.undecided]
         found = search(
-            source,
-            allow=condition,
-            block=condition,
+            source_of(source, condition.unit),
+            allow=condition.test,
+            block=condition.test,
             must=sought.must,
             never=sought.never,
             max_size=sought.max_size,
@@ -479,7 +511,7 @@ def possible_of(
     policy = decision.policy
     if policy.realised or policy.delta is None or policy.sample.departure != NO_DEPARTURE:
         return None
-    if policy.cohorts is not None or policy.visits != "last":
+    if policy.has_conditions or policy.by_visits:
         return None
     possible = users_possible(
         map(source.spectrum, islice(undecided, _CEILINGS)),
@@ -523,7 +555,9 @@ def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
 
     By each bias of the list, up to the largest that a set is said to tolerate.
     """
-    most = max(decision.bias_tolerated or (0.0,))
+    if not decision.bias_tolerated:
+        return
+    most = max(decision.bias_tolerated)
     for bias, tests in _biased_tests(decision, decision.users):
         if bias > most or not tests.proof:
             break
@@ -537,7 +571,7 @@ def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]
         decision: The decision; its policy and setting are kept.
         source: The current users, as in `decide`.
     """
-    least, judge = source.least, Judge.of(decision, source.users)
+    least, judge = source.least, Judge.of(decision, source)
     return {
         apis: judge.verdict(
             len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
@@ -556,8 +590,8 @@ class Judge(NamedTuple):
     tests: Tests
 
     @classmethod
-    def of(cls, decision: Decision, users: int) -> Judge:
-        """Make the tests of a decision, never those that its file holds."""
+    def of(cls, decision: Decision, users: SpectrumSource | int) -> Judge:
+        """Make the tests of a decision, never those that its file holds: see `tests_of`."""
         _check_all_searched(decision)
         return cls(tests_of(decision, users))
 
@@ -571,38 +605,15 @@ class Judge(NamedTuple):
         return "block" if above else "undecided"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PathTest:
-    """A condition of sets: all visits of each user in their order keep the budget, too.
+class UnitTest(NamedTuple):
+    """A condition of sets: what is tested, and of which unit beside the users: see `beside`."""
 
-    Attributes:
-        plain: The test of a value of each user.
-    """
-
-    plain: Criterion
-    largest: None = None
-
-    @property
-    def limits(self) -> NDArray[np.float64]:
-        """Limit of the score by size of the set."""
-        return self.plain.limits
-
-    def score(self, spectrum: CountSpectrum) -> float:
-        """Return the score of the paths.
-
-        Raises:
-            InputError: A spectrum that does not tell paths.
-        """
-        if not isinstance(spectrum, VisitSpectrum):
-            raise InputError("unit: these counts hold no visits", hint="ask of a database")
-        return self.plain.score(spectrum.path)
+    unit: str
+    test: Criterion | CohortTest
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
-        """Whether the paths of a set of `size` APIs keep the budget."""
-        return bool(self.score(spectrum) <= self.limits[size])
-
-    def check_decides(self, users: int) -> None:
-        """Decide as the test of one visit does."""
+        """Whether a set of `size` APIs keeps it."""
+        return self.test.holds(spectrum_of(spectrum, self.unit), size)
 
 
 class Tests(NamedTuple):
@@ -612,7 +623,7 @@ class Tests(NamedTuple):
     block: Criterion
     refute: Refutation | None = None
     proof: Proof | None = None
-    conditions: tuple[CohortTest | PathTest, ...] = ()
+    conditions: tuple[UnitTest, ...] = ()
 
     def allows(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set is within the budget, and keeps all conditions, each at the whole level."""
@@ -627,13 +638,23 @@ class Tests(NamedTuple):
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
 
 
-def tests_of(decision: Decision, users: int) -> Tests:
-    """Design the tests of a decision for a number of users, never those that its file holds.
+def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | int) -> Tests:
+    """Design the tests of a decision for some users, never those that its file holds.
 
     Of sets of candidates by their size; of levels by their rank, for one look where some were
-    designed from users. `tested_at` is what the tests share of delta.
+    designed from users. `tested_at` is what the tests share of delta. A number of users is enough
+    where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
+
+    Raises
+    ------
+    UndecidableError
+        Too few users came back after some days.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
+    if isinstance(counted, SpectrumSource):
+        counted = {USERS: counted.users, **units_beside(counted)}
+    beside = {USERS: counted} if isinstance(counted, int) else counted
+    users = beside[USERS]
     largest = len(policy.candidates) if chains is None else sum(chains)
     base = len(decision.closed(decision.lowest))
     if level is None:
@@ -668,22 +689,10 @@ def tests_of(decision: Decision, users: int) -> Tests:
     block, refute = criteria.block, criteria.refute
     if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
         block = replace(block, largest=None)
-    cohorts = None
-    if policy.cohorts is not None and proof:
-        cohorts = cohort_test(
-            policy.cohorts,
-            users=users,
-            k=policy.k,
-            population=policy.population,
-            delta=level,
-            universe=decision.universe or largest,
-            expected=policy.sample.expected(users),
-        )
-        proof["allow"] |= {"cohorts": cohorts.to_json()}
+    conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
     allow = criteria.allow
-    conditions: list[CohortTest | PathTest] = [] if cohorts is None else [cohorts]
     if policy.visits == "both":
-        conditions.append(PathTest(allow))
+        conditions.append(UnitTest(PATH, allow))
     if policy.visits in {"visit", "both"}:
         allow = replace(allow, score=allow.score.mean_of(DRAWS))
         block = replace(block, score=block.score.mean_of(DRAWS))
@@ -695,6 +704,60 @@ def tests_of(decision: Decision, users: int) -> Tests:
         proof,
         tuple(conditions),
     )
+
+
+def _conditions(
+    decision: Decision, users: int, beside: Mapping[str, int], proof: dict[str, Any]
+) -> list[UnitTest]:
+    """Design the tests of cohorts and links, each at the whole level; they are noted in a proof."""
+    policy, level = decision.policy, decision.tested_at
+    found: list[UnitTest] = []
+    universe = decision.universe or len(policy.candidates)
+    if level is None:
+        return found
+    if policy.cohorts is not None:
+        cohorts = cohort_test(
+            policy.cohorts,
+            users=users,
+            k=policy.k,
+            population=policy.population,
+            delta=level,
+            universe=universe,
+            expected=policy.sample.expected(users),
+        )
+        proof["cohorts"] = cohorts.to_json()
+        found.append(UnitTest(USERS, cohorts))
+    links = policy.links
+    if links is None:
+        return found
+    proof["links"] = []
+    for days in links.after or (None,):
+        unit = USERS if days is None else days_in_words(days)
+        counted = users if days is None else beside.get(unit, 0)
+        criteria = None
+        if counted > 1:
+            criteria = decision_criteria(
+                users=counted,
+                k=None,
+                population=policy.population,
+                budget=links.budget,
+                delta=level,
+                universe=universe,
+            )
+        told = {} if criteria is None else criteria.proofs(len(policy.candidates))
+        if criteria is None or not told:
+            raise UndecidableError(
+                f"after: {counted:,} users came back after {days:g} days, too few to decide"
+                if days is not None
+                else f"link-budget: {counted:,} users are too few to decide anything",
+                hint="ask of more users" + ", or for other days" * (days is not None),
+            )
+        proof["links"].append({"after": days, "function": "linked", **told["allow"]})
+        score = criteria.allow.score
+        if days is None and policy.visits in {"visit", "both"}:
+            score = score.mean_of(DRAWS)
+        found.append(UnitTest(unit, replace(criteria.allow, score=score)))
+    return found
 
 
 def _from(base: int, criterion: Criterion) -> Criterion:

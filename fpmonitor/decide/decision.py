@@ -18,7 +18,7 @@ import msgspec
 from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import contradiction
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.policy import MAX_BIAS, Drawn, Policy
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
@@ -119,6 +119,22 @@ class Confirmation:
     proof: Proof
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByVisits:
+    """Share of the observed users in groups smaller than k, where last values show far fewer.
+
+    Attributes
+    ----------
+    visit
+        By one visit of each user, drawn: the mean over draws.
+    path
+        By all visits of each user in their order, repeats left out.
+    """
+
+    visit: _Share
+    path: _Share
+
+
 @dataclass(frozen=True, slots=True)
 class DesignPart:
     """From whom levels were designed: the guarantee is of the other users' decision.
@@ -217,6 +233,8 @@ class Decision(Result):
         coverage: Candidate -> share of the users with a value of it: 1 where fewer than k lack it,
             null where fewer than k have it; null as a whole in files of before.
         design: From whom levels were designed; null where none were.
+        by_visits: What visits show of the recommended set, where last values count and show far
+            fewer; null elsewhere, where nobody looked, and in files of before.
     """
 
     policy: Policy
@@ -268,6 +286,7 @@ class Decision(Result):
     proof: Proof | None = None
     confirmation: Confirmation | None = None
     design: DesignPart | None = None
+    by_visits: ByVisits | None = None
 
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
@@ -355,7 +374,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = self.confirmation is not None or self.design is not None
-        told_once |= self.policy.visits != "last"  # who comes back has another record
+        told_once |= self.policy.by_visits  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
 
     def at_later_look(self) -> Self:
@@ -368,7 +387,7 @@ class Decision(Result):
     @property
     def rests_on_file(self) -> bool:
         """Whether its lists alone answer, and no count of users of now: see `--given`."""
-        return self.looked_at_once or self.policy.cohorts is not None
+        return self.looked_at_once or self.policy.has_conditions
 
     @property
     def unlisted(self) -> str:
@@ -543,6 +562,8 @@ class Decision(Result):
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
         if (cohorts := self.policy.cohorts) is not None:
             budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
+        if (links := self.policy.links) is not None:
+            budget += f", or lets over {100 * links.budget:.6g} % be linked"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -594,6 +615,7 @@ class Decision(Result):
             "made",
             "design",
             "first_names",
+            "by_visits",
         ):
             if content[name] is None:
                 del content[name]
@@ -602,13 +624,7 @@ class Decision(Result):
                 del content[name]
         if self.unit == "user":
             del content["unit"]
-        content["policy"]["sample"] = self.policy.sample.to_json()
-        if self.policy.sample == PLAIN_DRAWS:
-            del content["policy"]["sample"]
-        if self.policy.cohorts is None:
-            del content["policy"]["cohorts"]
-        if self.policy.visits == "last":
-            del content["policy"]["visits"]
+        content["policy"] = untyped(self.policy.to_json())
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

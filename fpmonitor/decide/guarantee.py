@@ -15,8 +15,8 @@ from fpmonitor.unit import VISITOR_RULE, spoken
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fpmonitor.decide.decision import Decision
-    from fpmonitor.policy import CohortBudget, Drawn, SampleModel
+    from fpmonitor.decide.decision import ByVisits, Decision
+    from fpmonitor.policy import CohortBudget, Drawn, LinkBudget, SampleModel
     from fpmonitor.unit import Unit
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
@@ -124,6 +124,8 @@ def _promise(decision: Decision) -> str:
     )
     if policy.cohorts is not None:
         exposed += f", and at most {in_cohorts(policy.cohorts)}, seen or not"
+    if policy.links is not None:
+        exposed += f", and lets at most {_linked(policy.links)}"
     if decision.setting == "sample" or policy.delta is None:
         return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
     whom = "in a population" if policy.realised else "on average over populations"
@@ -162,6 +164,7 @@ def _choice(decision: Decision) -> str:
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
         *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
+        *["the budget of links with its days"] * (decision.policy.links is not None),
         *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
         *["the largest number of APIs"] * (decision.universe > UNIVERSE),
@@ -191,6 +194,30 @@ def _cohorts(decision: Decision) -> str:
     )
 
 
+def _linked(links: LinkBudget) -> str:
+    """Say who may be linked, and by what."""
+    share = f"{100 * links.budget:.6g} % of the users"
+    if not links.after:
+        return f"{share} be linked from one visit to another, by any means"
+    *others, last = (f"{days:g}" for days in links.after)
+    days = f"{', '.join(others)} and {last}" if others else last
+    return (
+        f"{share} who come back after {days} days be linked to their first visit, each time, by "
+        "what has not changed"
+    )
+
+
+def _links(decision: Decision) -> str:
+    """Say whom a limit of links is about, and what it leaves out."""
+    links = decision.policy.links
+    if links is None or not links.after:
+        return ""
+    return (
+        "A site links by comparing values, or any parts of them. One that knows how values change "
+        "may link more. Nothing is promised to users who come back unlike those of the log."
+    )
+
+
 _READS = {
     "visit": "A site reads one visit of each user, and knows no other of them.",
     "path": "A site knows its users again, and reads all their visits of these days in order.",
@@ -211,6 +238,25 @@ def _visits(decision: Decision) -> str:
     if visits == "last":
         return ""
     return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
+
+
+def _beyond_last(decision: Decision) -> str:
+    """Say what last values hide, where visits of before show far more."""
+    found = decision.by_visits
+    if found is None:
+        return ""
+    return (
+        f"Last values count. {by_visits(found)}, with the recommended set. Decide by visits with "
+        "`--unit both`."
+    )
+
+
+def by_visits(found: ByVisits) -> str:
+    """Say what sites see that know their users again, and of one visit."""
+    return (
+        f"A site that knows its users again finds {100 * found.path:.3g} % of those observed in "
+        f"such groups, by all their visits; by one visit it is {100 * found.visit:.3g} %"
+    )
 
 
 def _absent(decision: Decision) -> str:
@@ -323,8 +369,8 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _visits, _asked_before, _visitors, _confirmed, _unobserved, _blocked),
-    *(_absent, _assumed, _no_evidence, _coverage, _masked),
+    *(_promise, _cohorts, _links, _visits, _beyond_last, _asked_before, _visitors, _confirmed),
+    *(_unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 
 
@@ -332,7 +378,8 @@ def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
     budget = f"{100 * policy.budget:.6g} %"
-    others = " ".join(filter(None, (clause(decision) for clause in _CLAUSES[1:])))
+    shown = [clause for clause in _CLAUSES if clause not in {_promise, _beyond_last}]
+    others = " ".join(filter(None, (clause(decision) for clause in shown)))
     users = f"the {decision.users:,} observed users"
     if decision.setting == "sample" or policy.delta is None:
         first = f"Counted: no allowed combination exposes more than {budget} of {users}."
@@ -345,8 +392,11 @@ def in_short(decision: Decision) -> tuple[str, ...]:
         )
         if policy.cohorts is not None:
             first = f"{first[:-1]}, nor more than {in_cohorts(policy.cohorts)}."
+        if policy.links is not None:
+            first += f" It lets at most {_linked(policy.links)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
+    first = f"{first} {_beyond_last(decision)}".rstrip()
     said = (first, f"{second} More: {_WHAT_ELSE}", others)
     return tuple(spoken(text, unit) for text in said if text)
 

@@ -18,7 +18,7 @@ import msgspec
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction
 from fpmonitor.decide.decision import ApiSet, Decision, DesignPart, ProofSide
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import PLAIN_DRAWS, Drawn
+from fpmonitor.policy import Drawn
 from fpmonitor.population.levels import (
     Component,
     Vector,
@@ -217,10 +217,7 @@ class LevelDecision(Decision):
         content: dict[str, Any] = untyped(self)
         content |= {name: [*map(self.shown, getattr(self, name))] for name in _LISTS}
         content["recommended"] = self.shown(self.recommended) if self.allow else None
-        content["policy"]["sample"] = self.policy.sample.to_json()
-        if self.policy.sample == PLAIN_DRAWS:
-            del content["policy"]["sample"]
-        del content["policy"]["cohorts"], content["policy"]["visits"]
+        content["policy"] = untyped(self.policy.to_json())
         for component, told in zip(self.components, content["components"], strict=True):
             told["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
         drawn = {} if self.drawn is None else {"drawn": untyped(self.drawn)}

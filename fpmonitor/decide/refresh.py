@@ -80,25 +80,14 @@ def refreshed(
     recommended = recommended_of(parts, told, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
-        decision,
+        _without_findings(decision),
         users=told.users,
         digest=seal,
-        days=None,
-        made=None,
-        coverage=None,
         allow=without_empty(borders.allow),
         block=tuple(sorted(blocked)),
         undecided=tuple(undecided),
-        users_possible=None,
-        users_needed=None,
-        users_range=None,
-        bias_tolerated=None,
         recommended=recommended,
         utility=decision.utility if is_same else None,
-        utility_bound=None,
-        utility_possible=None,
-        search=None,
-        cut=None,
         complete=borders.complete and not effort.stopped,
         evaluated=len(allowed) + borders.evaluated,
         seconds=round(time.perf_counter() - began, 3),
@@ -106,6 +95,24 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _without_findings(decision: Decision) -> Decision:
+    """Return a decision without what was told of the users of before, and of the search."""
+    return replace(
+        decision,
+        days=None,
+        made=None,
+        coverage=None,
+        users_possible=None,
+        users_needed=None,
+        users_range=None,
+        bias_tolerated=None,
+        utility_bound=None,
+        utility_possible=None,
+        search=None,
+        cut=None,
+    )
 
 
 def _tested_again(

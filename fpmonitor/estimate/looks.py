@@ -20,6 +20,7 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import Fakes
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
+from fpmonitor.estimate.linking import LinkedFunction
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.mixture import design_menu
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
@@ -123,7 +124,7 @@ class Criteria:
 def decision_criteria(
     *,
     users: int,
-    k: int,
+    k: int | None,
     population: int,
     budget: float,
     delta: float,
@@ -143,7 +144,8 @@ def decision_criteria(
 
     Args:
         users: `m`, observed users, at least 2.
-        k, population: Anonymity threshold and `n`, users.
+        k, population: Anonymity threshold and `n`, users. Without a threshold the exposure is the
+            share of the users whose visits can be linked: see `linking`.
         budget: `Q*`, the largest tolerated exposure, in (0, 1).
         delta: Tolerated probability that any allowed set is above the budget, ever; and of the same
             size, that any blocked set is within it; in (0, 1).
@@ -178,7 +180,7 @@ def decision_criteria(
         stand in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
     """
     check_sample(users)
-    check_threshold(k, population)
+    check_threshold(2 if k is None else k, population)
     within, allow_delta = allowing or (budget, delta)
     check_share("budget", budget)
     for share in (allow_delta, delta):
@@ -199,7 +201,11 @@ def decision_criteria(
     designed = _DESIGN_SIZE if chains is None else universe
     nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
-    function = ExposureFunction(k, population, departure.factors)
+    function = (
+        LinkedFunction(population=population, factors=departure.factors)
+        if k is None
+        else ExposureFunction(k, population, departure.factors)
+    )
     within -= departure.unobserved
     beyond = budget + hidden_exposure(departure, function, size)
     least = _LEAST_SHARPNESS * budget

@@ -26,11 +26,7 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "policy": {
-            name: value
-            for name, value in untyped(decision.policy).items()
-            if (name, value) not in (("cohorts", None), ("visits", "last"))
-        },
+        "policy": untyped(decision.policy.to_json()),
         "exposed": [entry.api for entry in actions if not entry.is_withheld],
         "withheld": [entry.api for entry in actions if entry.is_withheld],
         "no_evidence": dict(decision.no_evidence),

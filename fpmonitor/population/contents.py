@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from fpmonitor.disclosure import (
     told_spectra,
 )
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.memory import CohortSource, MemorySource, kinds_of_rows
+from fpmonitor.population.pairs import pairs_after, star_source
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.visits import PathSource, VisitSource, with_values
 from fpmonitor.refusals import kind_of
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.population.snapshot import SpectrumQueries
-    from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
     from fpmonitor.store.visits import VisitRows
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -189,11 +191,22 @@ class Contents(Draws):
 
     def source(
         self, apis: Sequence[str], engine: Engine = "auto"
-    ) -> MemorySource | PathSource | SpectrumQueries:
-        """Return what counts groups: rows in memory if they have room, else queries."""
+    ) -> MemorySource | PathSource | SpectrumQueries | SourceBeside:
+        """Return what counts groups: rows in memory if they have room, else queries.
+
+        Where units beside the users' values are asked of, those of the same users as well.
+        """
         self.check_names(apis)
-        if self._visits != "last":
-            return self._visit_source(apis)
+        apis = sorted({*apis})
+        parts: dict[str, SpectrumSource] = {}
+        if self._visits != "last" or self._after:
+            visits = self.visit_rows(apis)
+            parts = self._by_visits(visits, apis) | self._by_pairs(visits, apis)
+        if USERS not in parts:
+            parts[USERS] = self._by_values(apis, engine)
+        return cast("MemorySource", parts[USERS]) if len(parts) == 1 else SourceBeside(parts)
+
+    def _by_values(self, apis: Sequence[str], engine: Engine) -> MemorySource | SpectrumQueries:
         # The others take no room.
         held = {*apis, *self._given}.difference(self._unobserved, self._told)
         in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
@@ -209,20 +222,32 @@ class Contents(Draws):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
 
-    def _visit_source(self, apis: Sequence[str]) -> VisitSource | PathSource:
+    def _by_visits(self, visits: VisitRows, apis: Sequence[str]) -> dict[str, SpectrumSource]:
         """Return what counts visits; who has none that brought a value of these APIs is left out.
 
         Raises:
-            InputError, UndecidableError: See `visit_rows`; or nobody has such a visit.
+            InputError: Nobody has such a visit.
         """
-        apis = sorted({*apis})
-        visits = with_values(self.visit_rows(apis), apis, whole=False)
+        if self._visits == "last":
+            return {}
+        visits = with_values(visits, apis, whole=False)
         if not len(visits.rows):
             raise InputError("unit: no visit brought a value of these APIs", hint="name others")
         paths = PathSource(visits, self.snapshot.key)
         if self._visits == "path":
-            return paths
-        return VisitSource(visits, paths if self._visits == "both" else None)
+            return {USERS: paths}
+        beside: dict[str, SpectrumSource] = {PATH: paths} if self._visits == "both" else {}
+        return {USERS: VisitSource(visits), **beside}
+
+    def _by_pairs(self, visits: VisitRows, apis: Sequence[str]) -> dict[str, SpectrumSource]:
+        """Return what counts those who came back after some days, by what has not changed."""
+        if not self._after:
+            return {}
+        found = pairs_after(visits, apis, self._after, whole=False, option="after")
+        return {
+            days_in_words(each.days): star_source(each, apis, self.means, self.snapshot)
+            for each in found
+        }
 
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.
@@ -241,10 +266,10 @@ class Contents(Draws):
             raise UndecidableError(
                 "visits: the users do not fit into memory", hint="ask of a window of fewer users"
             )
-        found: VisitRows = reader(apis)
-        shown = {
-            api: self._recoding.column(api, codes, found.rows) for api, codes in found.codes.items()
-        }
+        found: VisitRows = reader([api for api in apis if api not in self._unobserved])
+        nothing = np.zeros(len(found.rows), dtype=np.int64)
+        codes = {**found.codes, **{api: nothing for api in apis if api in self._unobserved}}
+        shown = {api: self._recoding.column(api, codes, found.rows) for api, codes in codes.items()}
         found = replace(found, codes=shown)
         if self._rows is None:
             return found

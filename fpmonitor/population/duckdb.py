@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,32 +36,14 @@ class DuckDBSource(SpectrumQueries):
         snapshot: SnapshotTable,
         apis: Sequence[str] | None = None,
     ) -> None:
+        super().__init__(snapshot.apis if apis is None else apis)
         self._database = database
         self._snapshot = snapshot
-        self._apis = snapshot.apis if apis is None else tuple(sorted(apis))
-        self._absent_alone = False
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-        return self._apis
 
     @property
     def users(self) -> int:
         """Number of users."""
         return self._snapshot.users
-
-    def selected(self, apis: Sequence[str]) -> DuckDBSource:
-        """Restrict the APIs that may be asked for."""
-        other = copy.copy(self)
-        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
-        return other
-
-    def with_absent_alone(self) -> DuckDBSource:
-        """Let who lacks a value of a set share it with nobody, in spectra of that set."""
-        other = copy.copy(self)
-        other._absent_alone = True  # noqa: SLF001 -- its own class
-        return other
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`."""

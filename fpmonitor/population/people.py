@@ -15,6 +15,7 @@ from fpmonitor.disclosure import (
     told_from,
 )
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import (
     BrowserGroups,
     signs_of,
@@ -82,6 +83,7 @@ class People:
         self._absent_alone = False
         self._given: tuple[str, ...] = ()  # what sites see with every set
         self._visits: Visits = "last"
+        self._after: tuple[float, ...] = ()  # days after which those who come back are asked of
         # What the values tell besides: name -> code of each row, and what codes stand for.
         self._told: Mapping[str, tuple[NDArray[np.int64], Mapping[int, str | None]]] = {}
         self.selected: Selected | None = None
@@ -178,6 +180,8 @@ class People:
             parts.append(f"given:{','.join(sorted(self._given))}")
         if self._visits != "last":
             parts.append(f"visits:{self._visits}")
+        if self._after:
+            parts.append(f"after:{','.join(map(days_in_words, self._after))}")
         if self.selected is not None:
             parts.append(f"drawn by values:{self.selected.sample!r}")
         return "/".join(parts)

@@ -101,9 +101,9 @@ class Population(Contents):
         users = self.without_few(question.k)
         if question.given:
             users = users._beside(question.given)  # noqa: SLF001 -- its own class
-        if question.visits != users._visits:  # noqa: SLF001 -- its own class
+        if (question.visits, question.after) != (users._visits, users._after):  # noqa: SLF001 -- its own class
             users = users._copied()  # noqa: SLF001 -- its own class
-            users._visits = question.visits  # noqa: SLF001 -- its own class
+            users._visits, users._after = question.visits, question.after  # noqa: SLF001 -- its own class
         wanted = sorted(users.named([*apis, *users._given]))  # noqa: SLF001 -- its own class
         sample = question.sample
         if not self._clusters(sample).isdisjoint(wanted):
@@ -183,7 +183,8 @@ class Population(Contents):
             chosen: Whether the limits of all sets hold together, whichever are named after looking;
                 else each holds for a set that was named before.
         """
-        question = replace(question, visits="last")  # limits by visits: `Limits.of_mean`
+        # limits by visits: `Limits.of_mean`
+        question = replace(question, visits="last", after=())
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
         check_users(users.users, question.k, self.audience)

@@ -6,12 +6,13 @@ written once on top of it. An implementation answers the members of the protocol
 
 from __future__ import annotations
 
+import copy
 import secrets
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from fpmonitor.population.browsers import UserRows, group_rows
 from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,15 +65,32 @@ Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
 class SpectrumQueries(SpectrumSource):
-    """Spectra by query, of rows that do not fit into memory."""
+    """Spectra by query, of rows that do not fit into memory.
 
-    @abstractmethod
-    def selected(self, apis: Sequence[str]) -> SpectrumQueries:
+    Args:
+        apis: The APIs that may be asked for.
+    """
+
+    def __init__(self, apis: Iterable[str]) -> None:
+        self._apis = tuple(sorted(apis))
+        self._absent_alone = False
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+        return self._apis
+
+    def selected(self, apis: Iterable[str]) -> Self:
         """Restrict the APIs that may be asked for."""
+        other = copy.copy(self)
+        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
+        return other
 
-    @abstractmethod
-    def with_absent_alone(self) -> SpectrumQueries:
+    def with_absent_alone(self) -> Self:
         """Let who lacks a value of a set share it with nobody, in spectra of that set."""
+        other = copy.copy(self)
+        other._absent_alone = True  # noqa: SLF001 -- its own class
+        return other
 
     @abstractmethod
     def users_of_apis(self) -> Mapping[str, int]:

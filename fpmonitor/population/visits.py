@@ -19,7 +19,7 @@ from fpmonitor.population.memory import GroupedSource, kinds_of_rows
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -76,13 +76,6 @@ def path_spectrum(visits: VisitRows, ids: NDArray[np.intp], key: str) -> CountSp
     return CountSpectrum.from_counts(np.unique(path_words(visits, ids, key), return_counts=True)[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VisitSpectrum(CountSpectrum):
-    """Groups by one visit, all draws beside each other, and by all visits of a user."""
-
-    path: CountSpectrum
-
-
 @dataclass(frozen=True, eq=False)
 class PathSource(SpectrumSource):
     """All visits of each user in their order, as a source of spectra."""
@@ -110,28 +103,15 @@ class VisitSource(GroupedSource):
 
     Args:
         visits: Those that brought a value.
-        paths: The same, all of each user; null where nobody asks for them.
     """
 
-    def __init__(self, visits: VisitRows, paths: PathSource | None) -> None:
+    def __init__(self, visits: VisitRows) -> None:
         places, apis = drawn_visits(visits, DRAWS), sorted(visits.codes)
         rows = np.concatenate(places)
         draw = np.repeat(np.arange(DRAWS), len(places[0]))
         super().__init__(apis, [visits.codes[api][rows] for api in apis], draw)
-        self.paths = paths
 
     @property
     def users(self) -> int:
         """Number of users."""
         return super().users // DRAWS
-
-    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`, of all draws."""
-        found = super().spectrum(apis)
-        if self.paths is None:
-            return found
-        return VisitSpectrum(found.counts, found.values, self.paths.spectrum(apis))
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of the sets, in their order."""
-        return [*map(self.spectrum, sets)]

@@ -1,4 +1,4 @@
-"""Proves what a decision file says of cohorts and visits, beside the tests of all users.
+"""Proves what a decision file says of cohorts, links and visits, beside the tests of all users.
 
 For each design the line is proved as elsewhere, at the mean M. The file names a lowered mean mu, at
 which the clock is proved, and what a user of the cohort adds. With `e^t = M / mu` and thinnings f:
@@ -8,6 +8,9 @@ which the clock is proved, and what a user of the cohort adds. With `e^t = M / m
 * by_user: at most `sum_i w_i ln(1 - f_i + f_i e^t)`;
 * unseen: with a tilt h, by_user is at most `sum_i w_i ln(1 - f_i (1 - e^-h))`, and the bonus at
   most `s mu (1 - e^-h)`, s the least share of a cohort.
+
+Links have a side each time, whose lines are of the share of users who can be linked, and whose
+spectra are those of users who came back then: of values that have not changed.
 
 A set keeps the budget of its cohorts where for each of them, and for one of whom nobody was seen,
 the weighted sum of `exp(log_factor - charge + by_user N - scale S)` reaches what its size asks for.
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from flint import arb, ctx
 
-from fpmonitor.proof.design import DesignProof, Shared
+from fpmonitor.proof.design import DesignProof, LinkedProof, Shared, check_proof
 from fpmonitor.proof.numbers import (
     PRECISION,
     REFUSED,
@@ -31,7 +34,7 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, sums, users_of
+from fpmonitor.proof.verdicts import Range, Test, drawn, sums, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -119,8 +122,45 @@ def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     return parts, unseen
 
 
-def check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
-    """Prove the tests of cohorts of a decision file, where it has some."""
+def check_conditions(content: Mapping[str, Any]) -> Iterable[Finding]:
+    """Prove the tests of cohorts and links of a decision file, where it has some."""
+    yield from _check_cohorts(content)
+    yield from _check_links(content)
+
+
+def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
+    policy, told = content["policy"], content["proof"]["allow"].get("links")
+    asked = policy.get("links")
+    if asked is None and told is None:
+        return
+    after = None if asked is None else asked.get("after") or [None]
+    if told is None or [each.get("after") for each in told] != after:
+        yield Finding("proof of links", (), "not proved", "another question: days")
+        return
+    level = content.get("level") or policy["delta"]
+    for side in told:
+        wanted = {
+            "sign": -1,
+            "k": 2,
+            "population": policy["population"],
+            "universe": content.get("universe") or len(policy["candidates"]),
+            "delta": level,
+            "value_share": None,
+            "first_names": None,
+        }
+        if side["after"] is None:
+            wanted["users"] = users_of(content)
+        few = len(side["nats"]) <= len(policy["candidates"]) + 1
+        reason = (
+            check_proof(side, wanted, {"budget": asked["budget"]}, kind=LinkedProof)
+            if few
+            else "limits: number"
+        )
+        of = "links" if side["after"] is None else f"links after {side['after']:g} days"
+        yield Finding(f"proof of {of}", (), "not proved" if reason else "proved", reason)
+
+
+def _check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
     asked = content["policy"].get("cohorts")
     if asked is None and "cohorts" not in content["proof"]["allow"]:
         return
@@ -148,15 +188,24 @@ def _together(groups: Iterable[Group]) -> dict[tuple[int, int], int]:
 
 
 class Conditions:
-    """What the file finds out of cohorts and paths; all is kept where nothing was asked."""
+    """What the file finds out of cohorts, links and paths; all is kept where nothing was asked."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.nats: Sequence[float] = content["proof"]["allow"].get("nats", [])
         self.parts: list[tuple[arb, arb, arb, arb, list[float]]] = []
         self.is_asked = content["policy"].get("cohorts") is not None
-        by_both = content["policy"].get("visits") == "both"
-        self.paths = Test(content["proof"]["allow"]) if by_both else None
-        self.users = users_of(content)
+        policy, side = content["policy"], content["proof"]["allow"]
+        # By the name of the unit: its test, and the users or draws whose groups there must be.
+        self.beside: dict[str, tuple[Test, int]] = {}
+        users, draws = users_of(content), drawn(policy)
+        if policy.get("visits") == "both":
+            self.beside["path"] = Test(side), users
+        for one in side.get("links", []):
+            if one["after"] is None:
+                self.beside["users"] = Test(one, draws, LinkedProof), users * draws
+            else:
+                name = f"{one['after']:.10g}d"
+                self.beside[name] = Test(one, kind=LinkedProof), one["users"]
         if not self.is_asked:
             return
         with ctx.workprec(PRECISION):
@@ -176,23 +225,26 @@ class Conditions:
         *,
         whole: Iterable[Group],
         cohorts: Sequence[Sequence[Group]],
-        path: Sequence[Group],
+        beside: Mapping[str, Sequence[Group]],
     ) -> Range:
-        """Whether a set of a size keeps the budget of all its cohorts, and of all visits of users.
+        """Whether a set of a size keeps the budget of all its cohorts, and of all other units.
 
         Args:
             size: Number of APIs.
-            whole, cohorts, path: Groups of all users, of each cohort, and of the paths of visits.
+            whole, cohorts, beside: Groups of all users, of each cohort, and of other units.
         """
-        if self.paths is not None:
-            is_whole = sum(inside for _, _, inside in path) == self.users
-            above = self.paths.above(path, size)
-            return Range(not above.perhaps and is_whole, not above.surely and is_whole)
+        kept = Range(surely=True, perhaps=True)
+        for name, (test, users) in self.beside.items():
+            groups = [*whole] if name == "users" else beside.get(name, ())
+            if sum(inside for _, _, inside in groups) != users:
+                return Range(surely=False, perhaps=False)
+            above = test.above(groups, size)
+            kept = Range(kept.surely and not above.perhaps, kept.perhaps and not above.surely)
         if not self.is_asked:
-            return Range(surely=True, perhaps=True)
+            return kept
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
             return Range(surely=False, perhaps=False)
-        found = [self._keeps(groups, size) for groups in (*cohorts, ())]
+        found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
         return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 
     def _keeps(self, groups: Sequence[Group], size: int) -> Range:

@@ -75,6 +75,8 @@ class Shared(NamedTuple):
 class DesignProof:
     """One design of one side of a decision: `sign` -1 allows, +1 blocks."""
 
+    FUNCTION: str | None = None  # what a file calls the exposure that its line is made for
+
     def __init__(self, content: dict[str, Any], shared: Shared | None = None) -> None:
         self.content = content
         self.sign = whole_number(content["sign"])
@@ -100,6 +102,7 @@ class DesignProof:
         self.share = exact(content.get("share", 1))  # of the sum over designs
         self.seen = exact(content.get("value_share", 1))  # chance of a value to be looked at
         self.end = self.starts[-1]
+        require(holds=content.get("function") == self.FUNCTION, what="another question: function")
         require(
             holds=self.sign in {-1, 1}
             and 2 <= self.k <= self.population
@@ -525,6 +528,26 @@ class DesignProof:
         self.line()
 
 
+class LinkedProof(DesignProof):
+    """One design for the share of users who can be linked: `F_1(p) = (1 - (1-p)^n) / (n p)`.
+
+    `p F_1` is concave, so it is above its chords alone, by at most `(q-p)^2/8 (n-1) (1-p)^(n-2)`.
+    """
+
+    FUNCTION = "linked"
+
+    def _exposed(self, p: arb) -> arb:
+        if not p < 1:
+            return arb(1) / self.population
+        return -((-p).log1p() * self.population).expm1() / (self.population * p)
+
+    def _bend(self, p: arb, q: arb, box: arb) -> arb:
+        if self.sign > 0:
+            return arb(0)
+        steepest = (self.population - 1) * (1 - p) ** (self.population - 2)
+        return (self.mean * steepest * (q - p) * (q - p) / 8).min(box)
+
+
 def check_proof(
     content: dict[str, Any],
     asked: Mapping[str, Any] | None = None,
@@ -532,6 +555,7 @@ def check_proof(
     *,
     once: bool = False,
     chains: Sequence[int] | None = None,
+    kind: type[DesignProof] = DesignProof,
 ) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
@@ -541,6 +565,7 @@ def check_proof(
         policy: What its budget, and what it says of the sample must be enough for.
         once: Whether users were looked at once.
         chains: Of level vectors: how many levels each component has above its lowest.
+        kind: Of which exposure its lines are.
     """
     with ctx.workprec(PRECISION):
         try:
@@ -548,7 +573,7 @@ def check_proof(
             for design in designs_of(content):
                 for name, value in (asked or {}).items():
                     require(holds=design.get(name) == value, what=f"another question: {name}")
-                proof = DesignProof(design, shared)
+                proof = kind(design, shared)
                 proof.of_looks((policy or {}).get("sample", {}), once=once)
                 if policy is not None:
                     proof.of_policy(policy)
@@ -560,7 +585,7 @@ def check_proof(
 
 
 _OF_ALL = ("sign", "monotone", "k", "population", "budget", "users")
-_OF_SIDE = ("delta", "bases", "universe", "nats", "first_names")
+_OF_SIDE = ("delta", "bases", "universe", "nats", "first_names", "function")
 
 
 def designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:

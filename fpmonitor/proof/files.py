@@ -119,8 +119,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
         )
         noted = content.get("first_names")
-        # conditions on cohorts have the levels of all names, and both share delta
-        if not reason and noted and (noted < len(policy["candidates"]) or policy.get("cohorts")):
+        # other conditions have the levels of all names, and all share delta
+        conditioned = policy.get("cohorts") or policy.get("links")
+        if not reason and noted and (noted < len(policy["candidates"]) or conditioned):
             reason = "another question: names of the first log"
         if not reason and not _is_share(share, content):
             reason = "another question: level"

@@ -50,7 +50,9 @@ class Range(NamedTuple):
 class Test:
     """What a side of a file finds out of a set, by its spectrum."""
 
-    def __init__(self, proof: dict[str, Any], draws: int = 1) -> None:
+    def __init__(
+        self, proof: dict[str, Any], draws: int = 1, kind: type[DesignProof] = DesignProof
+    ) -> None:
         self.sign, self.draws = proof["sign"], draws
         self.limits: list[float] = proof.get("nats") or proof["limits"]
         self.plain = None if "designs" in proof else proof["weights"]
@@ -59,7 +61,7 @@ class Test:
         with ctx.workprec(PRECISION):
             try:
                 for content in [] if self.plain is not None else designs_of(proof):
-                    one = DesignProof(content)
+                    one = kind(content)
                     of = one.share, one.sign * one.scale, one.price(), content["weights"]
                     self.designs.append(of)
             except REFUSED:
@@ -131,6 +133,11 @@ def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ..
     ]
 
 
+def drawn(policy: Mapping[str, Any]) -> int:
+    """Return over how many draws of one visit of each user scores are means: see visits.md."""
+    return DRAWS if policy.get("visits") in {"visit", "both"} else 1
+
+
 def check_sets(
     content: dict[str, Any],
     groups: Mapping[tuple[str, ...], Iterable[Group]],
@@ -150,8 +157,7 @@ def check_sets(
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = users_of(content), len(content["block"]) + len(content["undecided"])
-    # The mean over draws of one visit of each user: see docs/certificate/visits.md.
-    draws = DRAWS if content["policy"].get("visits") in {"visit", "both"} else 1
+    draws = drawn(content["policy"])
     tests = Test(allow, draws), Test(block, draws)
     confirmed = _Chains(content, others)
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.guarantee import FIRST_LOOK, draws, limits, unobserved, who_was_drawn
+from fpmonitor.decide.guarantee import (
+    FIRST_LOOK,
+    by_visits,
+    draws,
+    limits,
+    unobserved,
+    who_was_drawn,
+)
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
@@ -75,7 +82,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if reports[0].realised is not None:
         tables.insert(0, _realised_table(reports))
     if reports[0].followed:
-        tables[:0] = map(_followed_table, reports)
+        tables[:0] = map(followed_table, reports)
     if reports[0].visits is not None:
         tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
@@ -103,8 +110,8 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{linked_note(reports)} {in_short_limits(first)}{drawn_note(first.drawn)}"
-            f"{masked_note(api for r in reports for api in r.masked)}"
+            f"{_beyond_last(reports)}{linked_note(reports)} {in_short_limits(first)}"
+            f"{drawn_note(first.drawn)}{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -114,6 +121,16 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ],
         rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
+
+
+def _beyond_last(reports: Sequence[ExposureReport]) -> str:
+    """Say what last values hide of the set of which most is hidden, before other sentences."""
+    hiding = [(found.path, found, one) for one in reports if (found := one.by_visits)]
+    if not hiding:
+        return ""
+    _, found, report = max(hiding, key=lambda entry: entry[0])
+    of = f" ({', '.join(report.apis)})" if len(reports) > 1 else ""
+    return f"Last values count. {by_visits(found)}{of}. --visits limits both. "
 
 
 def linked_note(reports: Sequence[ExposureReport]) -> str:
@@ -304,7 +321,7 @@ def _visit_table(reports: Sequence[ExposureReport]) -> Table:
     )
 
 
-def _followed_table(report: ExposureReport) -> Table:
+def followed_table(report: ExposureReport) -> Table:
     """Show for how long users can be followed."""
     lines = report.followed
     more = [f"{line.days:g}" for line in lines if line.half == "more"]

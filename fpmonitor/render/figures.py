@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
-from fpmonitor.render.answers import drawn_note, masked_note, sample_note
+from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sample_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Axes,
@@ -346,6 +346,56 @@ def of_trust(report: ExposureReport) -> Figure:
                 *columns("decimal", ("entropy at most, bits", "entropy_upper_bits")),
             ],
         ),
+    )
+
+
+def of_followed(report: ExposureReport) -> Figure:
+    """Draw who can be linked at once, and who still after some days, within limits.
+
+    For a report that tells of some days; nothing is drawn of days after which nobody came back.
+    """
+    lines = [line for line in report.followed if line.returned > 1]
+    now = report.linked.lower, report.linked.upper
+    days = [0.0, *(line.days for line in lines)]
+    table = followed_table(report)
+    bands = (
+        ("any method", [(line.any_lower, line.any_upper) for line in lines]),
+        ("same value", [(line.same_lower, line.same_upper) for line in lines]),
+    )
+    series = [
+        Series(
+            name=name,
+            x=days,
+            y=[(low + high) / 2 for low, high in (now, *limits)],
+            lower=[low for low, _ in (now, *limits)],
+            upper=[high for _, high in (now, *limits)],
+            notes=[
+                f"{name}, {day:g} days: {percent(low, 2)} to {percent(high, 2)}"
+                for day, (low, high) in zip(days, (now, *limits), strict=True)
+            ],
+        )
+        for name, limits in bands
+    ]
+    series.append(
+        Series(
+            name="parts that stayed, at most",
+            x=days,
+            y=[now[1], *(line.parts_upper for line in lines)],
+        )
+    )
+    return Figure(
+        note=table.caption,
+        svg=line_chart(
+            series,
+            title=f"{table.title}: share of users who come back",
+            axes=Axes(
+                x="days after the first visit",
+                y="linked",
+                shares=True,
+                names=[(day, f"{day:g}" if day else "today") for day in days],
+            ),
+        ),
+        table=table,
     )
 
 

@@ -38,7 +38,11 @@ _TOGETHER: dict[str, Callable[[Any], Output]] = {
 _FIGURES: dict[str, Callable[[Any], Figure | None]] = {
     "CurveReport": figures.of_curve,
     "Decision": lambda made: figures.of_conflicts(made) or figures.of_tolerance(made),
-    "ExposureReport": lambda report: figures.of_exposures([report], title="Exposure"),
+    "ExposureReport": lambda report: (
+        figures.of_followed(report)
+        if report.followed
+        else figures.of_exposures([report], title="Exposure")
+    ),
     "Ranking": figures.of_ranking,
     "TrendReport": figures.of_trend,
 }

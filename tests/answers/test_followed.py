@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fpmonitor.answers.followed import DAY, pairs
 from fpmonitor.cli import run
 from fpmonitor.estimate.linking import linked_probability
+from fpmonitor.population.pairs import DAY, pairs
 from fpmonitor.store.visits import VisitRows
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def test_pairs_of_everybody_follow_from_their_own_visits_alone() -> None:
     ("before", "options", "said"),
     [
         ([], ["--followed", "90d"], "the log covers 19 days"),
+        ([], ["--followed", "10d"], "nobody came back after 10 days (8.57 to 11.4)"),
         ([], ["--followed", "soon"], "not a number of days"),
         ([], ["--followed", "-3"], "not a number of days"),
         ([], ["--followed", "7d", "--given", A], "--given"),
@@ -224,3 +225,20 @@ def test_screen_has_a_line_for_each_time_and_says_who_came_back(
     assert "Linked later" in said
     assert said.index("7 days") < said.index("14 days")
     assert "After 14 days the same value links more than half of those linked at once" in said
+
+
+def test_figure_draws_today_and_the_days_after(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(u, day, a) for u, a in enumerate(drawn(4)) for day in (1, 8, 29)]
+    database, output = stored(tmp_path, rows), tmp_path / "followed.svg"
+    words = ["exposure", "--plot", "followed", A, "--db", database, "-o", str(output)]
+    assert run([*words, "--followed", "7d,14d"]) == 0
+    figure = output.read_text(encoding="utf-8")
+    for word in ("today", ">7<", "any method", "same value", "parts that stayed, at most"):
+        assert word in figure
+    assert ">14<" not in figure  # nobody came back then
+    for refused in (words, ["exposure", "--plot", "curve", *words[3:], "--followed", "7d"]):
+        capsys.readouterr()
+        assert run(refused) == 2
+        assert "--plot followed" in capsys.readouterr().err

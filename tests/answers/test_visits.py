@@ -207,3 +207,51 @@ def test_paths_have_one_word_where_they_are_equal_and_others_where_they_are_not(
     words = path_words(visits, tuple_ids(visits, [A]), "key").tolist()
     assert words[0] == words[1]
     assert len({*words}) == 5
+
+
+def test_what_last_values_hide_is_told_before_all_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each pair of users shared a screen with nobody else last week, and all share three today."""
+    log, database = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    with log.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "time", "screen", "depth"])
+        for user in range(3_000):
+            lines.writerow([f"u{user}", "2026-03-01T10:00:00Z", f"s{user // 2}", user % 2])
+        for user in range(3_000):
+            lines.writerow([f"u{user}", "2026-03-08T10:00:00Z", f"s{user % 3}", user % 2])
+    assert run(["ingest", str(log), "--db", database, "-q", "--as", "screen=Screen.width"]) == 0
+
+    def said(*words: str) -> str:
+        capsys.readouterr()
+        assert run([*words, "--db", database]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    asked = ["--k", "10", "-n", "3000"]
+    [line] = json.loads(said("exposure", "screen,depth", *asked, "--format", "json"))
+    assert line["empirical"] == 0
+    assert line["by_visits"] == {"visit": pytest.approx(0.5, abs=0.02), "path": 1.0}
+    told = "A site that knows its users again finds 100 % of those observed in such groups"
+    for names in (["screen,depth"], []):
+        shown = said("exposure", *names, *asked, "--format", "table")
+        assert f"Last values count. {told}" in shown
+    [depth] = json.loads(said("exposure", "depth", *asked, "--format", "json"))
+    assert "by_visits" not in depth
+    output = tmp_path / "d.json"
+    decided = ["decide", *asked, "--budget", "10%", "--fixed-question"]
+    decided += ["--assume", "screen", "-q", "-o", str(output)]
+    shown = said(*decided)
+    content = json.loads(output.read_text(encoding="utf-8"))
+    assert content["recommended"] == ["depth", "screen"]
+    assert told in content["guarantee"]
+    assert "--unit both" in content["guarantee"]
+    shown = said(*decided[:-2], "--format", "table")
+    assert shown.index(told) < shown.index("Assumes the 3,000 observed users")
+    assert run(["audit", "certificate", str(output), "--db", database]) == 0
+    # who counts visits has nothing hidden
+    by_visits = tmp_path / "both.json"
+    said(*decided[:-1], str(by_visits), "--unit", "both")
+    content = json.loads(by_visits.read_text(encoding="utf-8"))
+    assert content["recommended"] == ["depth"]
+    assert "by_visits" not in content

@@ -19,10 +19,11 @@ from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 USERS = 20_000
@@ -215,3 +216,34 @@ def test_an_unsafe_list_is_found_out() -> None:
     decision = replace(decision_on(users), allow=(("canvas",), ("canvas", "plugins")))
     verdicts = recheck(decision, MemorySource(list(users), list(users.values())))
     assert set(verdicts.values()) == {"block"}
+
+
+class MaskedSource(SpectrumSource):
+    """Users of whom nothing but their number may be known: alone at most, all together at least."""
+
+    def __init__(self, apis: tuple[str, ...], users: int, *, is_least: bool = False) -> None:
+        self._apis, self._users, self._is_least = apis, users, is_least
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return self._apis
+
+    @property
+    def users(self) -> int:
+        return self._users
+
+    @property
+    def least(self) -> MaskedSource | None:
+        return None if self._is_least else MaskedSource(self._apis, self._users, is_least=True)
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        whole = self._is_least or not apis
+        return CountSpectrum.from_mapping({self._users: 1} if whole else {1: self._users})
+
+
+def test_groups_that_may_be_safe_block_nothing() -> None:
+    users = columns()
+    decision = replace(decision_on(users), allow=(("canvas",), ("canvas", "plugins")))
+    masked = MaskedSource(tuple(sorted(users)), len(users["canvas"]))
+    assert set(recheck(decision, masked).values()) == {"undecided"}
+    assert set(recheck(decision, masked.least or masked).values()) == {"allow"}

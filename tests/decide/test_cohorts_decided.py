@@ -39,10 +39,11 @@ def written(path: Path, *, seed: int = 1, users: int = USERS, header: str = "age
     kinds = rng.choice(len(AGENTS), users, p=SHARES)
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["user", header, "fonts", "depth", "clock"])
+        lines.writerow(["user", header, "fonts", "depth", "clock", "code"])
         for user, kind in enumerate(kinds.tolist()):
             fonts = rng.integers(SMALL) if kind == 2 else rng.integers(4)
-            lines.writerow([f"u{user}", AGENTS[kind], f"f{fonts}", 8 + user % 3, user % 2])
+            row = [f"u{user}", AGENTS[kind], f"f{fonts}", 8 + user % 3, user % 2]
+            lines.writerow([*row, f"c{user % 1500}"])
     return path
 
 
@@ -166,6 +167,7 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
         (["--given", "family", "--tolerance"], "not with --tolerance"),
         (["--given", "family", "--engine", "duckdb"], "counted in memory"),
         (["--given", "planet"], "planet"),
+        (["--given", "code"], "code alone exposes more than 12 % of the users"),
     ],
 )
 def test_what_cannot_be_asked_of_cohorts_is_said_in_a_line(
@@ -211,7 +213,7 @@ def test_gate_and_check_judge_cohorts(
         assert run(["db", "apis", "--set", "agent=Navigator.userAgent", "--db", other]) == 0
         assert run(["check", str(output), "--db", other]) == code
     assert content["recommended"] == ["clock", "depth"]
-    assert "windows have no tests of cohorts and visits" in refused(
+    assert "windows have no tests of cohorts, links and visits" in refused(
         capsys, "check", str(output), "--db", database, "--new-users"
     )
 
@@ -242,7 +244,7 @@ def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
     to_file = ["--db", database, "--write-spectra", str(spectra)]
     assert run(["audit", "certificate", str(output), *to_file, "--unsafe-counts"]) == 0
     assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
-    assert "no test of cohorts or visits can read" in refused(
+    assert "tests of cohorts, links or visits do not read" in refused(
         capsys, "audit", "certificate", str(output), *to_file
     )
     cohorts = content["proof"]["allow"]["cohorts"]

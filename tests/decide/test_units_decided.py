@@ -96,7 +96,7 @@ def test_the_score_is_the_mean_over_draws_and_the_draw_is_the_same_for_all_sets(
         for user in range(400)
         for _ in range(1 + user % 4)
     )
-    source, paths = VisitSource(visits, None), PathSource(visits, "key")
+    source, paths = VisitSource(visits), PathSource(visits, "key")
     criterion = decision_criteria(users=400, k=5, population=400, budget=0.3, delta=0.05).allow
     assert source.users == paths.users == 400
     places = drawn_visits(visits, DRAWS)
@@ -117,7 +117,7 @@ def test_the_score_is_the_mean_over_draws_and_the_draw_is_the_same_for_all_sets(
 
 def test_a_visit_is_never_put_together_of_two() -> None:
     visits = rows_of([(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2)])
-    source = VisitSource(visits, None)
+    source = VisitSource(visits)
     # a1 with b2 would be a second value of b beside each value of a
     assert source.spectrum(["a", "b"]).counts.tolist() == source.spectrum(["a"]).counts.tolist()
 
