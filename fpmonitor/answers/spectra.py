@@ -63,7 +63,7 @@ _ASKED = (
     *("sign", "k", "population", "budget", "users", "delta", "bases", "universe", "first_names"),
     *("factors", "bias", "fakes", "value_share", "capped", "mean", "least_share"),
 )
-_AS_FOUND = 1e-6
+_AS_FOUND, _LEAST = 1e-6, 1e-12
 _LACKING = "it is not told"
 _NOT_ASKED = "of another question"
 _OTHER_TESTS = "not what this version makes of the question, and may have followed from the users"
@@ -338,7 +338,7 @@ def _other_numbers(told: Any, found: Any, path: str) -> Iterator[Discrepancy]:
             yield from _other_numbers(one, other, path)
     else:
         numbers = [type(value) in {int, float} for value in (told, found)]
-        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_AS_FOUND)
+        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
         if not alike and (told != found or type(told) is not type(found)):
             of_question = not {*path.split(".")}.isdisjoint(_ASKED)
             yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
