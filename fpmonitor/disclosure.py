@@ -13,20 +13,8 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 
 from fpmonitor.errors import PolicyError, UndecidableError
+from fpmonitor.policy import told_from
 from fpmonitor.spectrum import CountSpectrum, ToldSpectra
-
-HIDE_BELOW = 10
-
-
-def told_from(k: int) -> int:
-    """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
-
-    How few users are recognised in an answer does not depend on how large safe groups are to be: a
-    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
-    smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
-    than k users tells of k.
-    """
-    return min(k, HIDE_BELOW)
 
 
 class Audience(Enum):

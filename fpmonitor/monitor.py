@@ -34,7 +34,7 @@ from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.level_decision import LevelDecision
-from fpmonitor.disclosure import Audience, told_from
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs.column_map import ColumnMap
@@ -42,7 +42,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
-from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel, told_from
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
+HIDE_BELOW = 10
 MAX_POPULATION = 10**10
-MAX_K = 10**6
 MAX_BIAS = 100
 MOST_DAYS = 36_500  # between two visits
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
@@ -20,6 +20,17 @@ _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what i
 
 Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
+
+
+def told_from(k: int) -> int:
+    """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
+
+    How few users are recognised in an answer does not depend on how large safe groups are to be: a
+    tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
+    smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
+    than k users tells of k.
+    """
+    return min(k, HIDE_BELOW)
 
 
 def universe_of(apis: int) -> int:
@@ -41,8 +52,6 @@ def check_threshold(k: int, population: int) -> None:
             raise PolicyError(argument, f"must be a whole number, got {value!r}")
     if k < 2:
         raise PolicyError("k", f"must be at least 2, got {k}", hint="k = 2 asks for unique users")
-    if k > MAX_K:
-        raise PolicyError("k", f"must be at most {MAX_K}, got {k}")
     if population < k:
         raise PolicyError(
             "population",

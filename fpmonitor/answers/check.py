@@ -11,14 +11,14 @@ from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, who_was_drawn
-from fpmonitor.disclosure import publishable_count, told_from
+from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import (
     LEAST_USERS,
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS, Drawn
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, told_from
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question

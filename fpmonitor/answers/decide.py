@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +17,10 @@ from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
-from fpmonitor.disclosure import Audience, told_from
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import Policy, check_share, universe_of
+from fpmonitor.policy import Policy, check_share, told_from, universe_of
 from fpmonitor.population.beside import USERS, units_beside
 from fpmonitor.population.beside import source_of as source_of_unit
 from fpmonitor.population.evidence import lack_in_words
@@ -227,14 +226,6 @@ def _of_levels(
     return replace(decision, must=must, never=tuple(sorted(never)))
 
 
-def lacks_of(population: Population, policy: Policy) -> dict[str, Lack]:
-    """Return the candidates of which users are no evidence, and why."""
-    k, users = policy.k, population.users
-    if k > users:  # as k of a large population: the same share of those who were observed
-        k = max(math.ceil(k * users / policy.population), 1)
-    return dict(population.lacks(policy.candidates, k))
-
-
 def _evidence_of(
     population: Population,
     policy: Policy,
@@ -251,7 +242,7 @@ def _evidence_of(
         InputError: One that is needed has none.
         UnknownNameError: What is assumed is no candidate.
     """
-    lacks = lacks_of(population, policy)
+    lacks = population.lacks(policy.candidates, policy.k)
     taken = population.named(assume)
     policy.check_candidates(taken)
     for option, apis in needed.items():

@@ -14,7 +14,6 @@ from fpmonitor.answers.decide import (
     asked_question,
     by_visits_of,
     check_lists,
-    lacks_of,
     question_of,
     registered_in_log,
     source_of,
@@ -36,10 +35,9 @@ from fpmonitor.disclosure import (
     Audience,
     may_count_below,
     publishable_groups,
-    told_from,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import Look  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.policy import HIDE_BELOW, Look, told_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, spectrum_of
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
@@ -164,7 +162,7 @@ def facts_of(
         names=population.names(candidates),
         coverage=population.coverage(candidates, k),
         masked=asked.masked(candidates, k),
-        lacks=lacks_of(population, decision.policy),
+        lacks=population.lacks(candidates, k),
         unit=population.unit,
         days=population.snapshot.days(told_from(k)),
         account=population.members(k),
@@ -205,7 +203,13 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     yield from _of_log(decision, facts)
     said = {**decision.no_evidence, **decision.assumed}
     if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
-        yield Discrepancy("evidence", "" if said == facts.lacks else _OTHERWISE)
+        # Files of before asked for k users, where 10 tell enough.
+        more = {"few users"} if decision.policy.k > HIDE_BELOW else set()
+        alike = (
+            all(found == facts.lacks.get(api) or found in more for api, found in said.items())
+            and said.keys() >= facts.lacks.keys()
+        )
+        yield Discrepancy("evidence", _OTHERWISE * (not alike))
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.decide.decision import ByVisits
-from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.policy import told_from
 from fpmonitor.population.visits import (
     DRAWS,
     drawn_visits,

@@ -42,11 +42,11 @@ from fpmonitor.cli.users import (
 )
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
-from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import windows_that_decide
+from fpmonitor.policy import told_from
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import check_sentences, to_github, to_junit, to_sarif

@@ -12,9 +12,9 @@ from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_use
 from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
-from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
+from fpmonitor.policy import told_from
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file

@@ -12,7 +12,8 @@ from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
-from fpmonitor.disclosure import Audience, publishable_count, told_from
+from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.policy import told_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile

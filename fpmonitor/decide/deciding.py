@@ -108,7 +108,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     decided = _answered(asked, source, tests, sought, found)
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
-        if decided.chains is None and not asked.is_exact:
+        if not asked.is_exact:
             decided = replace(
                 decided, users_possible=possible_of(source, decided, decided.undecided)
             )

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.disclosure import told_from
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.policy import told_from
 from fpmonitor.population.level_source import kinds_of
 from fpmonitor.population.levels import (
     LARGEST,

@@ -36,7 +36,10 @@ _LISTS = ("allow", "block", "undecided")
 _FIRST = ("components", "policy", "setting", "missing")
 _THEN = ("users", "digest", "guarantee", *_LISTS, "recommended", "utility", "utility_bound")
 _LAST = ("complete", "evaluated", "seconds", "view", "source")
-_WHERE_ANY = ("masked", "coverage", "account", "assumed", "must", "never", "cut")
+_WHERE_ANY = (
+    *("masked", "coverage", "account", "assumed", "must", "never", "cut"),
+    "users_possible",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

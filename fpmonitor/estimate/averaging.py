@@ -390,7 +390,7 @@ def averaged(
             by_user = np.maximum.accumulate(by_user[::-1])[::-1]
         else:
             by_user = np.minimum.accumulate(by_user)
-    scale = np.abs(by_user).max()
+    scale = float(np.abs(by_user).max()) or 1.0
     unit = max(2.0 ** math.floor(math.log2(min(_UNIT_NATS / (users * scale), 1.0))), _FINEST_UNIT)
     units = by_user / scale / unit
     weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * unit
@@ -399,7 +399,7 @@ def averaged(
         users=users,
         clock=thinnings,
         weights=np.concatenate([weights[:1], weights, [0.0]]),
-        scale=float(scale),
+        scale=scale,
         unit=unit,
         charge=charge,
         fakes=fakes,

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.margins import Cells
-    from fpmonitor.estimate.sample_size import FittedDistribution
     from fpmonitor.spectrum import CountSpectrum
 
 _DIGITS = 2  # of a number of users
@@ -55,12 +54,32 @@ def users_possible(
     if serving is None:
         return
     cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
-    needed = scipy.special.ndtri(1 - delta) ** 2 / 2
+    needed = scipy.special.ndtri(delta) ** 2 / 2  # of 1 - delta, which may round to 1
     for spectrum in spectra:
         law = fit_law(spectrum, population=population)
-        nats = _most_nats(cells, _shares_of(cells, law), budget)
+        nats = _most_nats(cells, _shares_of(cells, law.probabilities, law.shares), budget)
         enough = needed * cells.laws.mean / max(nats, needed / MOST_USERS)
         yield None if enough > MOST_USERS else int(float(f"{math.ceil(enough):.{_DIGITS}g}"))
+
+
+def nats_possible(
+    law: NDArray[np.float64], *, users: int, k: int, population: int, budget: float
+) -> float:
+    """Best mean logarithm of an e-value at the first look at users of a known law, nats.
+
+    Parameters
+    ----------
+    law
+        float64, shape (V,): probabilities of the values.
+    users, k, population, budget
+        As of `decision_criteria`.
+    """
+    serving = serving_of(users, 0.0, look="first")[0]
+    if serving is None:
+        return 0.0
+    cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
+    nats = _most_nats(cells, _shares_of(cells, law, law), budget)
+    return nats * users / cells.laws.mean
 
 
 def _most_nats(cells: Cells, shares: NDArray[np.float64], budget: float) -> float:
@@ -74,13 +93,15 @@ def _most_nats(cells: Cells, shares: NDArray[np.float64], budget: float) -> floa
     return max(sign * laws.mean * score - base.bound, 0.0)
 
 
-def _shares_of(cells: Cells, law: FittedDistribution) -> NDArray[np.float64]:
+def _shares_of(
+    cells: Cells, probabilities: NDArray[np.float64], users: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Share of the users with values at each mean of the grid, shape (P,)."""
     means = cells.laws.means
-    at = np.clip(law.probabilities * cells.laws.mean, means[1], means[-1])
+    at = np.clip(probabilities * cells.laws.mean, means[1], means[-1])
     above = np.clip(np.searchsorted(means, at), 2, means.size - 1)
     part = np.log(at / means[above - 1]) / np.log(means[above] / means[above - 1])
     shares = np.zeros(means.size)
-    np.add.at(shares, above, law.shares * part)
-    np.add.at(shares, above - 1, law.shares * (1 - part))
+    np.add.at(shares, above, users * part)
+    np.add.at(shares, above - 1, users * (1 - part))
     return shares

@@ -246,6 +246,7 @@ class _Programme:
         gradient /= self.price * state.moments[:, np.newaxis]
         return gradient
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # `_solved` stops there
     def system(
         self,
         state: _State,

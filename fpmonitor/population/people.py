@@ -12,9 +12,9 @@ import numpy as np
 from fpmonitor.disclosure import (
     Audience,
     publishable_part,
-    told_from,
 )
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.policy import told_from
 from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import (
     BrowserGroups,

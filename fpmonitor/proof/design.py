@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from flint import arb, arb_poly, ctx
 
 from fpmonitor.proof.numbers import (
@@ -38,6 +39,8 @@ MOST_NUMBERS = 1_000_000
 MOST_FACTOR = 10_000
 WIDEST_TABLE = 6_000_000_000  # products
 WIDEST_CLOCK = 10_000_000  # products
+ROUNDING = 2.0**-53
+SMALLEST, SMALLEST_SHARE = 1e-280, 1e-15  # of numbers that no product takes out of range
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
 
 
@@ -391,41 +394,59 @@ class DesignProof:
         require(holds=work <= WIDEST_TABLE, what="table: too wide")
         known = min(counts, self.users + 1)
         ctx.prec = self.precision
-        logarithms = [arb(0)] * known
-        for f, weight in zip(self.shares, self.mixture, strict=True):
-            moments = self._thinned_moments(f, known)
-            with ctx.workprec(PRECISION):
-                for count, moment in enumerate(moments):
-                    logarithms[count] += weight * moment.log()
-        worst = arb(0)
-        for count in range(1, known):
+        tail = arb(0)
+        for f in self.shares if counts <= self.users else ():
+            kept = counts * f
+            require(holds=bool(kept > self.end), what="table: too short")
+            gap = kept - self.end
+            missed = (-gap * gap / (2 * kept)).exp()
+            tail = tail.max(-(1 - missed).log() * self.users / counts)
+        most = (self.charge - tail) / self.users  # that a weight may be on the unsafe side
+        require(holds=bool(most >= 0), what="table: larger counts")
+        for count in self._doubtful(known, float(most.lower())):
             score = self.scale * self.table[count] * count
-            worst = worst.max((self.sign * score - logarithms[count]) / count)
-        rest = self.users * worst
-        if counts <= self.users:
-            for f in self.shares:
-                kept = counts * f
-                require(holds=bool(kept > self.end), what="table: too short")
-                gap = kept - self.end
-                missed = (-gap * gap / (2 * kept)).exp()
-                tail = -(1 - missed).log() * self.users / counts
-                require(holds=bool(rest + tail <= self.charge), what="table: larger counts")
-        require(holds=bool(rest <= self.charge), what="table: a weight is on the unsafe side")
+            safe = self.sign * score - self._logarithm(count) <= most * count
+            require(holds=bool(safe), what="table: a weight is on the unsafe side")
 
-    def _thinned_moments(self, share: arb, counts: int) -> list[arb]:
-        """`E f(Bin(c, share))` for all c below `counts`, by one product of two polynomials."""
-        inverse = [arb(1)]  # of the factorials
-        for count in range(1, counts):
-            inverse.append(inverse[-1] / count)
-        lost, kept = [arb(1)], [arb(1)]
-        for _ in range(1, counts):
-            lost.append(lost[-1] * (1 - share))
-            kept.append(kept[-1] * share)
-        stays = zip(kept, inverse, self.excess, strict=False)
-        product = arb_poly([a * b for a, b in zip(lost, inverse, strict=True)]) * arb_poly(
-            [a * b * c for a, b, c in stays]
-        )
-        return [1 + product[count] / inverse[count] for count in range(counts)]
+    def _doubtful(self, known: int, most: float) -> list[int]:
+        """List counts below `known` of which double precision does not show that they are safe.
+
+        `E f(Bin(c, share))` is what is left of f after c steps, each of which takes the mean of
+        neighbours by the share: sums of positive products, so that a step loses four roundings at
+        most, and nothing else. Balls take ten times as long, for thousands of counts.
+        """
+        f = np.array([float(value) for value in self.f[: self.end + 1]])
+        kept = np.array([[float(share)] for share in self.shares])
+        lost = np.array([[float(1 - share)] for share in self.shares])
+        in_range = f.min() > SMALLEST and f.max() < 1 / SMALLEST
+        if not in_range or min(kept.min(), lost.min()) < SMALLEST_SHARE:
+            return list(range(1, known))
+        mixture = np.array([float(weight) for weight in self.mixture])
+        moments = np.tile(f, (kept.size, 1))
+        mean, largest = np.zeros(known), np.zeros(known)
+        for count in range(1, known):
+            # f is 1 from the end on, and no more is needed than is looked at later
+            left = moments[:, : known - count + 1]
+            left[:, :-1] = lost * left[:, :-1] + kept * left[:, 1:]
+            logarithms = np.log(moments[:, 0])
+            mean[count], largest[count] = mixture @ logarithms, np.abs(logarithms).max()
+        at = np.arange(known)
+        scores = self.sign * float(self.scale) * at * [float(one) for one in self.table[:known]]
+        lossy = 8 * at + 16 + 2 * (kept.size + 20) * largest + 8 * np.abs(scores) + 8 * at * most
+        are_safe = scores - mean + ROUNDING * lossy <= at * most
+        return [count for count in range(1, known) if not are_safe[count]]
+
+    def _logarithm(self, count: int) -> arb:
+        """`ln E f(Bin(count, share))`, averaged over the shares of the clock."""
+        total = arb(0)
+        for share, weight in zip(self.shares, self.mixture, strict=True):
+            odds, moment = share / (1 - share), arb(1)
+            term = (1 - share) ** count
+            for hit in range(min(count, self.end - 1) + 1):
+                moment += term * self.excess[hit]
+                term *= odds * (count - hit) / (hit + 1)
+            total += weight * moment.log()
+        return total
 
     # --- limits ---
 

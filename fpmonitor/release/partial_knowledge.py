@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import MAX_K, MAX_POPULATION
+from fpmonitor.policy import MAX_POPULATION
 from fpmonitor.release.binomial import log_pmf, log_tail, tail_ratio
 
 MAX_EPSILON = 500.0
+MAX_K = 10**6
 MAX_UNEQUAL_RECORDS = 20_000
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _EXACT_POINTS = 8192  # numbers of users that are summed one by one; beyond, evenly spaced ones

@@ -64,7 +64,7 @@ def decision(decided: Decision, data: str = "", people: PeopleReport | None = No
     borders = [
         border("allowed, with all subsets", allowed),
         border("blocked, with all supersets", list(map(", ".join, blocked))),
-        border("undecided", _undecided_lines(decided)),
+        border("undecided", undecided_lines(decided)),
     ]
     sets = Table(
         title="Borders",
@@ -300,16 +300,9 @@ def border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
     return verdict, len(lines), [*lines[:_SHOWN_SETS], *more]
 
 
-def _undecided_lines(decided: Decision) -> list[str]:
+def undecided_lines(decided: Decision) -> list[str]:
     """Undecided sets, the smallest first, with the users that would decide them if known."""
-    lines = [", ".join(apis) for apis in decided.undecided]
-    for place, possible in enumerate((decided.users_possible or ())[: len(lines)]):
-        if possible is not None and possible <= decided.users:
-            lines[place] += " (a sharper test could decide it)"
-        else:
-            number = "" if possible is None else "about "  # evidence in proportion to the users
-            number += _users(possible)
-            lines[place] += f" (no test could from {decided.users:,} users: {number} are needed)"
+    lines = with_ceilings(decided, [", ".join(apis) for apis in decided.undecided])
     if decided.users_needed is not None:
         needed = [_users(mean) for mean in decided.users_needed]
         if decided.users_range is not None:
@@ -318,6 +311,19 @@ def _undecided_lines(decided: Decision) -> list[str]:
         lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
     order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
     return [lines[i] for i in order]
+
+
+def with_ceilings(decided: Decision, names: Sequence[str]) -> list[str]:
+    """Return names of the undecided sets, in their order, with what any test could tell of them."""
+    lines = list(names)
+    for place, possible in enumerate((decided.users_possible or ())[: len(lines)]):
+        if possible is not None and possible <= decided.users:
+            lines[place] += " (a sharper test could decide it)"
+        else:
+            number = "" if possible is None else "about "  # evidence in proportion to the users
+            number += _users(possible)
+            lines[place] += f" (no test could from {decided.users:,} users: {number} are needed)"
+    return lines
 
 
 def _users(number: int | None) -> str:

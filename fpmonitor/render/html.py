@@ -13,8 +13,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
-from fpmonitor.disclosure import told_from
 from fpmonitor.export.lists import api_actions
+from fpmonitor.policy import told_from
 from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names_output, values_told
 from fpmonitor.render.decisions import (
     bounds,
@@ -25,6 +25,7 @@ from fpmonitor.render.decisions import (
     drawn,
     headline,
     tolerance,
+    undecided_lines,
 )
 from fpmonitor.render.figures import (
     Figure,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
 
+_MOST_OPEN = 40
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
 _TITLE = "Which browser APIs a site may read together"
@@ -75,6 +77,7 @@ def write_html(findings: Findings) -> str:
         ("more", "What one more API would cost", _one_more(findings)),
         ("border", "All that is allowed", _border(findings.decision)),
         ("conflicts", "What is not allowed together", _conflicts(findings.decision)),
+        ("open", "What is undecided, and what would decide it", _undecided(findings.decision)),
         ("bias", "How biased the sample may be", _tolerance(findings.decision)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
@@ -283,6 +286,13 @@ def _border(decision: Decision) -> str:
 def _conflicts(decision: Decision) -> str:
     figure = of_conflicts(decision)
     return "" if figure is None else f"{figure_html(figure)}{table_html(differing(decision))}"
+
+
+def _undecided(decision: Decision) -> str:
+    lines = undecided_lines(decision) if decision.users_possible else []
+    more = f"<p>And {len(lines) - _MOST_OPEN:,} more.</p>" * (len(lines) > _MOST_OPEN)
+    items = "".join(f"<li>{broken_at_dots(line)}</li>" for line in lines[:_MOST_OPEN])
+    return items and f"<p>Undecided sets, the smallest first.</p><ul>{items}</ul>{more}"
 
 
 def _tolerance(decision: Decision) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import in_short
 from fpmonitor.render.charts import scatter_chart
-from fpmonitor.render.decisions import border, drawn
+from fpmonitor.render.decisions import border, drawn, with_ceilings
 from fpmonitor.render.figures import Figure
 from fpmonitor.render.html import figure_html, html_page, paragraphs, table_html
 from fpmonitor.render.numbers import percent
@@ -186,9 +186,9 @@ def _recommended(decided: LevelDecision) -> list[Table]:
 
 def _borders(decided: LevelDecision) -> Table:
     listed = {
-        "allowed, with all that are coarser": decided.allow,
-        "blocked, with all that are finer": decided.block,
-        "undecided": decided.undecided,
+        "allowed, with all that are coarser": _all_named(decided, decided.allow),
+        "blocked, with all that are finer": _all_named(decided, decided.block),
+        "undecided": with_ceilings(decided, _all_named(decided, decided.undecided)),
     }
     return Table(
         title="Borders",
@@ -201,12 +201,13 @@ def _borders(decided: LevelDecision) -> Table:
             TableColumn("vectors", "count"),
             TableColumn("for example"),
         ],
-        rows=[
-            border(verdict, [_named(decided, vector) for vector in vectors])
-            for verdict, vectors in listed.items()
-        ],
+        rows=[border(verdict, vectors) for verdict, vectors in listed.items()],
         sections=frozenset(range(len(listed))),
     )
+
+
+def _all_named(decided: LevelDecision, vectors: Sequence[ApiSet]) -> list[str]:
+    return [_named(decided, vector) for vector in vectors]
 
 
 def _named(decided: LevelDecision, apis: ApiSet) -> str:

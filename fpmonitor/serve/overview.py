@@ -11,8 +11,8 @@ import msgspec
 
 from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import question_of
-from fpmonitor.disclosure import told_from
 from fpmonitor.errors import FpmonitorError, UndecidableError, UnitError, UnknownNameError
+from fpmonitor.policy import told_from
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.question import threshold_of
 from tests.stored import stored
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TIERS = {"a": 394, "b": 2751, "c": 8570, "d": 2477}
 
@@ -108,3 +105,20 @@ def test_levels_are_designed_where_k_is_above_all_users(tmp_path: Path) -> None:
     [level] = decided["components"][0]["levels"]
     assert decided["allow"] == [{"cores": 1}]
     assert len(level["edges"]) > 1
+
+
+def test_a_gate_carries_out_what_was_decided_where_k_is_above_all_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether an API is evidence is judged once, also of users who are fewer than k."""
+    rows: list[dict[str, str]] = [{"tier": "ab"[i % 2], "constant": "x"} for i in range(400)]
+    db, made = stored(tmp_path, rows), str(tmp_path / "made.json")
+    asked = ["decide", "--budget", "5%", "--k", "10%", "-n", "1B", "--db", db, "-q", "-o", made]
+    assert run(asked) in {0, 3}
+    assert json.loads(Path(made).read_text())["no_evidence"] == {"constant": "one value"}
+    told = set()
+    for users in ([], ["--db", db]):
+        capsys.readouterr()
+        run(["gate", made, "--want", "constant", *users, "--format", "json"])
+        told.add(json.loads(capsys.readouterr().out)["verdict"])
+    assert told == {"no evidence"}

@@ -216,19 +216,16 @@ def test_a_null_is_a_value_where_the_column_map_says_so(tmp_path: Path) -> None:
     assert line["users"] == USERS
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [("null = [1]", "a list of texts"), ("null = {}", "a list"), ("null = 'NA'", "a list")],
-)
+@pytest.mark.parametrize("content", ["null = [1]", "null = {}", "null = 'NA'"])
 def test_what_no_null_can_be_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, reason: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     log, column_map = tmp_path / "a.csv", tmp_path / "map.toml"
     log.write_text("user,x\na,1\n")
     column_map.write_text(content)
     database = str(tmp_path / "a.duckdb")
     assert run(["ingest", str(log), "--db", database, "--columns", str(column_map)]) == 2
-    assert reason in capsys.readouterr().err
+    assert "$.null" in capsys.readouterr().err  # the place of what is wrong
 
 
 @pytest.mark.parametrize("others", [(0.5, 2.0), (0.5, 1e300), (1e16, -1e16)])

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 import fpmonitor
-from fpmonitor.disclosure import HIDE_BELOW, publishable_coverage, told_from
+from fpmonitor.disclosure import publishable_coverage
+from fpmonitor.policy import HIDE_BELOW, told_from
 
 if TYPE_CHECKING:
     from fpmonitor.log import Log

@@ -430,6 +430,13 @@ def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
     said = capsys.readouterr().err
     assert "epoch 7 (120 messages), epoch 8 (80 messages)" in said
     assert run([*command, "--epoch", "8"]) == 0
+    first = tmp_path / "pilot" / "round-1.json"
+    before = first.read_bytes()
+    assert run([*command, "--epoch", "8", "-o", str(first)]) == 2
+    assert "holds round 1 of epoch 1" in capsys.readouterr().err
+    assert first.read_bytes() == before, "the request of another round is not written over"
+    for _ in range(2):  # the request of one round may be written again
+        assert run([*command, "--epoch", "8", "-o", str(tmp_path / "next.json")]) == 0
     channel.close()
 
 

@@ -101,6 +101,7 @@ def test_the_report_has_all_its_parts_in_order(page: str, folder: Path) -> None:
         "The price of trust",
         "What one more API would cost",
         "All that is allowed",
+        "What is undecided, and what would decide it",
         "How biased the sample may be",
         "What products can carry out",
         "What the data cannot show",

@@ -537,7 +537,7 @@ def test_what_a_stopped_search_did_not_settle_is_judged_on_the_users(
     config = with_decision(tmp_path, query_limit=limit)
     assert config.decision is not None
     stopped = json.loads(config.decision.read_text(encoding="utf-8"))
-    stopped |= {"allow": [], "block": [], "recommended": [], "complete": False}
+    stopped |= {"allow": [], "block": [], "recommended": [], "utility": 0, "complete": False}
     config.decision.write_text(json.dumps(stopped), encoding="utf-8")
     with client_of(config) as client:
         verdicts = {

@@ -424,6 +424,14 @@ def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> Non
             "`private redact` makes a set safe",
         )
     check_ask(study, ask)
+    if output.is_file():
+        held = CollectionRequest.read(output)
+        if (held.epoch, held.round) != (ask.epoch, ask.round):
+            raise InputError(
+                f"{output}: holds round {held.round} of epoch {held.epoch}, this is {ask.round} of "
+                f"epoch {ask.epoch}",
+                hint="answers to the one that it holds would be lost; choose another file",
+            )
     emit(ask.to_bytes().decode(), output)
     note(f"round {ask.round}, for the {ask.recipient}, written to {output}")
 
