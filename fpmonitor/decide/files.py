@@ -49,7 +49,7 @@ def _strangers(content: Any, known: Any, of: str = "") -> Iterator[str]:
         for name, value in content.items():
             if name in known:
                 yield from _strangers(value, known[name], f"{of}{name}.")
-            elif value not in (None, [], {}):
+            elif value:  # no, nothing and none are what is not told
                 yield f"{of}{name}"
     elif isinstance(content, list) and isinstance(known, list) and len(content) == len(known):
         for each, other in zip(content, known, strict=True):
