@@ -167,7 +167,7 @@ def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
     asked = ["decide", "--db", str(folder / "d.duckdb"), *options]
     end_in(deciding._bias_tolerated.__code__, 0.0)
     assert run(asked) == 0
-    assert "--tolerance: interrupted, so not told" in capsys.readouterr().err
+    assert "--tolerance: interrupted, so not shown" in capsys.readouterr().err
     kept = read_decision(file)
     assert (kept.allow, kept.complete, kept.bias_tolerated) == (whole.allow, True, None)
     assert run([*asked, "--resume", str(file)]) == 0
