@@ -271,8 +271,8 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
     for name, found in known.items() if has_tests_of_now(decision) else ():
         if found is not None and found != {} and getattr(decision, name) in (None, {}):
-            # whoever interrupts a decision is told no numbers of users
-            is_certain = is_of_now(decision) and name != "users_possible"
+            # Who interrupts a decision is told no numbers of users; others get no account.
+            is_certain = is_of_now(decision) and name not in {"users_possible", "account"}
             yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.

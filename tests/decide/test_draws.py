@@ -78,18 +78,16 @@ def test_the_same_users_in_other_rows_are_drawn_alike(
     assert decision["design"]["by"] == "values"
     # A search that was cut short is settled on the same users.
     cut = folder / "cut.json"
-    lists = {name: [] for name in ("allow", "block", "undecided")}
-    recommended = type(decision["recommended"])()
-    cut.write_text(json.dumps(decision | lists | {"recommended": recommended, "complete": False}))
+    lists: dict[str, object] = {name: [] for name in ("allow", "block", "undecided")}
+    lists |= {"recommended": type(decision["recommended"])(), "utility": 0.0, "complete": False}
+    cut.write_text(json.dumps(decision | lists))
     assert run(["gate", str(cut), "--exit-zero", "--want", "m=1,a=1", "--db", "d.duckdb"]) == 0
     judged = json.loads(capsys.readouterr().out)["verdict"]
     assert run(["gate", "before0.json", "--exit-zero", "--want", "m=1,a=1"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == judged
     # A file of before was made of other users, drawn by their rows.
     del decision["design"]["by"]
-    lists = {name: [] for name in ("allow", "block", "undecided")}
-    recommended = type(decision["recommended"])()
-    cut.write_text(json.dumps(decision | lists | {"recommended": recommended, "complete": False}))
+    cut.write_text(json.dumps(decision | lists))
     assert run(["gate", str(cut), "--want", "m=1,a=1", "--db", "d.duckdb"]) == 2
     assert "drawn by the order of their rows" in " ".join(capsys.readouterr().err.split())
 

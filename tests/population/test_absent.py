@@ -67,8 +67,12 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
     assert content["missing"] == "exposed"
     assert run(["check", out, "--db", db]) == 0
     assert content["utility"] == content["utility_bound"] == 1
-    content |= {"allow": [["Canvas.hash"]], "recommended": ["Canvas.hash"], "block": []}
-    content |= {"undecided": []}
+    content |= {
+        "allow": [["Canvas.hash"], ["Screen.orientation"]],
+        "recommended": ["Canvas.hash"],
+        "block": [],
+    }
+    content |= {"undecided": [["Canvas.hash", "Screen.orientation"]]}
     (tmp_path / "decision.json").write_text(json.dumps(content))
     assert run(["check", out, "--db", db]) == 2  # these very users do not bear it out
     content["data"]["digest"] = "of others"
