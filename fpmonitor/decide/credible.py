@@ -118,6 +118,13 @@ def _otherwise(content: Any, written: Any, of: str = "") -> Iterator[Discrepancy
 
 def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discrepancy]:
     """Judge whether the lists settle all sets; `most_steps` limits their comparison."""
+    tested = decision.confirmation
+    if tested is not None:  # sets of no chain are settled by nobody
+        allowed = all(any({*one} <= {*apis} for apis in decision.allow) for one in tested.confirmed)
+        blocked = all(any({*apis} <= {*one} for apis in decision.block) for one in tested.refuted)
+        reason = "" if allowed and blocked else "a set that was confirmed or refuted is missing"
+        yield Discrepancy("lists", reason)
+        return
     try:
         found = _uncovered(decision, most_steps)
     except TooManyStepsError:
@@ -132,7 +139,8 @@ def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discre
 
 def _other_question(decision: Decision) -> str:
     """Say of which other question the proof of a decision is."""
-    policy, level = decision.policy, decision.level or decision.policy.delta
+    policy = decision.policy
+    level = policy.delta if decision.level is None else decision.level
     if not decision.proof or level is None:
         return ""
     if decision.setting == "sample":

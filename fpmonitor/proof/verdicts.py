@@ -165,7 +165,7 @@ def check_sets(
             yield Finding(side, apis, holds.answer)
     for verdict in ("allow", "block", "undecided"):
         for apis, size in listed(content, verdict):
-            spectrum = [*groups[apis]]
+            spectrum = [*groups.get(apis, ())]  # none of a set that the file names otherwise
             known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
             if not known or sum(inside for _, _, inside in spectrum) != users * draws:
                 yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
