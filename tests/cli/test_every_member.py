@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.proof import files as proved
+from fpmonitor.proof import design, files
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ KINDS: dict[str, list[str]] = {
 }
 # How long a search took says nothing of the users.
 NOTHING = {"evaluated", "seconds"}
-# Who searched which chains, and why nothing is said to be blocked, only the search knows: fewer sets
-# of either are as good.
+# Which chains were searched, and why nothing is blocked, only the search knows: fewer sets of
+# either are as good.
 BY_CHAINS = {"search": {"block", "confirmation"}}
 # What a gate does not go by: it has the sentence from the rest, and takes sets in any order. What
 # is missing is the default, as in files of before that did not have it.
@@ -94,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def proofs_once() -> Iterator[None]:
     """Prove each side once, however many files hold it."""
     known: dict[str, str] = {}
-    prove = proved.check_proof
+    prove = design.check_proof
 
     def remembered(*arguments: Any, **options: Any) -> str:
         key = json.dumps([arguments, options], sort_keys=True)
@@ -103,7 +103,7 @@ def proofs_once() -> Iterator[None]:
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proved, "check_proof", remembered)
+        patch.setattr(files, "check_proof", remembered)
         yield
 
 
@@ -144,8 +144,8 @@ def others(value: Any) -> list[Any]:
 def changes(content: Mapping[str, Any]) -> Iterator[tuple[Path_, dict[str, Any]]]:
     """Files of which one member is changed, or gone, or one more, with its path."""
     yield ("stranger",), {**content, "stranger": 1}
-    for name in content.keys() & {"policy", "view", "data"}:
-        yield (name,), {**content, name: {**content[name], "stranger": 1}}
+    for part in content.keys() & {"policy", "view", "data"}:
+        yield (part,), {**content, part: {**content[part], "stranger": 1}}
     for path, value in members(content):
         if "proof" in path:  # `test_audit_certificate` changes its numbers
             continue
