@@ -139,8 +139,7 @@ def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discre
 
 def _other_question(decision: Decision) -> str:
     """Say of which other question the proof of a decision is."""
-    policy = decision.policy
-    level = policy.delta if decision.level is None else decision.level
+    policy, level = decision.policy, decision.level or decision.policy.delta
     if not decision.proof or level is None:
         return ""
     if decision.setting == "sample":

@@ -123,12 +123,9 @@ class Confirmation:
 class ByVisits:
     """Share of the observed users in groups smaller than k, where last values show far fewer.
 
-    Attributes
-    ----------
-    visit
-        By one visit of each user, drawn: the mean over draws.
-    path
-        By all visits of each user in their order, repeats left out.
+    Attributes:
+        visit: By one visit of each user, drawn: the mean over draws.
+        path: By all visits of each user in their order, repeats left out.
     """
 
     visit: _Share
@@ -279,7 +276,7 @@ class Decision(Result):
     engine: str | None = None
     universe: _Count | None = None
     first_names: _Count | None = None
-    level: _Share | None = None
+    level: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     registered: bool = False
     view_weight: _Share | None = None
     asked_before: _Count = 0
