@@ -24,7 +24,7 @@ from fpmonitor.account import summary
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.render.answers import overview
 from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
-from fpmonitor.ui.asked import DEFAULT_K, PageQuestion, column_map_of
+from fpmonitor.ui.asked import DEFAULT_K, OF_API, PageQuestion, column_map_of
 from fpmonitor.ui.pages import draw, fragment, page, static_routes
 from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
@@ -67,7 +67,7 @@ _UNITS = (
 def _choices_of(path: str) -> tuple[tuple[str, str], ...]:
     """Return what a member may be said to be; the APIs of its name, where there are several."""
     found = meanings(path)
-    return (*((f"API {api}", api) for api in found if len(found) > 1), *_CHOICES)
+    return (*((f"{OF_API}{api}", api) for api in found if len(found) > 1), *_CHOICES)
 
 
 def create_app(desk: Desk, token: str) -> Starlette:

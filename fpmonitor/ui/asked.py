@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, QueryParams
 
 DEFAULT_K, DEFAULT_BUDGET, _DELTA = 10, 0.05, 0.05
-_KIND = "member:"
+_KIND, OF_API = "member:", "API "
 _FIELDS = ("user", "time", "source", "weight")
 
 
@@ -98,10 +98,11 @@ def column_map_of(form: Mapping[str, str]) -> ColumnMap:
         path = name.removeprefix(_KIND)
         if value in _FIELDS:
             columns[str(value)] = path
-        elif value.startswith("API"):
-            # As its name says; of several APIs that the name may mean, the one that was chosen.
+        elif value == "API":
             found = meanings(path)
-            apis[path] = value[4:] or (found[0] if len(found) == 1 else "")
+            apis[path] = found[0] if len(found) == 1 else ""
+        elif value.startswith(OF_API):  # one of those that its name may mean
+            apis[path] = value.removeprefix(OF_API)
         elif value == "ignore":
             ignore.add(path)
     unit = form.get("unit")
