@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fpmonitor.population.levels import Component, LevelMap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from fpmonitor.decide.deciding import Tests
     from fpmonitor.decide.decision import Setting
     from fpmonitor.spectrum import SpectrumSource
 
@@ -79,3 +81,21 @@ def component(name: str, levels: int) -> Component:
     """A component of one API with so many levels, each of which shows all."""
     maps, utility = (LevelMap(raw=True),) * levels, tuple(map(float, range(levels + 1)))
     return Component(name=name, apis=(name,), levels=maps, utility=utility, least=0, most=levels)
+
+
+def allowed_as_tested(found: Decision, source: SpectrumSource, tests: Tests) -> int:
+    """Check the lists against each set tested by itself; count those that are allowed.
+
+    The conditions beside the users' test must have taken some away.
+    """
+    apis = found.policy.candidates
+    held = {
+        each: tests.allows(source.spectrum(each), len(each))
+        for size in range(1, len(apis) + 1)
+        for each in itertools.combinations(apis, size)
+    }
+    plain = {each: tests.allow.holds(source.spectrum(each), len(each)) for each in held}
+    assert found.complete
+    assert {each: found.verdict(each)[0] == "allow" for each in held} == held
+    assert sum(plain.values()) > sum(held.values())
+    return sum(held.values())

@@ -27,9 +27,9 @@ class _Event:
     """
 
     about: str
-    severity: Severity
     title: str
-    todo: str
+    severity: Severity = "info"
+    todo: str = "Nothing."
     is_over: bool = False
 
 
@@ -153,9 +153,7 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
         windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])
         yield _Event(
             about="fault",
-            severity="info",
             title=f"Mended logs were stored of {windows}: what was said of them is taken back",
-            todo="Nothing.",
             is_over=True,
         )
     alarm = body.get("alarm")
@@ -168,9 +166,7 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
         )
     yield _Event(
         about="state",
-        severity="info",
         title=f"The list is watched: {_STATES[body['state']]}",
-        todo="Nothing.",
         is_over=body["state"] == "holds",
     )
 
@@ -194,7 +190,6 @@ def _no_longer_above(changed: Sequence[Mapping[str, Any]]) -> Iterator[_Event]:
     if over:
         yield _Event(
             about="sets",
-            severity="info",
             title=f"No longer seen above the budget, not yet certain to hold: {_sets(over)}",
             todo="Nothing; longer windows can be certain.",
             is_over=True,
@@ -204,9 +199,7 @@ def _no_longer_above(changed: Sequence[Mapping[str, Any]]) -> Iterator[_Event]:
         since = back[0]["since"][:10]
         yield _Event(
             about="sets",
-            severity="info",
             title=f"Within the budget again since {since}: {_sets(back)}",
-            todo="Nothing.",
             is_over=True,
         )
 

@@ -67,12 +67,9 @@ def nats_possible(
 ) -> float:
     """Best mean logarithm of an e-value at the first look at users of a known law, nats.
 
-    Parameters
-    ----------
-    law
-        float64, shape (V,): probabilities of the values.
-    users, k, population, budget
-        As of `decision_criteria`.
+    Args:
+        law: float64, shape (V,): probabilities of the values.
+        users, k, population, budget: As of `decision_criteria`.
     """
     serving = serving_of(users, 0.0, look="first")[0]
     if serving is None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
-from fpmonitor.estimate.linking import LinkedFunction
+from fpmonitor.estimate.linking import function_of
 from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
 from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
@@ -302,11 +302,7 @@ def exposure_limits(
     check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
     serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
-    function = (
-        LinkedFunction(population=population, factors=departure.factors)
-        if k is None
-        else ExposureFunction(k, population, departure.factors)
-    )
+    function = function_of(k, population, departure.factors)
     menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,

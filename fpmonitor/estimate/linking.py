@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate.poisson import ExposureFunction
+from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.policy import Factors
 
 _FLOOR = 0.002  # of `F_1`: weights end at groups of 500, which costs sharpness alone
 _HALVINGS = 60
@@ -97,3 +99,10 @@ class LinkedFunction(ExposureFunction):
 def _by_factor(p: NDArray[np.float64], factor: float, population: int) -> NDArray[np.float64]:
     """Users of the population who are linked, by the share of a value among those observed."""
     return factor * linked_probability(np.minimum(factor * p, 1.0), population)
+
+
+def function_of(k: int | None, population: int, factors: Factors = AS_OBSERVED) -> ExposureFunction:
+    """Return what groups smaller than k expose; without k, what can be linked at all."""
+    if k is None:
+        return LinkedFunction(population=population, factors=factors)
+    return ExposureFunction(k, population, factors)

@@ -20,7 +20,7 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import Fakes
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
-from fpmonitor.estimate.linking import LinkedFunction
+from fpmonitor.estimate.linking import function_of
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.mixture import design_menu
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
@@ -201,11 +201,7 @@ def decision_criteria(
     designed = _DESIGN_SIZE if chains is None else universe
     nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
-    function = (
-        LinkedFunction(population=population, factors=departure.factors)
-        if k is None
-        else ExposureFunction(k, population, departure.factors)
-    )
+    function = function_of(k, population, departure.factors)
     within -= departure.unobserved
     beyond = budget + hidden_exposure(departure, function, size)
     least = _LEAST_SHARPNESS * budget

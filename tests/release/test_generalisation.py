@@ -114,6 +114,14 @@ def windows() -> pl.DataFrame:
     )
 
 
+def store_windows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    numbered = windows().with_row_index("user")
+    numbered.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
+    (folder / "levels.toml").write_text(LEVELS)
+    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+
+
 def test_levels_are_shown_together_and_only_as_declared(tmp_path: Path) -> None:
     (tmp_path / "levels.toml").write_text(LEVELS)
     users = windows()
@@ -130,11 +138,7 @@ def test_levels_are_shown_together_and_only_as_declared(tmp_path: Path) -> None:
 def test_the_command_releases_and_the_audit_makes_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    numbered = windows().with_row_index("user")
-    numbered.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
-    (tmp_path / "levels.toml").write_text(LEVELS)
-    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+    store_windows(tmp_path, monkeypatch)
     capsys.readouterr()
     table = ["release", "--apis", "width,height,touch", "--k", "5", "-o", "table.csv"]
     made = [*table, "--mechanism", "generalisation", "--levels", "levels.toml"]
@@ -236,11 +240,7 @@ def test_demands_cost_and_none_costs_nothing() -> None:
 def test_what_no_table_keeps_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    numbered = windows().with_row_index("user")
-    numbered.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
-    (tmp_path / "levels.toml").write_text(LEVELS)
-    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+    store_windows(tmp_path, monkeypatch)
     table = ["release", "--apis", "width,height,touch", "--k", "5", "-o", "table.csv"]
     coarse = [*table, "--mechanism", "generalisation"]
     for code, words, options in (
