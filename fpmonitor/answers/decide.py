@@ -22,8 +22,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, told_from, universe_of
-from fpmonitor.population.beside import USERS, units_beside
-from fpmonitor.population.beside import source_of as source_of_unit
+from fpmonitor.population.beside import USERS, unit_source, units_beside
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
@@ -101,14 +100,15 @@ def decide_sets(
         begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
         return _confirmed(replace(decide(source, begun, asked), made=made), source, rest, asked)
     counted = users.source(begun.policy.candidates, asked.engine)
-    in_memory = isinstance(source_of_unit(counted, USERS), MemorySource | PathSource)
+    in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
         decided = replace(decide(counted, begun, asked), made=made)
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
             found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
-            decided = replace(decided, by_visits=found)
-            decided = replace(decided, guarantee=guarantee(decided))
+            if found is not None:
+                decided = replace(decided, by_visits=found)
+                decided = replace(decided, guarantee=guarantee(decided))
     return decided
 
 
@@ -118,7 +118,7 @@ def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) 
     several = (users.visits or 0) > users.snapshot.users
     if not (apis and several) or decided.policy.visits != "last":
         return None
-    seen = source_of_unit(counted, USERS).spectrum(apis)
+    seen = unit_source(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
 
 

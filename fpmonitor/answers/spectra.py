@@ -38,7 +38,7 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import HIDE_BELOW, Look, told_from
-from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, spectrum_of
+from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
@@ -73,12 +73,9 @@ _OTHER_TESTS = "not what this version makes of the question, and may have follow
 class SetGroups:
     """The groups of one set: so many users (last) are in groups of a range.
 
-    Attributes
-    ----------
-    cohorts
-        The groups of each cohort.
-    beside
-        Those of the other units that conditions are about: see `population.beside`.
+    Attributes:
+        cohorts: The groups of each cohort.
+        beside: Those of the other units that conditions are about: see `population.beside`.
     """
 
     apis: tuple[str, ...]
@@ -421,7 +418,7 @@ def count_spectra(
         if masked is not None:
             return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
         found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        of_users = spectrum_of(spectrum, USERS)
+        of_users = unit_spectrum(spectrum, USERS)
         within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
         parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
         beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}

@@ -31,7 +31,7 @@ from fpmonitor.ldp.planner import (
     TRADE_OFF_EPSILONS,
     ComparedMechanism,
     compare_at_equal_terms,
-    compare_sets,
+    compare_protocols_of_sets,
     fewest_users,
     most_telling,
     needs_no_answers,
@@ -165,7 +165,7 @@ def _mechanism(
         raise PolicyError("epsilon", f"--mechanism {name} needs an LDP level")
     if name == "lh":
         return LocalHash(values, epsilon, hash_range or 0)
-    return OF_SETS[name](values, epsilon) if name in OF_SETS else PROTOCOLS[name](values, epsilon)
+    return (PROTOCOLS | OF_SETS)[name](values, epsilon)
 
 
 def _matrix(path: Path, values: int | None, epsilon: float | None) -> StochasticMatrix:
@@ -227,7 +227,7 @@ def compare_mechanisms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
     if epsilon is not None:
-        rows += compare_sets(values, users, epsilon, alpha=alpha, seed=seed)
+        rows += compare_protocols_of_sets(values, users, epsilon, alpha=alpha, seed=seed)
     if plot is not None:
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
         emit(of_trade_offs(curves, values).file, plot)

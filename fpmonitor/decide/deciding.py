@@ -33,8 +33,8 @@ from fpmonitor.population.beside import (
     PATH,
     USERS,
     days_in_words,
-    source_of,
-    spectrum_of,
+    unit_source,
+    unit_spectrum,
     units_beside,
 )
 from fpmonitor.population.visits import DRAWS
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.decide.decision import Proof, Verdict
-    from fpmonitor.policy import Policy
+    from fpmonitor.policy import LinkBudget, Policy
     from fpmonitor.spectrum import CountSpectrum
 
 
@@ -130,15 +130,14 @@ def _check_cohorts(
 ) -> None:
     """Refuse cohorts by which nothing can be allowed.
 
-    Raises
-    ------
-    UndecidableError
-        What tells cohorts exposes too many by itself, or see `CohortTest.check_decides`.
+    Raises:
+        UndecidableError: What tells cohorts exposes too many by itself, or see
+            `CohortTest.check_decides`.
     """
     for condition in tests.conditions:
         if isinstance(condition.test, CohortTest):
             condition.test.check_decides(source.users)
-    alone = source_of(source, USERS).spectrum(())
+    alone = unit_source(source, USERS).spectrum(())
     if isinstance(alone, CohortSpectrum) and tests.above(alone, 1, least=False):
         raise UndecidableError(
             f"given: {' and '.join(given)} alone exposes more than {100 * policy.budget:.6g} % of "
@@ -154,7 +153,7 @@ def _answered(
     borders = found.borders
     # Of levels that are as useful the larger rank: users see more, and the limit was met.
     criterion = None if sought.has_levels or tests is None else tests.allow
-    users = source_of(source, USERS)
+    users = unit_source(source, USERS)
     best = recommended_of(borders.allow, users, criterion, weights=sought.weights)
     bound = best.weight if borders.complete else found.bound
     cut = None
@@ -307,7 +306,7 @@ def _search(
 ) -> _Found:
     """Search the borders; of many APIs and of levels the best set before, and what none exceeds."""
     found, whole = _Found(known or Borders.nothing()), source
-    source = source_of(whole, USERS)
+    source = unit_source(whole, USERS)
     if sought.best_first:
         found = _best_first(source, tests, sought, found.borders, before=before, effort=effort)
     borders_of = partial(
@@ -354,7 +353,7 @@ def _keeping(
     for condition in tests.conditions:
         failing = [*borders.block, *borders.undecided]
         found = search(
-            source_of(source, condition.unit),
+            unit_source(source, condition.unit),
             allow=condition.test,
             block=condition.test,
             must=sought.must,
@@ -613,7 +612,7 @@ class UnitTest(NamedTuple):
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs keeps it."""
-        return self.test.holds(spectrum_of(spectrum, self.unit), size)
+        return self.test.holds(unit_spectrum(spectrum, self.unit), size)
 
 
 class Tests(NamedTuple):
@@ -645,10 +644,8 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
     where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
 
-    Raises
-    ------
-    UndecidableError
-        Too few users came back after some days.
+    Raises:
+        UndecidableError: Too few users came back after some days.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
     if isinstance(counted, SpectrumSource):
@@ -727,37 +724,48 @@ def _conditions(
         )
         proof["cohorts"] = cohorts.to_json()
         found.append(UnitTest(USERS, cohorts))
-    links = policy.links
-    if links is None:
-        return found
-    proof["links"] = []
+    if policy.links is not None:
+        found += _link_tests(decision, policy.links, level, beside, proof)
+    return found
+
+
+def _link_tests(
+    decision: Decision,
+    links: LinkBudget,
+    level: float,
+    beside: Mapping[str, int],
+    proof: dict[str, Any],
+) -> Iterator[UnitTest]:
+    """Design the test of each time after which links are limited, or of all visits."""
+    policy, proof["links"] = decision.policy, []
     for days in links.after or (None,):
         unit = USERS if days is None else days_in_words(days)
-        counted = users if days is None else beside.get(unit, 0)
-        criteria = None
-        if counted > 1:
+        criteria, told = None, {}
+        if (counted := beside.get(unit, 0)) > 1:
             criteria = decision_criteria(
                 users=counted,
                 k=None,
                 population=policy.population,
                 budget=links.budget,
                 delta=level,
-                universe=universe,
+                universe=decision.universe or len(policy.candidates),
             )
-        told = {} if criteria is None else criteria.proofs(len(policy.candidates))
+            told = criteria.proofs(len(policy.candidates))
         if criteria is None or not told:
-            raise UndecidableError(
-                f"after: {counted:,} users came back after {days:g} days, too few to decide"
-                if days is not None
-                else f"link-budget: {counted:,} users are too few to decide anything",
-                hint="ask of more users" + ", or for other days" * (days is not None),
-            )
+            raise _too_few_to_link(counted, days)
         proof["links"].append({"after": days, "function": "linked", **told["allow"]})
         score = criteria.allow.score
         if days is None and policy.visits in {"visit", "both"}:
             score = score.mean_of(DRAWS)
-        found.append(UnitTest(unit, replace(criteria.allow, score=score)))
-    return found
+        yield UnitTest(unit, replace(criteria.allow, score=score))
+
+
+def _too_few_to_link(counted: int, days: float | None) -> UndecidableError:
+    if days is None:
+        words = f"link-budget: {counted:,} users are too few to decide anything"
+        return UndecidableError(words, hint="ask of more users")
+    words = f"after: {counted:,} users came back after {days:g} days, too few to decide"
+    return UndecidableError(words, hint="ask of more users, or for other days")
 
 
 def _from(base: int, criterion: Criterion) -> Criterion:

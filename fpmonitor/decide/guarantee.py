@@ -391,7 +391,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
         if policy.cohorts is not None:
             first = f"{first[:-1]}, nor more than {in_cohorts(policy.cohorts)}."
         if policy.links is not None:
-            first += f" It lets at most {_linked(policy.links)}."
+            first += f" None lets more than {_linked(policy.links)}."
         second = f"Assumes {users} are a random sample of them{_departures(policy.sample)}."
         second += f" {_chosen_before(decision)}"
     first = f"{first} {_beyond_last(decision)}".rstrip()

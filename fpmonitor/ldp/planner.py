@@ -133,7 +133,7 @@ def compare_at_equal_terms(
     return rows
 
 
-def compare_sets(
+def compare_protocols_of_sets(
     values: int,
     users: int,
     epsilon: float,

@@ -62,7 +62,7 @@ class SourceBeside(SpectrumSource):
         ]
 
 
-def source_of(source: SpectrumSource, name: str) -> SpectrumSource:
+def unit_source(source: SpectrumSource, name: str) -> SpectrumSource:
     """Return the source of a unit.
 
     Raises:
@@ -75,8 +75,8 @@ def source_of(source: SpectrumSource, name: str) -> SpectrumSource:
     raise _unknown(name)
 
 
-def spectrum_of(spectrum: CountSpectrum, name: str) -> CountSpectrum:
-    """Return the spectrum of a unit; errors as of `source_of`."""
+def unit_spectrum(spectrum: CountSpectrum, name: str) -> CountSpectrum:
+    """Return the spectrum of a unit; errors as of `unit_source`."""
     if isinstance(spectrum, SpectrumBeside) and name in spectrum.parts:
         return spectrum.parts[name]
     if name == USERS:

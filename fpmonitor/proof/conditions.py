@@ -34,7 +34,7 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, drawn, sums, users_of
+from fpmonitor.proof.verdicts import Range, Test, draws_of, sums, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -197,7 +197,7 @@ class Conditions:
         policy, side = content["policy"], content["proof"]["allow"]
         # By the name of the unit: its test, and the users or draws whose groups there must be.
         self.beside: dict[str, tuple[Test, int]] = {}
-        users, draws = users_of(content), drawn(policy)
+        users, draws = users_of(content), draws_of(policy)
         if policy.get("visits") == "both":
             self.beside["path"] = Test(side), users
         for one in side.get("links", []):

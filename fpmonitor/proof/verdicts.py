@@ -133,7 +133,7 @@ def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ..
     ]
 
 
-def drawn(policy: Mapping[str, Any]) -> int:
+def draws_of(policy: Mapping[str, Any]) -> int:
     """Return over how many draws of one visit of each user scores are means: see visits.md."""
     return DRAWS if policy.get("visits") in {"visit", "both"} else 1
 
@@ -157,7 +157,7 @@ def check_sets(
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = users_of(content), len(content["block"]) + len(content["undecided"])
-    draws = drawn(content["policy"])
+    draws = draws_of(content["policy"])
     tests = Test(allow, draws), Test(block, draws)
     confirmed = _Chains(content, others)
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
