@@ -46,14 +46,17 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     likely = _NAME_OF_USERS.search(seen)
     if are_named_as_requests(_names(log)):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
+    if likely:
+        raise InputError(
+            f"{log.label}: it is not said who a row is; seen: {seen}",
+            hint=f"--user {quote(likely[1])} where {excerpt(likely[1])} names the users; "
+            "--user row where each row counts",
+        )
     raise InputError(
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
-        hint=(
-            f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
-            f"--user {quote(likely[1]) if likely else 'NAME'} "
-            "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
-            "--user row where rows are to be counted, --weight NAME where it tells how many"
-        ),
+        hint=f"a log needs a column {column_map.name_of('user')!r}: --user NAME says which it is, "
+        "--user row that each row counts, --weight NAME for how many; --columns MAP.toml, in "
+        "Python ColumnMap({'user': NAME}), names all columns",
     )
 
 

@@ -615,7 +615,11 @@ UNREADABLE: dict[str, tuple[str, bytes, str]] = {
     "corrupt gzip": ("a.jsonl.gz", b"\x1f\x8b" + b"junk" * 50, "cannot be read"),
     "corrupt zstd": ("a.jsonl.zst", b"\x28\xb5\x2f\xfd" + b"junk" * 50, "cannot be read"),
     "array": ("a.json", b'[{"user":"u","a":1},', "a JSON array that is broken"),
-    "no user": ("a.jsonl", b'{"visitor":"u","a":1}\n', "seen: visitor, a"),
+    "no user": (
+        "a.jsonl",
+        b'{"visitor":"u","a":1}\n',
+        "who a row is; seen: visitor, a; --user visitor",
+    ),
     "user alone": ("a.csv", b"user,time\nu,1\n", "cannot tell"),
     "prose": ("a.csv", b"Dear reader\nhow are you\n", "cannot tell"),
 }
