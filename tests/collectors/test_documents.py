@@ -217,6 +217,15 @@ def test_a_result_of_a_library_alone_stays_one_record(tmp_path: Path) -> None:
     assert (batch["collector"], batch["read"]) == ("fingerprintjs", 1)
 
 
+def test_a_log_of_hashes_alone_is_refused_for_that_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(json.dumps({"user": i, "print": i * 7}) + "\n" for i in range(30)))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), "--ignore", "print"]) == 2
+    assert "beside 'user' no column may be an API" in capsys.readouterr().err
+
+
 def test_members_that_both_hold_records_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
