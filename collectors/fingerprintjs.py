@@ -137,7 +137,7 @@ class FingerprintjsCollector(ResultCollector):
         except InputError as error:
             if self._saw_pro_event:
                 raise InputError(
-                    f"{log.label}: these events of Fingerprint Pro hold no components, only their hash",
+                    f"{log.label}: these events of Fingerprint Pro hold no components, but a hash",
                     hint="log the result of the open-source library instead, or events with "
                     "raw device attributes",
                 ) from error

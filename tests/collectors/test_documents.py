@@ -100,6 +100,18 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "columns": list(records()[0]),
         "rows": [list(row.values()) for row in records()],
     },
+    "CouchDB": lambda: {
+        "total_rows": USERS,
+        "offset": 0,
+        "rows": [
+            {"id": f"d{i % 3}", "key": f"d{i % 3}", "value": {"rev": "1-a"}, "doc": row}
+            for i, row in enumerate(records())
+        ],
+    },
+    "JSON:API": lambda: {
+        "links": {"self": "x"},
+        "data": [{"type": "visit", "attributes": row} for row in records()],
+    },
     "GraphQL": lambda: {"data": {"edges": [{"node": row} for row in records()]}},
 }
 
