@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member
+from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member, read_account
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge_member
 from fpmonitor.store.digests import values_are_digested
@@ -179,7 +180,24 @@ class _Judging:
         if said := [self.said[name] for name in names if name in self.said]:
             return Verdict("API", f"named {said[0] or 'an API'} by the user")
         stays = self.staged.known | self.column_map.expected
-        return judge_member(profile, setting, stays=profile.path in stays)
+        verdict = judge_member(profile, setting, stays=profile.path in stays)
+        if verdict.asks and (kind := self._earlier.get(path)):
+            return Verdict(kind, "not stored of an earlier log either")
+        return verdict
+
+    @functools.cached_property
+    def _earlier(self) -> dict[str, Kind]:
+        """What earlier logs had that was not stored.
+
+        The few rows of one more day often leave open what the first log has shown.
+        """
+        earlier: dict[str, Kind] = {}
+        for [text] in self.database.rows("ingest/recent_accounts"):
+            account = read_account(text)
+            for member in account.members if account else ():
+                earlier.pop(member.path, None)
+            earlier |= {m.path: m.kind for m in (account.set_aside if account else ())}
+        return earlier
 
     def _spare(self) -> list[Member]:
         members = []
