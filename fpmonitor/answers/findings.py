@@ -103,7 +103,9 @@ def gather_findings(
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     trust: Knowledge | None = "joint" if question.sample.is_plain else None
-    details = ExposureDetails(trust=trust)
+    after = decision.policy.links.after if decision.policy.links is not None else ()
+    followed = after if population.audience is Audience.OWNER else ()
+    details = ExposureDetails(trust=trust, followed=followed)
     exposed = report_exposures(asked, question, [recommended], details) if recommended else []
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])

@@ -79,6 +79,7 @@ def write_html(findings: Findings) -> str:
         ("conflicts", "What is not allowed together", _conflicts(findings.decision)),
         ("open", "What is undecided, and what would decide it", _undecided(findings.decision)),
         ("bias", "How biased the sample may be", _tolerance(findings.decision)),
+        ("followed", "Who can be followed, and how long", _followed(findings.recommended)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
@@ -221,6 +222,13 @@ def _trust(findings: Findings) -> str:
     if findings.recommended is None or not findings.recommended.trust:
         return ""
     return figure_html(of_trust(findings.recommended))
+
+
+def _followed(report: ExposureReport | None) -> str:
+    """Draw who is linked today, and who still after the days that were decided on."""
+    if report is None or not report.followed:
+        return ""
+    return figure_html(of_followed(report))
 
 
 def _one_more(findings: Findings) -> str:
