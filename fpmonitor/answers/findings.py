@@ -17,7 +17,8 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.decide.decision import Decision
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS
 from fpmonitor.population.population import Population
@@ -47,6 +48,7 @@ class Findings:
         automation: Users that look automated; null where the database keeps no values to tell by.
         sources: APIs whose values come from several sources.
         trend: The recommended set by week; null without two weeks.
+        followed: The recommended set after the days that were decided on; null without.
         untold: What these users could not be asked, in sentences.
         made: When the report was made.
     """
@@ -68,6 +70,7 @@ class Findings:
     automation: AutomationReport | None
     sources: Sequence[str]
     trend: TrendReport | None
+    followed: ExposureReport | None = None
     untold: Sequence[str] = ()
     made: datetime
 
@@ -103,9 +106,7 @@ def gather_findings(
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     trust: Knowledge | None = "joint" if question.sample.is_plain else None
-    after = decision.policy.links.after if decision.policy.links is not None else ()
-    followed = after if population.audience is Audience.OWNER else ()
-    details = ExposureDetails(trust=trust, followed=followed)
+    details = ExposureDetails(trust=trust)
     exposed = report_exposures(asked, question, [recommended], details) if recommended else []
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
@@ -142,9 +143,26 @@ def gather_findings(
         automation=None if digested else report_automation(population, k=question.k),
         sources=sorted({name for names in mixed for name in names}),
         trend=trend,
+        followed=_followed_of(population, question, decision),
         untold=untold,
         made=datetime.now(UTC),
     )
+
+
+def _followed_of(
+    population: Population, question: Question, decision: Decision
+) -> ExposureReport | None:
+    """Follow those who come back after the days that were decided on; null where nobody did."""
+    links, apis = decision.policy.links, decision.recommended
+    if links is None or not links.after or not apis or population.audience is not Audience.OWNER:
+        return None
+    try:
+        [found] = report_exposures(
+            population, question, [apis], ExposureDetails(followed=links.after)
+        )
+    except (InputError, UndecidableError):  # other users, of a shorter log
+        return None
+    return found
 
 
 def _trend_of(windows: Windows, question: Question, apis: tuple[str, ...]) -> TrendReport | None:

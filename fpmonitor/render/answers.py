@@ -85,7 +85,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if reports[0].forecast is not None:
         tables.append(forecast_table(reports))
     # What sites see comes before values that may come from several visits.
-    first = [] if reports[0].visits is None else [_visit_table(reports)]
+    first = [] if reports[0].visits is None else [visit_table(reports)]
     tables = [*first, _exposure_table(reports), *tables]
     return Output(tables=tables, rows=lines, document=rows, no_csv=no_csv)
 
@@ -284,7 +284,7 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
     )
 
 
-def _visit_table(reports: Sequence[ExposureReport]) -> Table:
+def visit_table(reports: Sequence[ExposureReport]) -> Table:
     """Show what one visit exposes, and what all visits of a user do."""
     first = reports[0]
     days = max((r.visits.days or 0 for r in reports if r.visits), default=0)
