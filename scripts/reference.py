@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "scripts" / "papers.toml"
+ANSWERS_ELSEWHERE = (
+    "ldp.summary.Metrics",
+    "release.partial_knowledge.ValueGuarantee",
+    "release.sensitive.SensitiveAttribute",
+)
 MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Notes|Examples):\n", re.MULTILINE)
 
@@ -234,6 +239,10 @@ def answers() -> str:
             own = kind.__module__ == module.name and dataclasses.is_dataclass(kind)
             if own and "Attributes" in (kind.__doc__ or "") and not kind.__name__.startswith("_"):
                 lines += [f"## {kind.__name__}", "", *described(kind)]
+    for name in ANSWERS_ELSEWHERE:
+        module_name, _, kind_name = name.rpartition(".")
+        kind = getattr(importlib.import_module(f"fpmonitor.{module_name}"), kind_name)
+        lines += [f"## {kind_name}", "", *described(kind)]
     return "\n".join(lines)
 
 
