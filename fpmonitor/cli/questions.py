@@ -129,7 +129,7 @@ class Detailed:
         typer.Option(
             "--visits",
             help="Limit what one visit of each user exposes, and what all visits do to a site that "
-            "knows its users again, also where nobody came twice.",
+            "knows its users again. By default where users came several times.",
         ),
     ] = False
     followed: FOLLOWED = ""
