@@ -156,7 +156,7 @@ def visited(rows: pl.DataFrame, users: int, rng: np.random.Generator) -> pl.Data
         visits[size] = np.where(resized, values[size][other], visits[size])
     visits["connection.rtt"] = values["connection.rtt"][network]
     visits[AGENT] = np.array([_updated(*one) for one in zip(visits[AGENT], released, strict=True)])
-    moment = np.datetime64("2026-01-05T00:00:00") + (day * 86_400).astype("timedelta64[s]")
+    moment = np.datetime64("2026-01-05T00:00:00", "ms") + (day * 86_400).astype("timedelta64[s]")
     return pl.DataFrame({"user": who.astype(str), "time": moment, **visits}).sort("time")
 
 
