@@ -83,7 +83,6 @@ def best_set(
     """Find the passing set of the greatest weight, or one that is proven not to be far from it.
 
     Args:
-        source: Where the spectra come from.
         criterion: Gives the scores.
         limits: A set of `s` APIs passes when its score, and that of each of its subsets by their
             sizes, is at most `limits[s]`. Where limits grow with the size, not all subsets may be
@@ -93,10 +92,6 @@ def best_set(
         share: Of the time that is left, what this search may take.
         known: Sets that are known to pass.
         reached: How far an earlier search came, for the same source, criterion, limits and sets.
-
-    Raises:
-        UnknownNameError, InputError: An API that the source does not have, or that is both in
-            `must` and `never`; a weight that is negative or not finite.
     """
     check_names(source, sought)
     checked, apis = checked_weights(sought.weights), sought.free(source.apis)

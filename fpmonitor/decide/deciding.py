@@ -25,7 +25,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
-from fpmonitor.estimate.looks import decision_criteria, serving_of
+from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE
@@ -454,23 +454,34 @@ def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
 
 def forecast_of(
     source: SpectrumSource, decision: Decision, undecided: Iterable[ApiSet]
-) -> tuple[Forecast, ...]:
-    """Users that would decide each set; nothing is undecided where nothing is estimated."""
-    if decision.tested_at is None:
-        return ()
-    policy = decision.policy
-    return users_needed(
-        ((source.spectrum(apis), len(apis)) for apis in undecided),
-        users=source.users,
-        k=policy.k,
-        population=policy.population,
-        budget=policy.budget,
-        delta=decision.tested_at,
-        universe=decision.universe or len(policy.candidates),
-        generator=np.random.default_rng(0),  # the same forecast whenever it is made
-        look=policy.sample.look and "later",
-        first=decision.first_names,
-    )
+) -> dict[str, Any]:
+    """Users that would decide each set, as a decision has them: none where nothing is estimated."""
+    level, policy = decision.tested_at, decision.policy
+    found: tuple[Forecast, ...] = ()
+    if level is not None:
+        found = users_needed(
+            ((source.spectrum(apis), len(apis)) for apis in undecided),
+            lambda users: decision_criteria(
+                users=users,
+                k=policy.k,
+                population=policy.population,
+                budget=policy.budget,
+                delta=level,
+                universe=decision.universe or len(policy.candidates),
+                drawing=Drawing(
+                    look=policy.sample.look and "later",
+                    first=decision.first_names,
+                    whole_menu=False,
+                ),
+            ),
+            users=source.users,
+            population=policy.population,
+            generator=np.random.default_rng(0),  # the same forecast whenever it is made
+        )
+    return {
+        "users_needed": tuple(each.mean for each in found),
+        "users_range": tuple((each.low, each.high) for each in found),
+    }
 
 
 def possible_of(
@@ -627,32 +638,7 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
         return Tests(criterion, criterion)
-    average = None
-    if policy.realised:  # half of delta for the population, half for the observed users
-        average = average_budget(
-            k=policy.k,
-            population=policy.population,
-            budget=policy.budget,
-            delta=level / 2,
-            candidates=len(policy.candidates),
-        )
-    criteria = decision_criteria(
-        users=users,
-        k=policy.k,
-        population=policy.population,
-        budget=policy.budget,
-        delta=level,
-        universe=decision.universe or largest,
-        chains=chains,
-        allowing=None if average is None else (average.exposure, level / 2),
-        departure=policy.sample.departure,
-        expected=users if decision.design is not None else policy.sample.expected(users),
-        look=policy.sample.look,
-        first=decision.first_names,
-    )
-    proof = criteria.proofs(largest)
-    if average is not None and proof:
-        proof["allow"] |= {"average": average._asdict()}
+    criteria, proof = _of_users(decision, users, level, largest)
     block, refute = criteria.block, criteria.refute
     if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
         block = replace(block, largest=None)
@@ -671,6 +657,40 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
         proof,
         tuple(conditions),
     )
+
+
+def _of_users(
+    decision: Decision, users: int, level: float, largest: int
+) -> tuple[Criteria, dict[str, Any]]:
+    """Design the tests of the users' exposure, of sets up to a size; and tell how to prove them."""
+    policy, average = decision.policy, None
+    if policy.realised:  # half of delta for the population, half for the observed users
+        average = average_budget(
+            k=policy.k,
+            population=policy.population,
+            budget=policy.budget,
+            delta=level / 2,
+            candidates=len(policy.candidates),
+        )
+    criteria = decision_criteria(
+        users=users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=level,
+        universe=decision.chains or decision.universe or largest,
+        allowing=None if average is None else (average.exposure, level / 2),
+        drawing=Drawing(
+            departure=policy.sample.departure,
+            expected=users if decision.design is not None else policy.sample.expected(users),
+            look=policy.sample.look,
+            first=decision.first_names,
+        ),
+    )
+    proof = criteria.proofs(largest)
+    if average is not None and proof:
+        proof["allow"] |= {"average": average._asdict()}
+    return criteria, proof
 
 
 def _conditions(

@@ -11,6 +11,7 @@ import numpy as np
 
 from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
@@ -115,10 +116,12 @@ class CertifiedSample:
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
-            departure=self.question.sample.departure,
-            expected=self.question.sample.expected(self.users),
-            look=self.question.sample.look,
-            first=self.first,
+            drawing=Drawing(
+                departure=self.question.sample.departure,
+                expected=self.question.sample.expected(self.users),
+                look=self.question.sample.look,
+                first=self.first,
+            ),
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
