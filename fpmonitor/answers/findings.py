@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.automation import AutomationReport, report_automation
@@ -90,7 +91,6 @@ def gather_findings(
         population: The users of now, seen as the decision saw its own.
         pairs: Rank pairs of candidates besides the candidates.
         windows: The users by week; None where they are not known.
-        progress: Called with what is being measured.
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
@@ -102,8 +102,6 @@ def gather_findings(
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     exposed = _with_trust(asked, question, recommended)
-    mixed = population.mixed_sources(question.k).values()
-    digested = population.snapshot.values_are_digested
     progress("measuring what one more API would cost")
     one_more = [[*recommended, api] for api in rest] if recommended else []
     costs = preview_sets(population, decision, one_more) if one_more else []
@@ -129,8 +127,8 @@ def gather_findings(
         overview=list_apis(population, k=question.k),
         demand=demand,
         coverage=coverage,
-        automation=None if digested else report_automation(population, k=question.k),
-        sources=sorted({name for names in mixed for name in names}),
+        automation=_automation_of(population, question.k),
+        sources=sorted({*chain(*population.mixed_sources(question.k).values())}),
         trend=trend,
         untold=untold,
         made=datetime.now(UTC),
@@ -145,6 +143,10 @@ def _with_trust(
         return None
     trust: Knowledge | None = "joint" if question.sample.is_plain else None
     return report_exposures(asked, question, [apis], ExposureDetails(trust=trust))[0]
+
+
+def _automation_of(population: Population, k: int) -> AutomationReport | None:
+    return None if population.snapshot.values_are_digested else report_automation(population, k=k)
 
 
 def _counted(question: Question) -> Question:

@@ -299,7 +299,7 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
 def _alarm(
     series: _Series, window: CheckedWindow, *, until: datetime | None, doubted: bool
 ) -> RunAlarm | None:
-    """Tell what the runs up to a window say; null where it is in none, or does not count any more."""
+    """Tell what the runs up to a window say; null where it is in none, or does not count now."""
     if window.run is None or until is None:
         return None
     decision, sets, after = series.decision, series.decision.allow, series.known.runs_after

@@ -41,45 +41,51 @@ class SharedUsers(UsersOfSource):
         return View(drop_automation=self.drop_automation)
 
 
+PATHS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Access logs: files, folders, glob patterns, or -.",
+        metavar="LOG",
+        show_default="the users of the database",
+    ),
+]
+BY = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        help="What defines the strata: family, os, or a column of the database; several, "
+        "separated by commas, make joint strata.",
+        metavar="A,B,...",
+    ),
+]
+DELTA = Annotated[
+    float | None,
+    typer.Option(
+        "--delta",
+        help="Write limits of the shares, which all hold with probability 1 - DELTA, as the "
+        "users are a sample; 0 writes what was counted.",
+        parser=share,
+        metavar="SHARE",
+        show_default="0.01 for stored users, 0 for an access log",
+        rich_help_panel="Question",
+    ),
+]
+OUTPUT = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
+]
+
+
 def shares(
     context: typer.Context,
     *,
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Access logs: files, folders, glob patterns, or -.",
-            metavar="LOG",
-            show_default="the users of the database",
-        ),
-    ] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            help="What defines the strata: family, os, or a column of the database; several, "
-            "separated by commas, make joint strata.",
-            metavar="A,B,...",
-        ),
-    ] = "family",
+    paths: PATHS = None,
+    by: BY = "family",
     k: K = 10,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            help="Write limits of the shares, which all hold with probability 1 - DELTA, as the "
-            "users are a sample; 0 writes what was counted.",
-            parser=share,
-            metavar="SHARE",
-            show_default="0.01 for stored users, 0 for an access log",
-            rich_help_panel="Question",
-        ),
-    ] = None,
+    delta: DELTA = None,
     log_format: LOG_FORMAT = "",
     users: SharedUsers,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
-    ] = None,
+    output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
     """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
