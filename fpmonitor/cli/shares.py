@@ -1,17 +1,18 @@
-"""The command `shares`: where shares of strata come from."""
+"""Commands on the visitors of a site: their shares of strata, and the line that logs them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, OUTPUT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
+from fpmonitor.collectors.accesslog import log_line as make_log_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
 from fpmonitor.policy import told_from
@@ -70,7 +71,7 @@ DELTA = Annotated[
         rich_help_panel="Question",
     ),
 ]
-OUTPUT = Annotated[
+SHARES_FILE = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
 ]
@@ -85,7 +86,7 @@ def shares(
     delta: DELTA = None,
     log_format: LOG_FORMAT = "",
     users: SharedUsers,
-    output: OUTPUT = None,
+    output: SHARES_FILE = None,
     quiet: QUIET = False,
 ) -> None:
     """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
@@ -138,3 +139,11 @@ def _about(report: SharesReport, k: int) -> str:
     rejected = f"; lines without a visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
     return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."
+
+
+def print_log_line(
+    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="The web server.")],
+    output: OUTPUT = None,
+) -> None:
+    """Print the nginx or Apache log format that records fingerprintable request headers."""
+    emit(make_log_line(server), output)
