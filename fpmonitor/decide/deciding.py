@@ -624,9 +624,6 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
     where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
-
-    Raises:
-        UndecidableError: Too few users came back after some days.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
     if isinstance(counted, SpectrumSource):

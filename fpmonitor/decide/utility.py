@@ -40,9 +40,6 @@ def recommend(
         allow: Maximal allowed sets. When the list is complete, no allowed set has a greater weight.
         weights: Utility of each API, finite and not negative; 1 where not named.
         exposure: Tells the exposure of sets, the highest that it may be; null where nobody knows.
-
-    Raises:
-        InputError: A weight that is negative or not finite.
     """
     weight_of = checked_weights(weights)
     weight_by_set = {
