@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fpmonitor.cli.commands import LazyCommand, name_values
-from fpmonitor.cli.context import INVOCATION, UNIT, Invocation
+from fpmonitor.cli.context import INVOCATION, Invocation
 from fpmonitor.cli.help import PlainGroup
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
 from fpmonitor.cli.spellings import understood
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.table import FIRST, GROUPS, MOVED
 from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable

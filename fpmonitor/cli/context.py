@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.files import Patience
     from fpmonitor.store.snapshot import Window
-    from fpmonitor.unit import Unit
-
-# What is counted, as far as it is known: set where a database or a decision is opened.
-UNIT: ContextVar[Unit] = ContextVar("UNIT", default="user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

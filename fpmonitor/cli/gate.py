@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.context import UNIT
 from fpmonitor.cli.output import Shown
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names

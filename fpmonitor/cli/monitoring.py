@@ -14,7 +14,7 @@ from fpmonitor.answers.check import of_recommended
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against, report_trend
-from fpmonitor.cli.context import INVOCATION, UNIT, open_monitor
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import Storing
 from fpmonitor.cli.deployed import Deployed
 from fpmonitor.cli.options import (
@@ -30,6 +30,7 @@ from fpmonitor.cli.options import (
     number_of_users,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import (
     DROP_AUTOMATION,
     SOURCE,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 
-from fpmonitor.cli.context import UNIT
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import StoppedError
 from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable

@@ -13,7 +13,7 @@ from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.context import INVOCATION, UNIT, open_monitor
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
     BUDGET,
     FOLLOWED,
@@ -25,6 +25,7 @@ from fpmonitor.cli.options import (
     share,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line
+from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.files import read_any_decision, read_decision
 from fpmonitor.disclosure import Audience
