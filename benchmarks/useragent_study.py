@@ -88,15 +88,6 @@ HINTS = {
     "full version": ("major", "mobile", "platform", "version"),
     "all": ("major", "mobile", "platform", "system", "model", "version"),
 }
-HINTS_IN_TEXT = {
-    "default": "default",
-    "platform version, major": "major",
-    "all": "all",
-    "platform version": "platform",
-    "model": "model",
-    "full version": "version",
-    "User-Agent": "agent",
-}
 
 
 # ---- Rows ---------------------------------------------------------------------------------------
@@ -380,9 +371,6 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
     }
     for when, found in named.items():
         texts[f"{when}_month"] = found["date"][:7]
-        for name, short in HINTS_IN_TEXT.items():
-            if "hints" in found:
-                texts[f"{when}_{short}"] = cell(found["hints"][name])
         for of in ("Android", "desktop"):
             for name, answered in found[of].items():
                 texts[f"{when}_{of}_{name.replace('+', '_')}"] = cell(answered)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays whole
+_SNIFFED = 4096  # records in which members are looked for; a later one leads to the survey
 _Tree: TypeAlias = "dict[str, _Tree | str]"
 
 
@@ -122,7 +123,7 @@ def read_strictly(logs: Sequence[LogFile], columns: Sequence[Column]) -> LogTabl
 
 def _strict(logs: Sequence[LogFile]) -> str:
     options = "records = true", "maximum_depth = 1", "map_inference_threshold = -1"
-    return _read("read_json", logs, *options, "sample_size = 20480", ignore_errors=False)
+    return _read("read_json", logs, *options, f"sample_size = {_SNIFFED}", ignore_errors=False)
 
 
 def _as_text(cell: str) -> str:

@@ -60,8 +60,6 @@ def decide_sets(
     A decision goes to nobody but the owner as it is made; what leaves is the list.
 
     Args:
-        population: The users.
-        asked: What is asked of them.
         registered: What was registered before the first user was stored.
         counter: What is noted where queries counted.
 

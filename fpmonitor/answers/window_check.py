@@ -50,7 +50,7 @@ from fpmonitor.store.checks import (
 from fpmonitor.store.windows import position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -92,18 +92,12 @@ def check_window(
 
     Args:
         population: The users of the window, seen as the decision saw its own.
-        decision: A decision on a population.
-        database: Keeps the numbers and outcomes of the windows.
         period, origin: Length of calendar windows, and beginning of the newest one, which gets the
             first number where the list is new; None for other windows, which are numbered as they
             come.
         new_users: The caller says that the list was decided on none of the users in the database.
         faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
             only where both looks show it.
-
-    Raises:
-        PolicyError, UnknownNameError, UndecidableError: The data lack a candidate, or hold too few
-            users.
     """
     _check_has_windows(decision)
     identity, decision = identity_of(decision), called_as(decision, population)
@@ -117,41 +111,55 @@ def check_window(
     asked = population.asked(question_of(decision), decision.policy.candidates)
     series = _Series(database, name, decision, known, asked)
     coverage = coverage_of(population, decision)
+    lacking = lack_all(coverage)
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
-    before = read_checked(database, name, label)
-    lacking = lack_all(coverage)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacking and decision.missing == "value"
-    lowered = evidence
-    if before is None:
+    cannot_pass = lacking or bool(touched(sets, faulty))
+
+    def first_look() -> CheckedWindow:
         new = ~(seen if doubted else decided | seen)
-        cannot_pass = lacking or bool(touched(sets, faulty))
-        before = replace(
-            _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass),
-            run=None if period is None or lacking else _run(series, population, new=new),
-        )
-        add_checked(database, name, label, window.since, before)
-    else:
-        lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
-        if not is_blind:
-            lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+        run = None if period is None or lacking else _run(series, population, new=new)
+        made = _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass)
+        return replace(made, run=run)
+
+    before, lowered = _recorded(series, label, evidence, first_look, lowers=not is_blind)
     report = _reported(population, decision, before, lowered, coverage=coverage, faulty=faulty)
+    above = zip(sets, evidence.above, lowered.above, strict=False)
     return replace(
         report,
         period=period,
         new_users=are_new,
         doubted=doubted,
-        late=tuple(
-            apis
-            for apis, now, above in zip(sets, evidence.above, lowered.above, strict=False)
-            if now >= before.terms[1] > above
-        ),
-        alarm=None
-        if before.run is None or window.since is None
-        else _alarm(series, until=window.since, doubted=doubted),
+        late=tuple(apis for apis, now, least in above if now >= before.terms[1] > least),
+        alarm=_alarm(series, before, until=window.since, doubted=doubted),
         origin=known.origin,
     )
+
+
+def _recorded(
+    series: _Series,
+    label: str,
+    evidence: Evidence,
+    first_look: Callable[[], CheckedWindow],
+    *,
+    lowers: bool,
+) -> tuple[CheckedWindow, Evidence]:
+    """Record a look at a window; return what its first one found, and the evidence of all looks.
+
+    `lowers`: a later look takes away from the evidence that is kept.
+    """
+    database, name = series.database, series.name
+    before = read_checked(database, name, label)
+    if before is None:
+        made = first_look()
+        add_checked(database, name, label, series.asked.window.since, made)
+        return made, evidence
+    lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
+    if lowers:
+        lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+    return before, lowered
 
 
 def _reported(
@@ -288,8 +296,12 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 
 
-def _alarm(series: _Series, *, until: datetime, doubted: bool) -> RunAlarm | None:
-    """Tell what the runs up to a window say; null where it does not count any more."""
+def _alarm(
+    series: _Series, window: CheckedWindow, *, until: datetime | None, doubted: bool
+) -> RunAlarm | None:
+    """Tell what the runs up to a window say; null where it is in none, or does not count now."""
+    if window.run is None or until is None:
+        return None
     decision, sets, after = series.decision, series.decision.allow, series.known.runs_after
     if after is None:
         [(_, run)] = last_runs(series.database, series.name, until=until)

@@ -30,6 +30,9 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
 
     check_address(address)
     source = context.get_parameter_source("engine")
+    is_asked = context.params.get("spectra") or context.params.get("table")
+    if source is not None and source.name == "ENVIRONMENT" and not is_asked:
+        return None  # the question is one of a database file
     user = address.partition("://")[2].rpartition("@")[0]
     may_tell = ";" in address or ":" in user or "?" in address
     if may_tell and source is not None and source.name == "COMMANDLINE":
@@ -43,7 +46,7 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
 def _check_counter(context: typer.Context, counter: str) -> str | None:
     """Refuse what cannot count."""
     counts = {"auto", "memory", "duckdb"}
-    return counter if counter in counts else _check_address(context, counter)
+    return counter if counter in counts else _check_address(context, counter) or "auto"
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,10 +17,10 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
 from fpmonitor.estimate.linking import function_of
-from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
+from fpmonitor.estimate.looks import BASES, PLAIN_DRAWING, Drawing, base_cells, hidden_exposure
 from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
-from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
+from fpmonitor.policy import check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.mixture import Mixture
-    from fpmonitor.policy import Departure, Look
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
@@ -60,7 +59,7 @@ class Limits:
             observed.
         value_share: Share of the values that are looked at; those of the others are not in a
             spectrum.
-        first: As of `decision_criteria`.
+        first: As of `Drawing`.
     """
 
     users: int
@@ -277,11 +276,7 @@ def exposure_limits(
     delta: float,
     universe: int | None = None,
     growing: bool = False,
-    departure: Departure = NO_DEPARTURE,
-    expected: int | None = None,
-    value_share: float = 1.0,
-    look: Look | None = None,
-    first: int | None = None,
+    drawing: Drawing = PLAIN_DRAWING,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -292,7 +287,7 @@ def exposure_limits(
         delta, universe: Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
         growing: Whether upper limits must not fall where groups are split; they are less sharp then
             for values that about k of the population's users share.
-        departure, expected, value_share, look, first: As of `decision_criteria`.
+        drawing: How the users were drawn, and at which looks the limits hold.
 
     Notes:
         Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the
@@ -301,8 +296,8 @@ def exposure_limits(
     check_sample(users)
     check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
-    function = function_of(k, population, departure.factors)
+    serving, size, fakes = drawing.serving(users)
+    function = function_of(k, population, drawing.departure.factors)
     menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
@@ -310,9 +305,12 @@ def exposure_limits(
         universe=universe,
         bases=BASES if serving is None else serving.bases,
         sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
-        margins=(hidden_exposure(departure, function, size), departure.unobserved),
-        value_share=value_share,
-        first=first,
+        margins=(
+            hidden_exposure(drawing.departure, function, size),
+            drawing.departure.unobserved,
+        ),
+        value_share=drawing.value_share,
+        first=drawing.first,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member
+from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member, read_account
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge_member
 from fpmonitor.store.digests import values_are_digested
@@ -66,14 +67,19 @@ class Judged:
 
 def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> list[Judged]:
     """Say of each log what its members are."""
-    visits = "SELECT 0 AS log, * FROM staged_visit"
+    fields = {
+        "values": "SELECT 0 AS log, * FROM staged_visit",
+        "users": "(SELECT count(*) FROM staged_user)",
+    }
     if staged.own:
-        visits = (
-            'SELECT log, digest, "time", source, 1 AS records FROM staged WHERE problem IS NULL'
-        )
+        fields = {
+            "values": 'SELECT log, digest, "time", source, 1 AS records '
+            "FROM staged WHERE problem IS NULL",
+            "users": "count(DISTINCT digest)",
+        }
     counted = {
         log: _Counted(*rest)
-        for log, *rest in database.rows("ingest/count_fields", fragments={"values": visits})
+        for log, *rest in database.rows("ingest/count_fields", fragments=fields)
     }
     found: dict[int, dict[str, _Found]] = defaultdict(dict)
     names = {number: name for name, number in staged.apis.items()}
@@ -179,7 +185,24 @@ class _Judging:
         if said := [self.said[name] for name in names if name in self.said]:
             return Verdict("API", f"named {said[0] or 'an API'} by the user")
         stays = self.staged.known | self.column_map.expected
-        return judge_member(profile, setting, stays=profile.path in stays)
+        verdict = judge_member(profile, setting, stays=profile.path in stays)
+        if verdict.asks and (kind := self._earlier.get(path)):
+            return Verdict(kind, "not stored of an earlier log either")
+        return verdict
+
+    @functools.cached_property
+    def _earlier(self) -> dict[str, Kind]:
+        """What earlier logs had that was not stored.
+
+        The few rows of one more day often leave open what the first log has shown.
+        """
+        earlier: dict[str, Kind] = {}
+        for [text] in self.database.rows("ingest/recent_accounts"):
+            account = read_account(text)
+            for member in account.members if account else ():
+                earlier.pop(member.path, None)
+            earlier |= {m.path: m.kind for m in (account.set_aside if account else ())}
+        return earlier
 
     def _spare(self) -> list[Member]:
         members = []

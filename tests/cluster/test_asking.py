@@ -438,6 +438,21 @@ def test_an_address_that_is_no_engine_is_refused_and_its_password_not_shown(
         assert "secret" not in told
 
 
+def test_the_warehouse_of_the_environment_is_no_question_of_a_database_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FPMONITOR_ENGINE", "postgresql+psycopg://me:secret@127.0.0.1:1/x")
+    frame = plain_visits(2)
+    frame.write_csv(folder / "visits.csv")
+    assert run("ingest", "visits.csv", "--user", "id", "--db", "x.duckdb") == 0
+    for asked in (["exposure", frame.columns[1]], ["decide", "--budget", "50%", "-o", "d.json"]):
+        assert run(*asked, "--db", "x.duckdb") in {0, 3}
+    assert verdicts(folder / "d.json")
+    assert run("scale", "sketch", "key", "sketch.key") == 0
+    made = ("scale", "sketch", "make", "--apis", frame.columns[1], "--key-file", "sketch.key")
+    assert run(*made, "--db", "x.duckdb", "-o", "x.sketch") == 0
+
+
 @pytest.mark.warehouse
 def test_a_table_in_postgres_is_decided_by_a_console_and_by_a_connection(
     folder: Path,

@@ -64,6 +64,28 @@ def test_a_plan_stores_nothing_and_its_map_is_taken_by_the_next_ingest(
     assert [api["api"] for api in json.loads(capsys.readouterr().out)] == ["userAgent"]
 
 
+def test_what_is_no_api_of_the_first_log_stops_no_later_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job a day is not refused for a column of which its few rows leave open what it is."""
+    db = ["--db", str(tmp_path / "x.duckdb")]
+    first = LOG.select("who", "userAgent", visit=pl.int_range(1, 41), sent=pl.lit("x"))
+    later = first.with_columns(visit=pl.col("visit") * 7919 % 1000 + 100)
+    for name, log in [("first", first), ("later", later), ("last", later.reverse())]:
+        log.write_csv(tmp_path / f"{name}.csv")
+    assert run(["ingest", str(tmp_path / "later.csv"), "--user", "who", *db]) == 2
+    assert "'visit' looks like an id" in capsys.readouterr().err
+    for name in ("first", "later", "last"):
+        assert run(["ingest", str(tmp_path / f"{name}.csv"), "--user", "who", *db]) == 0
+        assert "not stored: visit" in capsys.readouterr().err
+    assert run(["db", "apis", "--format", "json", "--k", "2", *db]) == 0
+    assert {api["api"] for api in json.loads(capsys.readouterr().out)} == {"sent", "userAgent"}
+    # Whom a row is of stays a question.
+    renamed = later.rename({"who": "client_id", "visit": "who"})
+    renamed.write_csv(tmp_path / "renamed.csv")
+    assert run(["ingest", str(tmp_path / "renamed.csv"), *db]) == 2
+
+
 def test_strict_is_content_with_a_log_of_which_all_is_taken(tmp_path: Path) -> None:
     LOG.select("who", "userAgent").write_csv(tmp_path / "log.csv")
     options = ["--user", "who", "--db", str(tmp_path / "x.duckdb"), "--strict"]
