@@ -456,9 +456,9 @@ def count_spectra(
     else:
         source, rest = asked.searched_and_rest(tested.searched, candidates)
         if source.least is None:
-            found = searched_again(asked, decision)
-            chains = () if found.confirmation is None else found.confirmation.chains
-            lists = {name: getattr(found, name) for name in ("allow", "block", "undecided")}
+            anew = searched_again(asked, decision)
+            chains = () if anew.confirmation is None else anew.confirmation.chains
+            lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
         chained = sorted({apis for chain in tested.chains for apis in chain})
         kept = rest.kept_spectra(chained, tested.level)

@@ -67,6 +67,8 @@ HOSTILE = f"""<!doctype html><body>
 <iframe src=/slow></iframe><script>var parsed = self[0].navigator.hardwareConcurrency</script>
 <iframe src="javascript:parent.scripted = navigator.hardwareConcurrency; void 0"></iframe>
 <script>{ROUND}</script>"""
+CONSTRUCTOR = """const one = new Worker.prototype.constructor("/worker.js");
+one.onmessage = ({ data }) => postMessage(data);"""
 WORKER = (
     READ
     + """
@@ -90,11 +92,7 @@ class Site:
             "/page": (page, "text/html"),
             "/hostile": (HOSTILE.replace("</script>`", "<\\/script>`"), "text/html"),
             "/slow": ("slow", "text/html"),
-            "/constructor.js": (
-                "const one = new Worker.prototype.constructor('/worker.js');"
-                "one.onmessage = ({ data }) => postMessage(data);",
-                "text/javascript",
-            ),
+            "/constructor.js": (CONSTRUCTOR, "text/javascript"),
             "/frame": (frame, "text/html"),
             "/worker.js": (WORKER, "text/javascript"),
             "/nested.js": (nested, "text/javascript"),
