@@ -453,6 +453,11 @@ class Policy:
         return self.cohorts is not None or self.links is not None
 
     @property
+    def reads_a_visit(self) -> bool:
+        """Whether one visit of each user must keep the budget: a mean over draws is tested."""
+        return self.visits in {"visit", "both"}
+
+    @property
     def by_visits(self) -> bool:
         """Whether users count by what their visits showed, and not only by their last values."""
         return self.visits != "last" or (self.links is not None and bool(self.links.after))

@@ -105,7 +105,20 @@ class DesignProof:
         self.share = exact(content.get("share", 1))  # of the sum over designs
         self.seen = exact(content.get("value_share", 1))  # chance of a value to be looked at
         self.end = self.starts[-1]
+        self.capped = bool(content.get("capped", False))
+        self._check_form()
+        whole = sum(self.mixture, arb(0))
+        self.mixture = [weight / whole for weight in self.mixture]
+        self._tabulate()
+        self.known: dict[float, Point] = {}
+        self.shared = Shared({}, {}, []) if shared is None else shared
+        self.peak = self._most_exposed() if self.least != self.most else arb(1)
+
+    def _check_form(self) -> None:
+        """Refuse numbers that no design has."""
+        content = self.content
         require(holds=content.get("function") == self.FUNCTION, what="another question: function")
+        require(holds=not self.capped or self.sign < 0, what="form")
         require(
             holds=self.sign in {-1, 1}
             and 2 <= self.k <= self.population
@@ -131,8 +144,9 @@ class DesignProof:
             and self.table[-1] == 0,
             what="form",
         )
-        whole = sum(self.mixture, arb(0))
-        self.mixture = [weight / whole for weight in self.mixture]
+
+    def _tabulate(self) -> None:
+        """Compute by count what the proofs sum over, as precisely as the deepest weight needs."""
         ends = zip(self.weights, self.starts[1:], strict=True)
         deepest = max(float(abs(weight * (stop - 1)).upper()) for weight, stop in ends)
         require(holds=deepest <= DEEPEST, what="score: too large")
@@ -145,8 +159,6 @@ class DesignProof:
         self.f = [value.exp() for value in self.phi] + [arb(1), arb(1)]
         self.excess = [value.expm1() for value in self.phi]
         self.largest = max(float(abs(value).upper()) for value in self.excess)
-        self.capped = bool(content.get("capped", False))
-        require(holds=not self.capped or self.sign < 0, what="form")
         borders = {start + step for start in self.starts[1:] for step in (-2, -1)}
         self.dents = {
             count: dent
@@ -159,9 +171,6 @@ class DesignProof:
             dents.append(self.dents.get(count, arb(0)).max(arb(0)) * inverse)
             inverse /= count + 1
         self.excess_of, self.dents_of = arb_poly(moment), arb_poly(dents)
-        self.known: dict[float, Point] = {}
-        self.shared = Shared({}, {}, []) if shared is None else shared
-        self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""

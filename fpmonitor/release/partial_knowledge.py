@@ -305,6 +305,19 @@ def split_guarantee(
         0.0 if common is None else blanket_delta(users, min(common, 0.5), epsilon, known=known)
     )
     by_rarity = 0.0 if rare is None else threshold_delta(users, rare, k, known=known)
+    return guarantee_of(epsilon, common, rare, by_numbers, by_rarity, suppressed=suppressed)
+
+
+def guarantee_of(
+    epsilon: float,
+    common: float | None,
+    rare: float | None,
+    by_numbers: float,
+    by_rarity: float,
+    *,
+    suppressed: bool = False,
+) -> HistogramGuarantee:
+    """Put together what hides two common values, and a rare one and absent: `split_guarantee`."""
     both = common is not None and rare is not None
     passing = math.exp(epsilon) * by_rarity * (2 if suppressed else 1)
     return HistogramGuarantee(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.decide.decision import ProofSide
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.proof.files import check_proof
 from fpmonitor.safe_files import typed
 
@@ -70,7 +70,7 @@ def test_a_design_of_another_number_than_was_expected_has_no_more_of_delta() -> 
             budget=0.05,
             delta=0.05,
             universe=3,
-            expected=expected,
+            drawing=Drawing(expected=expected),
         )
         return {check_proof(content, once=True) for content in criteria.proofs(3).values()}
 
