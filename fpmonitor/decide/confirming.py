@@ -18,7 +18,7 @@ from fpmonitor.decide.deciding import recommended_of, tests_of, without_empty
 from fpmonitor.decide.decision import ApiSet, Confirmation, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import weight_bound
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.estimate.exposure import exposure_probability
@@ -137,7 +137,7 @@ def _concluded(
         allow=tests.allow,
         block=tests.block,
         refute=tests.refute,
-        never=found.no_evidence,
+        sought=Sought(never=found.no_evidence),
         known=known,
         effort=Effort.of(None, progress),
     )
@@ -145,7 +145,7 @@ def _concluded(
     bound = best.weight
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.evident, refused, weights=found.weights)
+        bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
     decided = replace(
         found,
         allow=without_empty(borders.allow),
