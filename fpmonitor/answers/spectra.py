@@ -39,7 +39,7 @@ from fpmonitor.disclosure import (
     publishable_groups,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import HIDE_BELOW, Look, told_from
+from fpmonitor.policy import Look, told_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
@@ -216,7 +216,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     said = {**decision.no_evidence, **decision.assumed}
     if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
         # Files of before asked for k users, where 10 tell enough.
-        more = {"few users"} if decision.policy.k > HIDE_BELOW else set()
+        more = {"few users"} if decision.policy.k > told_from(decision.policy.k) else set()
         alike = (
             all(found == facts.lacks.get(api) or found in more for api, found in said.items())
             and said.keys() >= facts.lacks.keys()

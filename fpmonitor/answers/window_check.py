@@ -36,7 +36,10 @@ from fpmonitor.estimate.evalues import (
     taken_in,
     window_test,
 )
+from fpmonitor.population.beside import USERS, unit_source
+from fpmonitor.population.pairs import WITHIN
 from fpmonitor.population.told import told_to
+from fpmonitor.population.visits import DRAWS
 from fpmonitor.store.checks import (
     CheckedList,
     CheckedWindow,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.windows import Period
 
+_SHORTEST: dict[Period, int] = {"day": 1, "week": 7, "month": 28}  # days
 _LATEST_WINDOWS = 400  # that are added up where users were forgotten
 
 
@@ -99,7 +103,7 @@ def check_window(
         faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
             only where both looks show it.
     """
-    _check_has_windows(decision)
+    _check_has_windows(decision, period)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     name = _digest(identity, period, window.source, population.audience.value)
@@ -187,21 +191,23 @@ def _reported(
     )
 
 
-def _check_has_windows(decision: Decision) -> None:
+def _check_has_windows(decision: Decision, period: Period | None) -> None:
     """Refuse a decision that is tested on all users together, at most.
 
     Raises:
-        InputError: It is one.
+        InputError: It is one, or windows are over before users could come back.
     """
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="omit --by and --last, or decide without that option",
         )
-    if decision.policy.has_conditions or decision.policy.by_visits:
+    after = () if decision.policy.links is None else decision.policy.links.after
+    shortest = math.inf if period is None else _SHORTEST[period]
+    if after and max(after) * (WITHIN + 1) / WITHIN >= shortest:
         raise InputError(
-            "check: windows have no tests of cohorts, links and visits",
-            hint="omit --by and --last: each check then tests all current users together",
+            f"check: nobody can come back after {max(after):g} days within a {period}",
+            hint="omit --by: each check then tests all current users together",
         )
 
 
@@ -217,7 +223,7 @@ def _number(series: _Series, population: Population, period: Period | None) -> t
 def _evidence(series: _Series, population: Population, place: int, *, are_new: bool) -> Evidence:
     """Weigh the sets of the allow list, and after them the others."""
     decision = series.decision
-    if decision.policy.realised:
+    if decision.policy.realised or decision.policy.has_conditions:
         delta = decision.policy.delta or 1.0
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
@@ -259,7 +265,10 @@ def _weigh_all(decision: Decision, source: SpectrumSource, *, new_users: bool) -
 
 
 def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
-    """Weigh a promise about one population: by its own test at a share of delta."""
+    """Weigh what has no e-values, as a promise about one population or about cohorts.
+
+    It is tested as it was decided, at a share of delta.
+    """
     sets = (*decision.allow, *other_sets(decision))
     verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
     full = -math.log(delta)
@@ -291,8 +300,10 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
         monotone=least is not None,
     )
-    sets = series.decision.allow
-    evidence = [test.log_above((least or source).spectrum(apis)) for apis in sets]
+    if policy.reads_a_visit:
+        test = test.mean_of(DRAWS)
+    spectra = (unit_source(least or source, USERS).spectrum(one) for one in series.decision.allow)
+    evidence = [*map(test.log_above, spectra)]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 
 

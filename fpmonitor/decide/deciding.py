@@ -643,7 +643,7 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     allow = criteria.allow
     if policy.visits == "both":
         conditions.append(UnitTest(PATH, allow))
-    if policy.visits in {"visit", "both"}:
+    if policy.reads_a_visit:
         allow = replace(allow, score=allow.score.mean_of(DRAWS))
         block = replace(block, score=block.score.mean_of(DRAWS))
         refute = replace(refute, score=refute.score.mean_of(DRAWS))
@@ -742,7 +742,7 @@ def _link_tests(
             raise _too_few_to_link(counted, days)
         proof["links"].append({"after": days, "function": "linked", **told["allow"]})
         score = criteria.allow.score
-        if days is None and policy.visits in {"visit", "both"}:
+        if days is None and policy.reads_a_visit:
             score = score.mean_of(DRAWS)
         yield UnitTest(unit, replace(criteria.allow, score=score))
 

@@ -92,22 +92,23 @@ class Limits:
             )
         return self.of_part(spectrum, self.log_term(size), hidden=hidden)
 
-    def of_mean(self, spectra: Sequence[CountSpectrum], size: int = 1) -> tuple[float, float]:
+    def of_mean(self, spectrum: CountSpectrum, draws: int, size: int = 1) -> tuple[float, float]:
         """Lower and upper limit, from the mean of the scores of draws of one value of each user.
 
         Each draw takes a value of each user by a word that follows from no value. The mean of their
         `R_m` is a nonnegative supermartingale as each is, and the mean of the logarithms is below
         its logarithm (docs/certificate/visits.md).
 
+        Args:
+            spectrum: Of all draws together.
+            draws, size: Number of draws, and of APIs in the set.
+
         Raises:
-            InputError: A spectrum is not of so many users.
+            InputError: The spectrum is not of so many users in each draw.
         """
-        if any(spectrum.users != self.users for spectrum in spectra):
-            raise InputError(f"spectra: must be of {self.users} users each")
-        return self._of_sums(
-            lambda side: np.mean([side.sums(spectrum) for spectrum in spectra], axis=0),
-            self.log_term(size),
-        )
+        if spectrum.users != draws * self.users:
+            raise InputError(f"spectrum: must be of {self.users} users in each draw")
+        return self._of_sums(lambda side: side.sums(spectrum) / draws, self.log_term(size))
 
     def log_term(self, size: int, part: float = 1.0) -> float:
         """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""

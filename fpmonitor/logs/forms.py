@@ -115,7 +115,7 @@ def _by_line(log: LogFile, scratch: Path) -> LogFile:
 
 
 def _records_in(line: bytes) -> list[bytes] | None:
-    """Return the records of a line without what is beside them; null where it is something else."""
+    """Return the records of a line without what is beside them; null where it is another."""
     text = line.strip(_AROUND + b",")
     if text[:1] != b"[" or text == b"[":
         text = b"[" + text.strip(b"[], \t") + b"]"

@@ -100,6 +100,18 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "columns": list(records()[0]),
         "rows": [list(row.values()) for row in records()],
     },
+    "CouchDB": lambda: {
+        "total_rows": USERS,
+        "offset": 0,
+        "rows": [
+            {"id": f"d{i % 3}", "key": f"d{i % 3}", "value": {"rev": "1-a"}, "doc": row}
+            for i, row in enumerate(records())
+        ],
+    },
+    "JSON:API": lambda: {
+        "links": {"self": "x"},
+        "data": [{"type": "visit", "attributes": row} for row in records()],
+    },
     "GraphQL": lambda: {"data": {"edges": [{"node": row} for row in records()]}},
 }
 
@@ -215,6 +227,15 @@ def test_a_result_of_a_library_alone_stays_one_record(tmp_path: Path) -> None:
     assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), *shown]) == 0
     [batch] = json.loads(batches.read_text())["batches"]
     assert (batch["collector"], batch["read"]) == ("fingerprintjs", 1)
+
+
+def test_a_log_of_hashes_alone_is_refused_for_that_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(json.dumps({"user": i, "print": i * 7}) + "\n" for i in range(30)))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), "--ignore", "print"]) == 2
+    assert "beside 'user' no column may be an API" in capsys.readouterr().err
 
 
 def test_members_that_both_hold_records_are_refused_by_name(
