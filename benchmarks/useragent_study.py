@@ -64,10 +64,7 @@ COLUMNS = {
     "connection": ["connection"],
 }
 LEFT_OUT = ("platform version, major", "full version")  # of the page; the JSON has them
-SHOWN = (
-    *("userAgent", "screen", "viewport", "connection"),
-    *("userAgent+screen", "userAgent+connection"),
-)
+SHOWN = ("userAgent", "screen", "viewport", "connection", "userAgent+screen")
 SETS = [*combinations(COLUMNS, 1), *combinations(COLUMNS, 2), tuple(COLUMNS)]
 CHROME = re.compile(
     r"Mozilla/5\.0 \(([^()]+)\) AppleWebKit/537\.36 \(KHTML, like Gecko\) "
