@@ -152,7 +152,8 @@ class BoundedConnection(H11Protocol):
 class Strict:
     """Refuses what other servers on the way may read as two requests, and closes the connection.
 
-    A request with both Content-Length and Transfer-Encoding ends in two places (RFC 9112, 6.1).
+    A request with both Content-Length and Transfer-Encoding ends in two places, and one of HTTP/1.0
+    does where a server knows Transfer-Encoding and another does not (RFC 9112, 6.1).
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -162,12 +163,13 @@ class Strict:
         """Pass a request on, or refuse it."""
         if scope["type"] == "http":
             names = {name for name, _ in scope["headers"]}
-            if {b"content-length", b"transfer-encoding"} <= names:
-                refusal = JSONResponse(
-                    {"error": "both Content-Length and Transfer-Encoding"}, 400, _CLOSE
-                )
-                await refusal(scope, receive, send)
-                return
+            if b"transfer-encoding" in names:
+                is_old = scope["http_version"] == "1.0"
+                if is_old or b"content-length" in names:
+                    beside = "HTTP/1.0" if is_old else "Content-Length"
+                    reason = {"error": f"both {beside} and Transfer-Encoding"}
+                    await JSONResponse(reason, 400, _CLOSE)(scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
 
