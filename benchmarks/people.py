@@ -72,7 +72,8 @@ def command(*words: str) -> Any:
 def stored(folder: str, frame: pl.DataFrame) -> str:
     log, database = str(Path(folder) / "log.parquet"), str(Path(folder) / "log.duckdb")
     frame.write_parquet(log)
-    run(["ingest", log, "--db", database, "-q", "--as", f"{AGENT}=Navigator.userAgent"])
+    with contextlib.redirect_stdout(io.StringIO()):
+        run(["ingest", log, "--db", database, "-q", "--as", f"{AGENT}=Navigator.userAgent"])
     return database
 
 

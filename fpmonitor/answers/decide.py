@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from fpmonitor.answers.visits import beyond_last, unit_by_default
-from fpmonitor.decide.confirming import confirm
+from fpmonitor.decide.confirming import confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
 from fpmonitor.decide.decision import Decision, DesignPart
@@ -556,7 +556,7 @@ def answer_gate(
 def check_lists(population: Population, decision: Decision) -> None:
     """Check each list of a decision by the users that it was made of.
 
-    What was confirmed or refuted on users who were not searched is left to `audit certificate`.
+    Which sets of others were tested followed from those searched: `searched_again` tells that.
 
     Raises:
         InputError: They are other users, or they do not bear a list out.
@@ -567,6 +567,9 @@ def check_lists(population: Population, decision: Decision) -> None:
     else:
         source, rest = asked.searched_and_rest(tested.searched, decision.policy.candidates)
         users, judge = source.users + rest.users, _judge_searched(source, decision)
+        found = on_others(decision, source.users, rest, tested.chains)
+        if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
+            raise not_credible("`confirmation`, not as in the data")
     if users != decision.users:
         raise not_credible("`users`, not as in the data")
     for apis in decision.allow:
@@ -575,6 +578,22 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
+
+
+def searched_again(asked: Population, decision: Decision) -> Decision:
+    """Decide again by a search among the users who were searched, and tests on the others.
+
+    Args:
+        asked: As of `users_decided_on`.
+        decision: A decision with a confirmation.
+    """
+    tested = decision.confirmation
+    searched, chains = (0, 0) if tested is None else (tested.searched, len(tested.chains))
+    source, rest = asked.searched_and_rest(searched, decision.policy.candidates)
+    begun = replace(
+        decision, allow=(), block=(), undecided=(), recommended=(), confirmation=None, proof=None
+    )
+    return confirm(decide(source, begun), source, rest, chains=chains)
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:

@@ -17,6 +17,7 @@ from fpmonitor.answers.decide import (
     check_lists,
     question_of,
     registered_in_log,
+    searched_again,
     source_of,
     users_decided_on,
 )
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import Confirmation, Decision
     from fpmonitor.decide.questions import ListedQuestion
     from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
@@ -86,6 +87,16 @@ class SetGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedAgain:
+    """What a search among some users, and tests on the others, give when they are made again."""
+
+    chains: tuple[tuple[tuple[str, ...], ...], ...]
+    allow: tuple[tuple[str, ...], ...]
+    block: tuple[tuple[str, ...], ...]
+    undecided: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What else a decision says of the users that it was made of.
 
@@ -101,6 +112,8 @@ class Facts:
             files of before. Names are null for others, too.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
+        again: Where some users were searched: the chains that were tested on the others, and the
+            lists, as a search among the same users gives them; null in files of before.
     """
 
     names: Mapping[str, str]
@@ -122,6 +135,7 @@ class Facts:
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
     by_visits: ByVisits | None = None
+    again: SearchedAgain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +225,8 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)
+    if decision.confirmation is not None:
+        yield from _searched(decision, decision.confirmation, facts.again)
     if decision.level is None:
         return
     listed_so = decision.registered == facts.registered
@@ -247,6 +263,20 @@ def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy(name, "" if alike else _OTHERWISE)
         elif has_tests_of_now(decision):
             yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
+
+
+def _searched(
+    decision: Decision, tested: Confirmation, again: SearchedAgain | None
+) -> Iterator[Discrepancy]:
+    """Compare what a search among some users gave with what it gives now."""
+    if again is None:
+        yield Discrepancy("chains", "nobody searched again", is_certain=False)
+        return
+    yield Discrepancy("chains", _OTHERWISE * (tested.chains != again.chains))
+    for name in ("allow", "block", "undecided"):
+        differs = {*getattr(decision, name)} != {*getattr(again, name)}
+        # what was interrupted lists less
+        yield Discrepancy(name, _OTHERWISE * differs, is_certain=decision.complete)
 
 
 def _first_look(facts: Facts) -> Iterator[Discrepancy]:
@@ -425,6 +455,11 @@ def count_spectra(
         source = source_of(asked, decision)
     else:
         source, rest = asked.searched_and_rest(tested.searched, candidates)
+        if source.least is None:
+            anew = searched_again(asked, decision)
+            chains = () if anew.confirmation is None else anew.confirmation.chains
+            lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
+            facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
         chained = sorted({apis for chain in tested.chains for apis in chain})
         kept = rest.kept_spectra(chained, tested.level)
         others = [*map(partial(_groups, source, k), chained, kept)]

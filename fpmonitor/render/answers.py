@@ -178,7 +178,9 @@ def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
 def in_short_limits(report: ExposureReport) -> str:
     """Say what limits of sets promise, for the screen; `docs/certificate/sentences.md` has all."""
     sample = report.sample
-    looks = "It holds for one look." if sample.looked_at_once else "Rerun it as users arrive."
+    visits = report.visits  # who comes back has other last values
+    is_once = sample.looked_at_once or (visits is not None and visits.visits > visits.users)
+    looks = "It holds for one look." if is_once else "Rerun it as users arrive."
     if sample.look == "first":
         looks = f"{FIRST_LOOK} {looks}"
     return (

@@ -177,8 +177,9 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
     if (visits := people.visits) is not None:
         for seen, exposed in (("One visit", visits.visit), ("All visits", visits.path)):
             yield (
-                f"{seen} of a user with the recommended APIs: {percent(exposed.empirical, 2)} "
-                f"exposed (limits {percent(exposed.lower, 2)} to {percent(exposed.upper, 2)})."
+                f"{seen} of each user with the recommended APIs: "
+                f"{percent(exposed.empirical, 2)} of the users are exposed (limits "
+                f"{percent(exposed.lower, 2)} to {percent(exposed.upper, 2)})."
             )
     yield (
         "No method that uses the recommended APIs alone links the visits of more than "
