@@ -86,9 +86,7 @@ def test_what_is_no_api_of_the_first_log_stops_no_later_one(
     assert run(["ingest", str(tmp_path / "renamed.csv"), *db]) == 2
 
 
-@pytest.mark.parametrize(
-    "name", ["Browserkennung", "agent", "navegador", "浏览器", "metrics._ua", "raw"]
-)
+@pytest.mark.parametrize("name", ["Browserkennung", "agent", "navegador", "浏览器", "metrics._ua"])
 def test_user_agents_are_known_by_their_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
