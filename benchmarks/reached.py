@@ -110,7 +110,7 @@ def of_sets(
     with tempfile.TemporaryDirectory() as folder:
         db, made = stored(folder, frame.to_dicts()), Path(folder) / "decision.json"
         began = time.process_time()
-        asked = ["--budget", "5%", "-n", population, "--max-size", "8", "--time-limit", "300"]
+        asked = ["--budget", "5%", "-n", population, "--max-size", "8"]
         command("decide", *asked, "--db", db, "--quiet", "--output", str(made))
         seconds = time.process_time() - began
         decided = json.loads(made.read_text())
