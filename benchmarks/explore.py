@@ -23,7 +23,7 @@ import polars as pl
 from fpmonitor.disclosure import Audience
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.sample import CertifiedSample, HeldUsers
+from fpmonitor.population.sample import CertifiedSample
 from fpmonitor.question import Question
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def measure(
     users = len(codes[0])
     apis = [f"api{i:02}" for i in range(APIS)]
     start = time.perf_counter()
-    rows = HeldUsers(source=MemorySource(apis, codes).restricted(apis), codes={})
+    rows = MemorySource(apis, codes).restricted(apis)
     question = Question(10, 10 * users)
     sample = CertifiedSample(question, rows, digest="", seal="", audience=Audience.OWNER)
     index = ExposureIndex(sample)

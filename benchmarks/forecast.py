@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.estimate.looks import Criteria, decision_criteria
+from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.spectrum import CountSpectrum
 
@@ -58,7 +58,13 @@ def setting(
             if first is None:
                 generator = np.random.default_rng(1)
                 (first,) = users_needed(
-                    [(spectrum, SIZE)], users=users, generator=generator, **question
+                    [(spectrum, SIZE)],
+                    lambda observed: criteria_of(
+                        users=observed, **question, drawing=Drawing(whole_menu=False)
+                    ),
+                    users=users,
+                    population=population,
+                    generator=generator,
                 )
             more = math.ceil(LOOK * users) - users
             counts += rng.multinomial(more, law)

@@ -32,6 +32,7 @@ from fpmonitor.estimate.exposure import (
     statistical_exposure,
 )
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def case(law: NDArray[np.float64], rng: np.random.Generator) -> dict[str, Any]:
     asked = {"k": k, "population": population}
 
     def ours(delta: float) -> float:
-        return exposure_limits(users=users, delta=delta, look="first", **asked).of(spectrum)[1]
+        return exposure_limits(users=users, delta=delta, **asked, drawing=Drawing(look="first")).of(
+            spectrum
+        )[1]
 
     found = {
         "users": users,

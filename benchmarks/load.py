@@ -1,14 +1,15 @@
-"""Bounded load on the service by `wrk`, with the command line beside it, against a bare echo.
+"""Bounded load on the service by `wrk`, with readers beside it, against a bare echo.
 
 `python benchmarks/load.py` needs `wrk` (https://github.com/wg/wrk). It sends the same request over
 `--connections` kept-alive connections for `--seconds`, first to a bare Starlette application on the
-same server library, then to `fpmonitor collect serve`, while `fpmonitor exposure` asks its database
-again and again, and `--readers` ask it for an exposure. JSON goes to stdout: requests a
-second and p99 of both, processor time of a request in the process that takes it, and their ratios;
-memory of that process after a fifth of the time and at the end; how many questions were answered
-beside. `wrk` ends without its last answers, so that records are told apart by their users, of whom
-each request names another: `records` has those that were acknowledged, stored and sent, which must
-rise; stored twice, and missing of requests of which a part is stored, which must be 0.
+same server library, then to `fpmonitor collect serve`, while `--readers` ask it for an exposure
+and, with `--command`, `fpmonitor exposure` asks its database, each again and again. JSON goes to
+stdout: requests a second and p99 of both, processor time of a request in the process that takes it,
+and their ratios; memory of that process after a fifth of the time and at the end; how many
+questions were answered beside. `wrk` ends without its last answers, so that records are told apart
+by their users, of whom each request names another: `records` has those that were acknowledged,
+stored and sent, which must rise; stored twice, and missing of requests of which a part is stored,
+which must be 0.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--readers", type=int, default=12)
     parser.add_argument("--records", type=int, default=5, help="of a request")
+    parser.add_argument("--command", action="store_true", help="ask by the command line, too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -191,7 +193,8 @@ def main() -> None:
         )
         asking = Asking(folder)
         readers = [Reader(server, asking.over) for _ in range(options.readers)]
-        for thread in (asking, *readers):
+        beside: list[threading.Thread] = [*readers, asking] if options.command else [*readers]
+        for thread in beside:
             thread.start()
         memory: list[float] = []
         early = threading.Timer(options.seconds / 5, lambda: memory.append(server.megabytes()))
@@ -199,7 +202,7 @@ def main() -> None:
         service = load(server, script, options)
         memory.append(server.megabytes())
         asking.over.set()
-        for thread in (early, asking, *readers):
+        for thread in (early, *beside):
             thread.join()
         server.stop()
         result = {

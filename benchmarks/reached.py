@@ -1,11 +1,13 @@
 """What the commands reach beside what the certificate's theory promised: tiers, visitors, Adult.
 
-    python benchmarks/reached.py --cache FOLDER [tiers] [visitors] [adult]    # needs npm and pip
+    python benchmarks/reached.py TABLE ... [--population 1M 100k] [--no-tiers]
 
-Tables are those of `known_truth_laws.py`, each row a user, at the first look at a new database.
-Tiers: limits of `exposure --k 10%`. Visitors and Adult: how many of some thousand sets are within a
-set that `decide` allows, or hold one that it blocks. `promised` is what theorems A to H gave in a
-programme of their own, with scores that need not be monotone beyond 30 m (which no command uses).
+A table (Parquet or CSV) has a row for each user, of whom 10,000 count, at the first look at a new
+database. Tiers: limits of `exposure --k 10%`. Tables: how many of some thousand sets, all of up to
+four columns and 1,000 larger ones, are within a set that `decide --budget 5%` allows, or hold one
+that it blocks. `promised` is what theorems A to H gave in a programme of their own, with scores
+that need not be monotone beyond 30 m (which no command uses). `possible` is how many sets somebody
+could decide who tests each by itself, and knows its law.
 """
 
 from __future__ import annotations
@@ -17,18 +19,26 @@ import json
 import random
 import tempfile
 import time
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
-from known_truth_laws import TABLES
 
 from fpmonitor.cli import run
+from fpmonitor.estimate.ceiling import users_possible
+from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+PROMISED = {  # sets allowed and blocked, by table and population
+    ("useragents_1.1.666", "1M"): (3_467, 0),
+    ("useragents_1.1.666", "100k"): (2_413, 1_338),
+    ("useragents_1.0.38", "100k"): (2_693, 1_808),
+    ("adult", "1M"): (846, 816),
+}
 USERS, MORE, LARGEST = 10_000, 1_000, 4
 TIERS = {"small": 394, "second": 2_751, "large": 8_570, "third": 2_477}
 TWO = {"small": 3_122, "large": 11_070}
@@ -36,23 +46,29 @@ TWO = {"small": 3_122, "large": 11_070}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the commands reach.")
-    parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("parts", nargs="*", default=["tiers", "visitors", "adult"])
+    parser.add_argument("tables", nargs="*", type=Path)
+    parser.add_argument("--population", nargs="+", default=["1M", "100k"])
+    parser.add_argument("--no-tiers", action="store_true")
     options = parser.parse_args()
-    options.cache.mkdir(exist_ok=True)
-    found: dict[str, Any] = {}
-    if "tiers" in options.parts:
-        found["four tiers, n = 10^6"] = of_tiers(TIERS, "1M", [0.0230, 0.0343])
-        found["four tiers, n = 14,192"] = of_tiers(TIERS, "14192", [0.0231, 0.0345])
-        found["two tiers, n = 10^6"] = of_tiers(TWO, "1M", [0.0, 0.0010])
-    for part, table, asked in (
-        ("visitors", "User agents 2025", {"1M": (3_467, 0), "100k": (2_413, 1_338)}),
-        ("adult", "Adult", {"1M": (846, 816)}),
-    ):
-        for population, promised in asked.items() if part in options.parts else ():
-            frame = TABLES[table](options.cache)
-            found[f"{table}, n = {population}"] = of_sets(frame, population, promised)
-    print(json.dumps(found, indent=1))
+    if not options.no_tiers:
+        row("four tiers, n = 10^6", of_tiers(TIERS, "1M", [0.0230, 0.0343]))
+        row("four tiers, n = 14,192", of_tiers(TIERS, "14192", [0.0231, 0.0345]))
+        row("two tiers, n = 10^6", of_tiers(TWO, "1M", [0.0, 0.0010]))
+    for table, population in product(options.tables, options.population):
+        promised = PROMISED.get((table.stem, population))
+        row(f"{table.stem}, n = {population}", of_sets(users_of(table), population, promised))
+
+
+def row(name: str, found: dict[str, Any]) -> None:
+    print(json.dumps({"of": name, **found}), flush=True)
+
+
+def users_of(table: Path) -> pl.DataFrame:
+    """10,000 rows, in which no value is absent."""
+    read = pl.read_csv if table.suffix == ".csv" else pl.read_parquet
+    frame = read(table).select(pl.exclude("user_id").cast(pl.String).fill_null("none"))
+    chosen = np.random.default_rng(1).permutation(frame.height)[:USERS]
+    return frame[chosen.tolist()] if frame.height > USERS else frame
 
 
 def command(*words: str) -> str:
@@ -81,10 +97,11 @@ def of_tiers(tiers: dict[str, int], population: str, promised: list[float]) -> d
     return {"limits": limits, "promised": promised}
 
 
-def of_sets(frame: pl.DataFrame, population: str, promised: tuple[int, int]) -> dict[str, Any]:
-    frame = frame.sample(min(USERS, len(frame)), seed=1)
+def of_sets(
+    frame: pl.DataFrame, population: str, promised: tuple[int, int] | None
+) -> dict[str, Any]:
     columns = [f"a{i}" for i in range(frame.width)]
-    frame = frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(pl.String)
+    frame = frame.rename(dict(zip(frame.columns, columns, strict=True)))
     chosen, sets = random.Random(3), list[frozenset[str]]()
     for size in range(1, LARGEST + 1):
         sets += map(frozenset, combinations(columns, size))
@@ -93,21 +110,33 @@ def of_sets(frame: pl.DataFrame, population: str, promised: tuple[int, int]) -> 
     with tempfile.TemporaryDirectory() as folder:
         db, made = stored(folder, frame.to_dicts()), Path(folder) / "decision.json"
         began = time.process_time()
-        asked = ["--budget", "5%", "-n", population, "--max-size", "8", "--time-limit", "300"]
+        asked = ["--budget", "5%", "-n", population]
         command("decide", *asked, "--db", db, "--quiet", "--output", str(made))
         seconds = time.process_time() - began
         decided = json.loads(made.read_text())
     allow, block = ([frozenset(one) for one in decided[name]] for name in ("allow", "block"))
-    allowed = sum(any(one <= other for other in allow) for one in sets)
+    # a column of one value tells nothing, and is no evidence: it stands in no list
+    alike = {name for name in columns if frame[name].n_unique() == 1}
+    allowed = sum(any(one - alike <= other for other in [*allow, set()]) for one in sets)
     blocked = sum(any(one >= other for other in block) for one in sets)
     return {
         "sets": len(sets),
         "allowed": allowed,
         "blocked": blocked,
         "promised": promised,
+        "possible": possible(frame, sets, decided["policy"]),
         "complete": decided["complete"],
         "seconds": round(seconds, 1),
     }
+
+
+def possible(frame: pl.DataFrame, sets: list[frozenset[str]], policy: dict[str, Any]) -> int:
+    """How many sets any test could decide from so many users."""
+    codes = [frame[name].rank("dense").to_numpy() for name in frame.columns]
+    source = MemorySource(frame.columns, codes)
+    asked = {name: policy[name] for name in ("k", "population", "budget", "delta")}
+    needed = users_possible(source.spectra(map(sorted, sets)), users=source.users, **asked)
+    return sum(users is not None and users <= source.users for users in needed)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from fpmonitor.decide import best as best_module
 from fpmonitor.decide import effort as effort_module
 from fpmonitor.decide.best import best_set
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.search import search
+from fpmonitor.decide.search import Sought, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.estimate.criterion import Criterion, Score
 from fpmonitor.estimate.looks import decision_criteria
@@ -141,7 +141,7 @@ def best(source: MemorySource, criteria: Criteria, seconds: float, *, share: str
     if share == "possible":
         assert criteria.refute is not None
         criterion, limits = criteria.block, criteria.refute.limits
-    found = best_set(source, criterion, limits.tolist(), weights={}, effort=Effort.of(seconds))
+    found = best_set(source, criterion, limits.tolist(), effort=Effort.of(seconds))
     # of sets of which not all subsets were looked at, none is known to pass
     utility = {} if share == "possible" else {"utility": len(found.sets[0])}
     return {**utility, "utility_bound": found.bound, "evaluated": found.evaluated}
@@ -188,7 +188,11 @@ def random_tables(number: int) -> dict[str, Any]:
         truth = recommend(borders.allow, weights=utility).weight
         for seconds in (None, 0.005):
             found = best_set(
-                source, criterion, limits.tolist(), weights=utility, effort=Effort.of(seconds)
+                source,
+                criterion,
+                limits.tolist(),
+                sought=Sought(weights=utility),
+                effort=Effort.of(seconds),
             )
             weight = math.fsum(utility[api] for api in found.sets[0]) if found.sets else 0
             passes = all(criterion.holds(source.spectrum(apis), len(apis)) for apis in found.sets)

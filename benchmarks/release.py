@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 from fpmonitor.release.audit import audit_release, weights_of_rows
 from fpmonitor.release.exclusion import boxes_of
-from fpmonitor.release.histogram import group_of_users, make_release
+from fpmonitor.release.histogram import ReleaseTerms, group_of_users, make_release
 from fpmonitor.release.partial_knowledge import (
     _pair_delta,
     delta_curve,
@@ -77,10 +77,10 @@ def tables(users: int, rounds: int) -> dict[str, object]:
 
     def release(mechanism: Mechanism) -> object:
         return make_release(
-            values, k=20, transforms={}, digest="", made=made, mechanism=mechanism, budget=0.2
+            values, ReleaseTerms(k=20, mechanism=mechanism, budget=0.2), digest="", made=made
         )
 
-    table = make_release(values, k=20, transforms={}, digest="", made=made)
+    table = make_release(values, ReleaseTerms(k=20), digest="", made=made)
     groups = group_of_users(table, values)
     weights = weights_of_rows(groups, len(table.table))
     actions: dict[str, Callable[[], object]] = {

@@ -34,7 +34,7 @@ from useragent_study import npm, read
 from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Policy, SampleModel, Strata
@@ -60,11 +60,10 @@ def allow(users: int, sample: SampleModel = PLAIN_DRAWS, *, realised: bool = Fal
         allowing = (average.exposure, DELTA / 2)
     return decision_criteria(
         users=users,
-        departure=sample.departure,
-        expected=sample.expected(users),
         allowing=allowing,
         universe=1,
         **question,
+        drawing=Drawing(departure=sample.departure, expected=sample.expected(users)),
     ).allow
 
 
@@ -186,7 +185,7 @@ def fakes(runs: int, rng: np.random.Generator) -> None:
                 budget=BUDGET,
                 delta=DELTA,
                 universe=1,
-                departure=SampleModel(fake_share=share).departure,
+                drawing=Drawing(departure=SampleModel(fake_share=share).departure),
             ).allow
             reached = exposure_at_limit(test, users, means, exposure) or 0.0
             found.append(f"{max(reached, 0) / BUDGET:.1%}")
@@ -385,8 +384,10 @@ def prices() -> None:
                 budget=BUDGET,
                 delta=DELTA,
                 universe=1,
-                departure=SampleModel(bias=float(bias)).departure,
-                expected=users if once else None,
+                drawing=Drawing(
+                    departure=SampleModel(bias=float(bias)).departure,
+                    expected=users if once else None,
+                ),
             ).allow
             reached = exposure_at_limit(test, users, means, exposure) or 0.0
             shares.append(f"{reached / BUDGET:.1%}")
@@ -419,8 +420,10 @@ def drawn(runs: int, rng: np.random.Generator) -> None:
             users=middle,
             **question,
             universe=1,
-            departure=known.departure(),
-            expected=expecting(known, np.bincount(strata, minlength=2)).expected,
+            drawing=Drawing(
+                departure=known.departure(),
+                expected=expecting(known, np.bincount(strata, minlength=2)).expected,
+            ),
         ).allow
         reached = exposure_at_limit(test, middle, means, exposure) or 0.0
         limits = " / ".join(

@@ -76,8 +76,9 @@ def add_window(connection: duckdb.DuckDBPyConnection, window: int, users: int) -
             bound,
         )
     connection.execute(
-        """INSERT INTO batch VALUES ($window + 1, 'day ' || $window, 'benchmark', 'wide',
-        TIMESTAMP '2025-01-01', $users, $users, 0, 0, $users, 3, 0)""",
+        """INSERT INTO batch (batch_id, digest, source, collector, ingested_at, read, stored,
+        duplicates, rejected, users, apis, seconds) VALUES ($window + 1, 'day ' || $window,
+        'benchmark', 'wide', TIMESTAMP '2025-01-01', $users, $users, 0, 0, $users, 3, 0)""",
         {"window": window, "users": users},
     )
     connection.execute("COMMIT")

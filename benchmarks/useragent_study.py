@@ -64,10 +64,7 @@ COLUMNS = {
     "connection": ["connection"],
 }
 LEFT_OUT = ("platform version, major", "full version")  # of the page; the JSON has them
-SHOWN = (
-    *("userAgent", "screen", "viewport", "connection"),
-    *("userAgent+screen", "userAgent+connection"),
-)
+SHOWN = ("userAgent", "screen", "viewport", "connection", "userAgent+screen")
 SETS = [*combinations(COLUMNS, 1), *combinations(COLUMNS, 2), tuple(COLUMNS)]
 CHROME = re.compile(
     r"Mozilla/5\.0 \(([^()]+)\) AppleWebKit/537\.36 \(KHTML, like Gecko\) "
@@ -87,15 +84,6 @@ HINTS = {
     "model": ("major", "mobile", "platform", "model"),
     "full version": ("major", "mobile", "platform", "version"),
     "all": ("major", "mobile", "platform", "system", "model", "version"),
-}
-HINTS_IN_TEXT = {
-    "default": "default",
-    "platform version, major": "major",
-    "all": "all",
-    "platform version": "platform",
-    "model": "model",
-    "full version": "version",
-    "User-Agent": "agent",
 }
 
 
@@ -380,9 +368,6 @@ def fields(figures: dict[str, Any]) -> dict[str, object]:
     }
     for when, found in named.items():
         texts[f"{when}_month"] = found["date"][:7]
-        for name, short in HINTS_IN_TEXT.items():
-            if "hints" in found:
-                texts[f"{when}_{short}"] = cell(found["hints"][name])
         for of in ("Android", "desktop"):
             for name, answered in found[of].items():
                 texts[f"{when}_{of}_{name.replace('+', '_')}"] = cell(answered)

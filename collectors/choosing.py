@@ -46,6 +46,13 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     likely = _NAME_OF_USERS.search(seen)
     if are_named_as_requests(_names(log)):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
+    if column_map.name_of("user") in _names(log):
+        raise InputError(
+            f"{log.label}: beside {excerpt(column_map.name_of('user'))!r} no column may be an API; "
+            f"seen: {seen}",
+            hint="an API is what a browser returned: a user agent, a size, a list of fonts; an id "
+            "or a hash of them is none",
+        )
     if likely:
         raise InputError(
             f"{log.label}: it is not said who a row is; seen: {seen}",

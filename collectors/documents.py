@@ -18,8 +18,8 @@ ENVELOPES = {
     *("objects", "list", "users", "visitors", "visits", "sessions", "clients", "devices"),
     *("browsers", "fingerprints", "observations", "collection", "_embedded", "edges", "nodes"),
 }
-# Where an element keeps its record: of Elasticsearch, GeoJSON, Airtable and GraphQL.
-_INNER = ("_source", "properties", "fields", "node")
+# Where an element keeps its record: Elasticsearch, GeoJSON, Airtable, GraphQL, CouchDB, JSON:API.
+_INNER = ("_source", "properties", "fields", "node", "doc", "attributes")
 _NAMES = ("columns", "cols", "meta", "fields", "header", "headers", "schema", "names", "keys")
 _FEWEST = 5  # rows of which keys and lengths show that they are a table, not a nested record
 _SAMPLE = 200

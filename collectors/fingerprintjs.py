@@ -114,7 +114,9 @@ class FingerprintjsCollector(ResultCollector):
         timed = sum("duration" in components[name] for name in shaped)
         if timed >= (1 if "components" in content else _FEWEST):
             return True
-        return "components" in content and len(self._names.intersection(shaped)) >= _FEWEST
+        # The Pro service hands the same components on without durations.
+        is_whole = "components" in content or len(shaped) == len(components)
+        return is_whole and len(self._names.intersection(shaped)) >= _FEWEST
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""
@@ -135,8 +137,9 @@ class FingerprintjsCollector(ResultCollector):
         except InputError as error:
             if self._saw_pro_event:
                 raise InputError(
-                    f"{log.label}: events of Fingerprint Pro hold no components, only their hash",
-                    hint="log the result of the open-source library instead",
+                    f"{log.label}: these events of Fingerprint Pro hold no components, but a hash",
+                    hint="log the result of the open-source library instead, or events with "
+                    "raw device attributes",
                 ) from error
             raise
 
@@ -248,7 +251,8 @@ class FingerprintjsCollector(ResultCollector):
         # The component was asked for: a member that JSON lacks was undefined.
         values = dict.fromkeys(members.values(), UNDEFINED)
         for key, part in value.items():
-            values[members.get(key) or api_of(_SOURCE, f"{name}.{key}")] = value_text(part)
+            api = members.get(key) or members.get(key[:1].lower() + key[1:])  # as the Pro service
+            values[api or api_of(_SOURCE, f"{name}.{key}")] = value_text(part)
         return values
 
 

@@ -190,18 +190,8 @@ def _scan(
     log = logs[0]
     apis = _api_columns(columns, column_map)
     names = [column.name for column in apis]
-    if not names:
-        raise InputError(f"{log.label}: no column is an API")
-    if len(names) > MAX_APIS:
-        raise too_many_apis(log)
-    twice = sorted(name for name, times in Counter(names).items() if times > 1)
-    if twice:
-        raise InputError(
-            f"{log.label}: two columns are called {twice[0]!r}",
-            hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
-        )
-    fields = _field_columns(columns, column_map)
-    spare = _spare_columns(columns, column_map)
+    _check_names(log, names)
+    fields, spare = _field_columns(columns, column_map), _spare_columns(columns, column_map)
     tells = _told_by(log, column_map) if column_map.visitor else {}
     is_json, is_row = log.format == "jsonl", _is_user_a_row(columns, column_map)
     plain = [*fields.values(), *tells.values(), *spare]
@@ -211,11 +201,12 @@ def _scan(
         table = reader_of(log).read_table(
             logs, plain, apis, with_nulls=column_map.null == "value", with_whole=is_row
         )
-    texts = {
-        field: present(table.text[column], column_map, json=False)
-        for field, column in fields.items()
-    }
-    texts = with_clock(texts)
+    texts = with_clock(
+        {
+            field: present(table.text[column], column_map, json=False)
+            for field, column in fields.items()
+        }
+    )
     values = [present(table.value[column], column_map, json=is_json) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
     if strictly and column_map.flatten:
@@ -236,22 +227,40 @@ def _scan(
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
     listed += "".join(f", {hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare))
     by_column = table.by_column and not weight
+    row = f", {ROW}" if by_column else ""
     select = (
-        f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}"  # noqa: S608 -- names are quoted where the table is made
-        f"{f', {ROW}' if by_column else ''} FROM {table.relation}"
+        f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}{row} "  # noqa: S608 -- names are quoted where the table is made
+        f"FROM {table.relation}"
     )
-    if weight:
-        select = (
-            'SELECT * EXCLUDE (weight, copy) REPLACE ("user" || \'#\' || copy AS "user") FROM '  # noqa: S608
-            f"(SELECT *, unnest(range(COALESCE(weight, 1))) AS copy FROM ({select}))"
-        )
     return Scan(
-        select,
+        _each_user(select) if weight else select,
         tuple(names),
         values_are_json=is_json,
         by_column=by_column,
         fields=field_names(fields),
         spare={column.name: why for column, why in spare.items()},
+    )
+
+
+def _check_names(log: LogFile, names: Sequence[str]) -> None:
+    """Refuse a log without an API, with too many, or with one twice."""
+    if not names:
+        raise InputError(f"{log.label}: no column is an API")
+    if len(names) > MAX_APIS:
+        raise too_many_apis(log)
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise InputError(
+            f"{log.label}: two columns are called {twice[0]!r}",
+            hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
+        )
+
+
+def _each_user(select: str) -> str:
+    """Return a row for each of the users that a row with a weight stands for."""
+    return (
+        'SELECT * EXCLUDE (weight, copy) REPLACE ("user" || \'#\' || copy AS "user") FROM '  # noqa: S608
+        f"(SELECT *, unnest(range(COALESCE(weight, 1))) AS copy FROM ({select}))"
     )
 
 

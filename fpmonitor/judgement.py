@@ -96,6 +96,8 @@ _NAMED: tuple[tuple[frozenset[str], Kind, str], ...] = (
 )
 _HUNDRED = 100
 _WHOLE = re.compile(r"\d{1,15}")
+_AGENT = re.compile(r"(Mozilla|Opera|Dalvik)/\d")
+USER_AGENTS = "user agents, under an unknown name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +164,14 @@ def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> 
     if not found and _name_apis(texts):
         return Verdict("metadata", LOOKS["names"], "names")
     verdict = _by_form(profile, texts, found, setting)
-    if verdict is None and not (found or stays):
+    are_agents = sum(map(bool, map(_AGENT.match, texts))) >= _NEARLY_ALL * len(texts)
+    if verdict is None and not (found or stays or are_agents):
         verdict = (
             _by_number(profile, texts)
             or _by_difference(profile, texts, setting)
             or _by_name(profile, texts)
         )
-    return verdict or _as_api(profile, found)
+    return verdict or _as_api(profile, found, USER_AGENTS if are_agents else "an unknown name")
 
 
 def _name_apis(texts: Sequence[str]) -> bool:
@@ -283,13 +286,13 @@ def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> 
     return None
 
 
-def _as_api(profile: Profile, found: Sequence[str]) -> Verdict:
+def _as_api(profile: Profile, found: Sequence[str], unknown: str) -> Verdict:
     missing = _missing(profile)
     if profile.values == 1 and profile.records >= FEWEST:
         return Verdict("constant", f"one value in all records{missing}")
     if len(found) == 1:
         return Verdict("API", f"its name{missing}")
-    why = f"may be {' or '.join(found)}" if found else "an unknown name"
+    why = f"may be {' or '.join(found)}" if found else unknown
     return Verdict("API", f"{why}{missing}")
 
 

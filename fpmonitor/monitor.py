@@ -382,24 +382,15 @@ class Monitor(Closing):
         rows_are_users: bool = False,
         against: Against = "previous",
         false_alarms: float = 0.01,
-        progress: Callable[[str], None] = lambda _stage: None,
     ) -> TrendReport:
-        """Follow exposure over windows: see `answers.trend.report_trend`.
-
-        Every API that may be named alone by default.
-        """
+        """Follow exposure over windows: see `answers.trend.report_trend`."""
         sample = SampleModel(rows_are_users=rows_are_users)
-        question = Question(k, population, delta, sample=sample)
-        windows, wanted = self.windows(by), list(sets)
-        if not wanted:
-            wanted = [(api,) for api in windows.nameable_apis(k)]
         return report_trend(
-            windows,
-            question,
-            wanted,
+            self.windows(by),
+            Question(k, population, delta, sample=sample),
+            [*sets],
             against=against,
             false_alarms=false_alarms,
-            progress=progress,
         )
 
     def demand(

@@ -13,7 +13,7 @@ from fpmonitor.account import SET_ASIDE, Member
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError
-from fpmonitor.judgement import LOOKS, Verdict
+from fpmonitor.judgement import LOOKS, USER_AGENTS, Verdict
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.database import Database
@@ -107,6 +107,8 @@ def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
                 ignored[path] = _asked(path, asks[path])
         elif member.kind in SET_ASIDE or member.kind == "time":
             ignored[path] = member.why
+        elif member.api == path and member.why.startswith(USER_AGENTS):
+            apis[path] = "Navigator.userAgent"
         elif member.api == path and member.why.startswith(("its name", "an unknown name")):
             apis[path] = meaning(path, {})
     lines += ["ignore = ["]

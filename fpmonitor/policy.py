@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
-HIDE_BELOW = 10
+HIDE_BELOW, LEAST_HIDDEN = 10, 2  # users: what is hidden by default, and at least
+HIDE_BELOW_VARIABLE = "FPMONITOR_HIDE_BELOW"  # of the environment: processes below hide the same
 MAX_POPULATION = 10**10
 MAX_BIAS = 100
 MOST_DAYS = 36_500  # between two visits
@@ -23,14 +26,27 @@ AS_OBSERVED: Factors = (1.0, 1.0)
 
 
 def told_from(k: int) -> int:
-    """Users from whom on a group may be told of: k, and never more than `HIDE_BELOW`.
+    """Users from whom on a group may be told of: k, and never more than the number to hide below.
 
     How few users are recognised in an answer does not depend on how large safe groups are to be: a
     tenth of a million is a fair demand on a tier, and no reason to hide one of 50,000. Where k is
     smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
-    than k users tells of k.
+    than k users tells of k. The number is one for the whole process, so that no answer forgets it:
+    `--hide-below`, which sets `HIDE_BELOW_VARIABLE`; 10 by default.
+
+    Raises:
+        PolicyError: The environment names no number of at least 2 users.
     """
-    return min(k, HIDE_BELOW)
+    return min(k, _hidden_below(os.environ.get(HIDE_BELOW_VARIABLE)))
+
+
+@lru_cache(maxsize=4)
+def _hidden_below(said: str | None) -> int:
+    if said is None:
+        return HIDE_BELOW
+    if not (said.isascii() and said.isdigit() and LEAST_HIDDEN <= int(said) <= MAX_POPULATION):
+        raise PolicyError(HIDE_BELOW_VARIABLE, f"must be at least {LEAST_HIDDEN} users")
+    return int(said)
 
 
 def universe_of(apis: int) -> int:
@@ -451,6 +467,11 @@ class Policy:
     def has_conditions(self) -> bool:
         """Whether sets must keep more than the budget of all users, at the levels of all names."""
         return self.cohorts is not None or self.links is not None
+
+    @property
+    def reads_a_visit(self) -> bool:
+        """Whether one visit of each user must keep the budget: a mean over draws is tested."""
+        return self.visits in {"visit", "both"}
 
     @property
     def by_visits(self) -> bool:

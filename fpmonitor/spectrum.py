@@ -123,6 +123,14 @@ class CohortSpectrum(CountSpectrum):
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CohortSpectra:
+    """Users that share the values of some APIs, and how those of other APIs divide them."""
+
+    codes: tuple[int, ...]  # Code of each API that makes the cohort, 0 for absent.
+    spectrum: CountSpectrum  # Count spectrum of its users.
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ToldSpectra:
     """What is told of a count spectrum: estimates and limits are computed from nothing else."""

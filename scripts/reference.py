@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "scripts" / "papers.toml"
+ANSWERS_ELSEWHERE = (
+    "ldp.summary.Metrics",
+    "release.partial_knowledge.ValueGuarantee",
+    "release.sensitive.SensitiveAttribute",
+)
+FILES = {
+    "Settings of the service": "serve.config.ServeConfig",
+    "A level": "population.levels.LevelMap",
+    "A design of levels": "population.levels.Design",
+    "A transform": "store.transforms.Transform",
+}
 MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Notes|Examples):\n", re.MULTILINE)
 
@@ -234,6 +245,10 @@ def answers() -> str:
             own = kind.__module__ == module.name and dataclasses.is_dataclass(kind)
             if own and "Attributes" in (kind.__doc__ or "") and not kind.__name__.startswith("_"):
                 lines += [f"## {kind.__name__}", "", *described(kind)]
+    for name in ANSWERS_ELSEWHERE:
+        module_name, _, kind_name = name.rpartition(".")
+        kind = getattr(importlib.import_module(f"fpmonitor.{module_name}"), kind_name)
+        lines += [f"## {kind_name}", "", *described(kind)]
     return "\n".join(lines)
 
 
@@ -285,6 +300,38 @@ def service() -> str:
                     f"| `{member}` | {cell(shown)} | {cell(entry.get('description', ''))} |"
                 )
             lines.append("")
+    return "\n".join(lines)
+
+
+# ---- Files that people write --------------------------------------------------------------------
+
+
+def defaults_of(kind: Any) -> dict[str, object]:
+    """Defaults of the fields of a class that are neither null nor empty."""
+    found = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+    return {
+        name: value
+        for name, value in found.items()
+        if value is not inspect.Parameter.empty and value not in (None, (), {}, False)
+    }
+
+
+def files() -> str:
+    """The members of files that people write as Markdown, from the classes that read them."""
+    lines = [MADE, "", "# Files that you write", ""]
+    lines += ["`fpmonitor lists schema columns|levels|policy|settings|shares|transforms` prints"]
+    lines += ["JSON Schemas. Editors check a TOML file whose first line names one, such as"]
+    lines += ["`#:schema levels.schema.json`.", ""]
+    for title, name in FILES.items():
+        module, _, attribute = name.rpartition(".")
+        kind = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
+        defaults = defaults_of(kind)
+        lines += [f"## {title}", ""]
+        for line in described(kind):
+            named = re.match(r"\* `(\w+)`: ", line)
+            default = defaults.get(named[1]) if named else None
+            shown = f"{default:_}" if isinstance(default, int) and default > 9_999 else default
+            lines.append(line if default is None else f"{line} Default: `{shown}`.")
     return "\n".join(lines)
 
 
@@ -358,6 +405,7 @@ def documents() -> dict[Path, str]:
     folder = ROOT / "docs" / "reference"
     pages = {"cli": command_line(), "python": library(), "http": service()}
     pages |= {"decision": decision_file(), "papers": papers(), "answers": answers()}
+    pages["files"] = files()
     made = {folder / f"{name}.md": text for name, text in pages.items()}
     made = {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
     return made | {ROOT / "docs" / "fpmonitor.1": manual_page()}

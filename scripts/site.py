@@ -16,7 +16,7 @@ def on_config(config: Any) -> Any:
     """Order the pages as the last table of the index, and that of the theorems, do."""
     docs = ROOT / "docs"
     index = (docs / "index.md").read_text(encoding="utf-8").split("## All pages")[1]
-    theorems = (docs / "certificate.md").read_text(encoding="utf-8").split("| page |")[1]
+    theorems = (docs / "certificate.md").read_text(encoding="utf-8").split("## Theorems")[1]
     rows = re.findall(r"^\| \*\*(.+?)\*\* \|(.+)\|$", index, re.MULTILINE)
     pages = {part: re.findall(r"\[(.+?)\]\((.+?)\)", cells) for part, cells in rows}
     pages["Certificate"] += re.findall(r"\[([^\]]+)\]\((certificate/.+?)\)", theorems)

@@ -19,11 +19,14 @@ from fpmonitor.estimate.evalues import (
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, told_from
+from fpmonitor.population.beside import PATH, USERS, unit_source, unit_spectrum, units_beside
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import sample_members
+from fpmonitor.population.sample import CertifiedSample, sample_members
+from fpmonitor.population.visits import DRAWS
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
+from fpmonitor.spectrum import SpectrumSource
 from fpmonitor.store.windows import LeftOut, Period
 from fpmonitor.unit import spoken
 
@@ -75,7 +78,8 @@ class CheckReport(Result):
             `undecided`.
         limits: Set -> lower and upper limit of its exposure, shares; equal where the decision is
             exact. They hold for all sets of this check together; its tests are sharper near the
-            budget, and stricter where windows share delta.
+            budget, and stricter where windows share delta. Where one visit and all visits count,
+            from the lower limit of one to the larger upper one.
         coverage: Candidate -> share of the users who have a value of it, as decisions have it: null
             where fewer than k do; the others count as if they shared one.
         users: Users of now; null where they are fewer than k.
@@ -163,7 +167,7 @@ class CheckReport(Result):
         provided = "the users of each check are independent draws from one distribution"
         if sample.options:
             provided = f"the users of each check and those of the population are {draws(sample)}"
-        if sample.looked_at_once:
+        if self.decision.looked_at_once and self.place is None:
             said = (
                 f"With probability at least {1 - delta:.6g}, this check passes no set that is "
                 f"above the budget; one of other users is another test. Provided that {provided}. "
@@ -355,13 +359,15 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < told_from(policy.k) or policy.visits != "last":
+    if not sets or asked.users < told_from(policy.k):
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(
         policy.k, policy.population, delta or _ANY, sample=policy.sample, counted=delta is None
     )
     sample = asked.sample(question, sets, chosen=True)
+    if policy.visits != "last":
+        return _limits_by_visits(sample, asked.source(policy.candidates), decision)
     sample.ask(sets)
     found = {}
     for apis in sets:
@@ -380,4 +386,23 @@ def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, 
             )
         else:
             found[apis] = sample.limits(apis)
+    return found
+
+
+def _limits_by_visits(
+    sample: CertifiedSample, source: SpectrumSource, decision: Decision
+) -> dict[ApiSet, tuple[float, float]]:
+    """Limits by what counts as a value; of two units the lower one of a visit, the larger upper."""
+    sets, reads_a_visit = decision.allow, decision.policy.reads_a_visit
+    users = units_beside(source).get(PATH, unit_source(source, USERS).users)
+    found = {}
+    for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
+        limits, of_users = sample.certificate(apis, users=users), unit_spectrum(spectrum, USERS)
+        size = len(apis)
+        lower, upper = (
+            limits.of_mean(of_users, DRAWS, size) if reads_a_visit else limits.of(of_users, size)
+        )
+        if decision.policy.visits == "both":
+            upper = max(upper, limits.of(unit_spectrum(spectrum, PATH), size)[1])
+        found[apis] = lower, upper
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.population.sample import CertifiedSample
-    from fpmonitor.population.snapshot import CohortSpectra
+    from fpmonitor.spectrum import CohortSpectra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from fpmonitor.answers.visits import beyond_last
-from fpmonitor.decide.confirming import confirm
+from fpmonitor.answers.visits import beyond_last, unit_by_default
+from fpmonitor.decide.confirming import confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
 from fpmonitor.decide.decision import Decision, DesignPart
@@ -21,7 +21,7 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import Policy, check_share, told_from, universe_of
+from fpmonitor.policy import Policy, Visits, check_share, told_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
@@ -60,8 +60,6 @@ def decide_sets(
     A decision goes to nobody but the owner as it is made; what leaves is the list.
 
     Args:
-        population: The users.
-        asked: What is asked of them.
         registered: What was registered before the first user was stored.
         counter: What is noted where queries counted.
 
@@ -70,19 +68,17 @@ def decide_sets(
         KeyboardInterrupt: An interrupt before the search, or before what was found among
             `search_users` was confirmed.
     """
-    question, components = asked.question, _components_of(population, asked)
-    if components:
-        chosen: Sequence[str] = [api for component in components for api in component.apis]
-    else:
-        named = population.askable_apis(question) if asked.candidates is None else asked.candidates
-        chosen = population.named(named)
+    components = _components_of(population, asked)
+    chosen = _candidates(population, asked, components)
     given = population.with_kinds(asked.given)[1]
     if given:
         chosen = _beside(chosen, given)
     if asked.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
-    users = population.asked(question, chosen)
-    begun = _begun(population, users, asked, chosen, cohorts=asked.cohorts(given))
+    cohorts = asked.cohorts(given)
+    asked = replace(asked, visits=_unit_of(population, asked, chosen, registered, cohorts=cohorts))
+    users = population.asked(asked.question, chosen)
+    begun = _begun(population, users, asked, chosen, cohorts=cohorts)
     if components:
         begun = _of_levels(begun, components, asked)
     else:
@@ -110,6 +106,35 @@ def decide_sets(
                 decided = replace(decided, by_visits=found)
                 decided = replace(decided, guarantee=guarantee(decided))
     return decided
+
+
+def _unit_of(
+    population: Population,
+    asked: DecideQuestion,
+    candidates: Sequence[str],
+    registered: Collection[AskedQuestion],
+    *,
+    cohorts: CohortBudget | None,
+) -> Visits:
+    """Return what counts as a value of a user: what was registered, or see `unit_by_default`."""
+    if asked.visits == "auto" and registered:
+        users = population.asked(asked.question, candidates)
+        policy = _policy_of(users, asked, candidates, cohorts=cohorts)
+        known = registered_in_log(population, registered)
+        for visits in get_args(Visits):
+            if _asked_as(population, replace(policy, visits=visits), asked) in known:
+                return cast("Visits", visits)
+    return unit_by_default(population, asked, candidates)
+
+
+def _candidates(
+    population: Population, asked: DecideQuestion, components: Sequence[Component]
+) -> Sequence[str]:
+    """Return what the log calls the APIs that are decided on."""
+    if components:
+        return [api for component in components for api in component.apis]
+    named = asked.candidates
+    return population.named(population.askable_apis(asked.question) if named is None else named)
 
 
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
@@ -154,19 +179,7 @@ def _begun(
     cohorts: CohortBudget | None,
 ) -> Decision:
     """Return a decision that has no answer yet, with all that it notes of its users."""
-    question = asked.question
-    policy = Policy(
-        k=question.k,
-        population=users.users if question.counted else users.question(question).users,
-        budget=asked.budget,
-        delta=None if question.counted else question.delta,
-        candidates=tuple(candidates),
-        realised=asked.realised,
-        sample=asked.sample,
-        cohorts=cohorts,
-        links=asked.links,
-        visits=asked.visits,
-    )
+    policy = _policy_of(users, asked, candidates, cohorts=cohorts)
     drawn = None if asked.search_users is not None else users.drawn
     needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
     no_evidence, assumed = _evidence_of(population, policy, asked.assume, needed)
@@ -187,6 +200,28 @@ def _begun(
     )
 
 
+def _policy_of(
+    users: Population,
+    asked: DecideQuestion,
+    candidates: Iterable[str],
+    *,
+    cohorts: CohortBudget | None,
+) -> Policy:
+    question = asked.question
+    return Policy(
+        k=question.k,
+        population=users.users if question.counted else users.question(question).users,
+        budget=asked.budget,
+        delta=None if question.counted else question.delta,
+        candidates=tuple(candidates),
+        realised=asked.realised,
+        sample=asked.sample,
+        cohorts=cohorts,
+        links=asked.links,
+        visits=question.visits,
+    )
+
+
 def _with_level(
     begun: Decision,
     population: Population,
@@ -197,7 +232,7 @@ def _with_level(
     is_fixed = asked.fixed_question or asked.search_users is not None or begun.is_exact
     universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        asked_question(population, begun.policy, setting=asked.setting, missing=asked.missing),
+        _asked_as(population, begun.policy, asked),
         registered_in_log(population, registered),
         universe=universe,
     )
@@ -216,6 +251,10 @@ def _with_level(
         weights=_weights_of(population, asked.weights or {}),
         days=population.snapshot.days(told_from(asked.k)),
     )
+
+
+def _asked_as(population: Population, policy: Policy, asked: DecideQuestion) -> AskedQuestion:
+    return asked_question(population, policy, setting=asked.setting, missing=asked.missing)
 
 
 def _of_levels(
@@ -521,7 +560,7 @@ def answer_gate(
 def check_lists(population: Population, decision: Decision) -> None:
     """Check each list of a decision by the users that it was made of.
 
-    What was confirmed or refuted on users who were not searched is left to `audit certificate`.
+    Which sets of others were tested followed from those searched: `searched_again` tells that.
 
     Raises:
         InputError: They are other users, or they do not bear a list out.
@@ -532,6 +571,9 @@ def check_lists(population: Population, decision: Decision) -> None:
     else:
         source, rest = asked.searched_and_rest(tested.searched, decision.policy.candidates)
         users, judge = source.users + rest.users, _judge_searched(source, decision)
+        found = on_others(decision, source.users, rest, tested.chains)
+        if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
+            raise not_credible("`confirmation`, not as in the data")
     if users != decision.users:
         raise not_credible("`users`, not as in the data")
     for apis in decision.allow:
@@ -540,6 +582,22 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
+
+
+def searched_again(asked: Population, decision: Decision) -> Decision:
+    """Decide again by a search among the users who were searched, and tests on the others.
+
+    Args:
+        asked: As of `users_decided_on`.
+        decision: A decision with a confirmation.
+    """
+    tested = decision.confirmation
+    searched, chains = (0, 0) if tested is None else (tested.searched, len(tested.chains))
+    source, rest = asked.searched_and_rest(searched, decision.policy.candidates)
+    begun = replace(
+        decision, allow=(), block=(), undecided=(), recommended=(), confirmation=None, proof=None
+    )
+    return confirm(decide(source, begun), source, rest, chains=chains)
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:

@@ -13,13 +13,11 @@ from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
 from fpmonitor.answers.visits import (
-    MOST_CELLS,
     VisitReport,
-    beyond_last,
+    came_several_times,
     check_visits,
     report_visits,
 )
-from fpmonitor.decide.decision import ByVisits
 from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.bounds import (
@@ -110,9 +108,9 @@ class ExposureReport(Result):
         bounds, entropies, trust, cohorts: What was asked for beside: all bounds, all measures of
             entropy, what less knowledge could promise, and the exposure within the cohorts of the
             given APIs.
-        visits, followed: What visits expose, and the share that is linked after some days, where
-            asked for.
-        by_visits: What visits show where last values count and show far fewer; null elsewhere.
+        visits: What visits expose, where users came several times or it was asked for; all other
+            numbers are of the last value of each API.
+        followed: The share that is linked after some days, where asked for.
         forecast: What a model expects, where asked for; no promise.
         users_for_gamma: Users that are enough for all shares to be known to within the wanted
             distance.
@@ -154,7 +152,6 @@ class ExposureReport(Result):
     cohorts: CohortReport | None = None
     users_for_gamma: int | None = None
     visits: VisitReport | None = None
-    by_visits: ByVisits | None = None
     followed: tuple[FollowedLine, ...] = ()
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
@@ -219,8 +216,6 @@ class ExposureReport(Result):
             details |= self.forecast.to_json()
         if self.visits is not None:
             details["visits"] = self.visits.to_json()
-        if self.by_visits is not None:
-            details["by_visits"] = asdict(self.by_visits)
         if self.followed:
             details["followed"] = [line.to_json() for line in self.followed]
         if self.masked:
@@ -248,7 +243,8 @@ class ExposureDetails:
     forecast: bool = False  # What a model expects, if it passes a test on the users.
     # How many users are enough for all shares of a set to be within this of their probabilities.
     gamma: float | None = None
-    # Also limit what one visit of each user exposes, and what all visits of a user together do.
+    # Limit what one visit of each user exposes, and what all visits of a user together do, also
+    # where nobody came twice.
     visits: bool = False
     # Days, fixed before looking: limit the share of the users that is linked after so many.
     followed: Sequence[float] = ()
@@ -286,20 +282,17 @@ def report_exposures(
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
     check_visits(question, cohort, visits=details.visits, followed=details.followed)
+    several = came_several_times(population, question, cohort, sum(map(len, wanted)))
+    details = replace(details, visits=details.visits or several)
     for option, asked in (("given", cohort), ("trust", details.trust)):
         if asked:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
     sample.ask([*together, *parts_of(together, details.trust)])
-    cells = (population.visits or 0) * sum(map(len, wanted))
     reports = []
     for apis, support in zip(wanted, declared, strict=True):
         report = report_exposure(sample, apis, given=cohort, support=support)
         report = _detailed(sample, report, details, support=support)
         report = _with_visits(population, sample, report, details)
-        if not details.visits and not cohort and cells <= MOST_CELLS:
-            users = population.asked(sample.question, sample.source.apis)
-            found = beyond_last(users, sample.question, apis, report.empirical)
-            report = replace(report, by_visits=found)
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
@@ -343,7 +336,8 @@ def _with_visits(
         return report
     users = population.asked(sample.question, sample.source.apis)
     if details.visits:
-        report = replace(report, visits=report_visits(users, sample, report.together))
+        found, linked = report_visits(users, sample, report.together)
+        report = replace(report, visits=found, linked=Interval(lower=linked[0], upper=linked[1]))
     if details.followed:
         lines = report_followed(users, sample, report.together, sorted({*details.followed}))
         report = replace(report, followed=lines)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.automation import AutomationReport, report_automation
@@ -17,7 +18,8 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.decide.decision import Decision
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS
 from fpmonitor.population.population import Population
@@ -47,6 +49,7 @@ class Findings:
         automation: Users that look automated; null where the database keeps no values to tell by.
         sources: APIs whose values come from several sources.
         trend: The recommended set by week; null without two weeks.
+        followed: The recommended set after the days that were decided on; null without.
         untold: What these users could not be asked, in sentences.
         made: When the report was made.
     """
@@ -68,6 +71,7 @@ class Findings:
     automation: AutomationReport | None
     sources: Sequence[str]
     trend: TrendReport | None
+    followed: ExposureReport | None = None
     untold: Sequence[str] = ()
     made: datetime
 
@@ -88,10 +92,8 @@ def gather_findings(
 
     Args:
         population: The users of now, seen as the decision saw its own.
-        decision: The question and its answer.
         pairs: Rank pairs of candidates besides the candidates.
         windows: The users by week; None where they are not known.
-        progress: Called with what is being measured.
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
@@ -102,25 +104,16 @@ def gather_findings(
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
-    trust: Knowledge | None = "joint" if question.sample.is_plain else None
-    details = ExposureDetails(trust=trust)
-    exposed = report_exposures(asked, question, [recommended], details) if recommended else []
-    one_more = [[*recommended, api] for api in rest]
-    shown = dict.fromkeys([recommended, largest.apis])
-    mixed = population.mixed_sources(question.k).values()
-    digested = population.snapshot.values_are_digested
+    exposed = _with_trust(asked, question, recommended)
     progress("measuring what one more API would cost")
-    costs = preview_sets(population, decision, one_more) if recommended else []
+    one_more = [[*recommended, api] for api in rest] if recommended else []
+    costs = preview_sets(population, decision, one_more) if one_more else []
     progress("drawing exposure curves")
-    # Trends describe the users, and curves where they have no limits for the sample.
-    observed = replace(question, sample=PLAIN_DRAWS, counted=True)
-    exact = asked.model(question.sample).departure == NO_DEPARTURE
-    described = (asked, question) if exact else (population, observed)
-    curves = [report_curve(*described, apis) for apis in shown if apis]
+    curves = _curves(population, asked, question, [recommended, largest.apis])
     progress("ranking by entropy and by exposure")
     ranking = rank_sets(asked, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")
-    trend = None if windows is None else _trend_of(windows, observed, recommended)
+    trend = None if windows is None else _trend_of(windows, _counted(question), recommended)
     progress("describing the users")
     return Findings(
         decision=decision,
@@ -130,19 +123,64 @@ def gather_findings(
         days=population.days(question.k),
         is_current=asked.seal == decision.digest,
         alone=alone,
-        recommended=exposed[0] if exposed else None,
+        recommended=exposed,
         one_more=costs,
         curves=curves,
         ranking=ranking,
         overview=list_apis(population, k=question.k),
         demand=demand,
         coverage=coverage,
-        automation=None if digested else report_automation(population, k=question.k),
-        sources=sorted({name for names in mixed for name in names}),
+        automation=_automation_of(population, question.k),
+        sources=sorted({*chain(*population.mixed_sources(question.k).values())}),
         trend=trend,
+        followed=_followed_of(population, question, decision),
         untold=untold,
         made=datetime.now(UTC),
     )
+
+
+def _followed_of(
+    population: Population, question: Question, decision: Decision
+) -> ExposureReport | None:
+    """Follow those who come back after the days that were decided on; null where nobody did."""
+    links, apis = decision.policy.links, decision.recommended
+    if links is None or not links.after or not apis or population.audience is not Audience.OWNER:
+        return None
+    try:
+        [found] = report_exposures(
+            population, question, [apis], ExposureDetails(followed=links.after)
+        )
+    except (InputError, UndecidableError):  # other users, of a shorter log
+        return None
+    return found
+
+
+def _with_trust(
+    asked: Population, question: Question, apis: tuple[str, ...]
+) -> ExposureReport | None:
+    """Measure a set, with the price of trust where that is known; null for the empty set."""
+    if not apis:
+        return None
+    trust: Knowledge | None = "joint" if question.sample.is_plain else None
+    return report_exposures(asked, question, [apis], ExposureDetails(trust=trust))[0]
+
+
+def _automation_of(population: Population, k: int) -> AutomationReport | None:
+    return None if population.snapshot.values_are_digested else report_automation(population, k=k)
+
+
+def _counted(question: Question) -> Question:
+    """Return a question about the observed users alone, without limits for others."""
+    return replace(question, sample=PLAIN_DRAWS, counted=True)
+
+
+def _curves(
+    population: Population, asked: Population, question: Question, sets: Iterable[tuple[str, ...]]
+) -> list[CurveReport]:
+    """Draw the curves of sets that are not empty: of the users where the sample has no limits."""
+    exact = asked.model(question.sample).departure == NO_DEPARTURE
+    described = (asked, question) if exact else (population, _counted(question))
+    return [report_curve(*described, apis) for apis in dict.fromkeys(sets) if apis]
 
 
 def _trend_of(windows: Windows, question: Question, apis: tuple[str, ...]) -> TrendReport | None:

@@ -84,10 +84,6 @@ def report_followed(
         population, sample: The users and the question, as they are asked of the set.
         apis: The set.
         days: Times between visits, increasing, fixed before looking.
-
-    Raises:
-        InputError: A log without times, or shorter than the time that is asked for.
-        UndecidableError: Nobody came back at any of the times.
     """
     whole = sample.question.missing == "drop"
     found = pairs_after(population.visit_rows(apis), apis, days, whole=whole, option="followed")

@@ -72,7 +72,7 @@ _PROBLEMS: dict[str, tuple[Severity, str, str]] = {
     ),
     "future": (
         "warning",
-        "Visits have a time in the future: {what}",
+        "{text}",
         "Set the clock of that host; forget the log if its times are wrong.",
     ),
     "decide again": (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.visits import VisitReport, report_visits
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.cohorts import SHARE_LIMITS_SHARE, share_limits
 from fpmonitor.population.browsers import BROWSER_FAMILY, OPERATING_SYSTEM
@@ -32,6 +33,8 @@ class PeopleReport:
             these, or where cohorts have no limits.
         most: What no cohort of at least `least_share` of the users is above, seen or not; null
             without cohorts.
+        visits: What one visit and all visits expose, where these were decided on; cohorts are then
+            of last values. Null elsewhere.
         kinds, least_share, listed_from: What tells cohorts, and the least shares of the users of
             one that is limited and named.
     """
@@ -41,6 +44,7 @@ class PeopleReport:
     linked: float
     cohorts: CohortReport | None
     most: float | None
+    visits: VisitReport | None = None
     kinds: tuple[str, ...] = ()
     least_share: float = LEAST_SHARE
     listed_from: float = LISTED_FROM
@@ -64,8 +68,7 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
         decision: Its recommended set.
     """
     counted = decision.setting == "sample" or decision.policy.delta is None
-    by_visits = decision.policy.visits != "last"
-    if counted or by_visits or not decision.recommended or not population.snapshot.in_memory(1):
+    if counted or not decision.recommended or not population.snapshot.in_memory(1):
         return None
     apis, question = called_as(decision, population).recommended, question_of(decision)
     users = population
@@ -78,7 +81,12 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     sample = users.sample(question, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
-    _, linked = sample.linked(apis)
+    visits = None
+    if decision.policy.visits == "last":
+        linked = sample.linked(apis)
+    else:
+        asked_of = users.asked(sample.question, sample.source.apis)
+        visits, linked = report_visits(asked_of, sample, apis)
     found, most = None, 1.0
     least = LEAST_SHARE if asked is None else asked.least_share
     if cohort:
@@ -90,9 +98,10 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     return PeopleReport(
         population=sample.question.users,
         delta=sample.question.delta,
-        linked=linked,
+        linked=linked[1],
         cohorts=found,
         most=None if found is None else most,
+        visits=visits,
         kinds=cohort,
         least_share=least,
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.account import Kind  # noqa: TC001 -- msgspec reads the annotation
@@ -16,6 +17,7 @@ from fpmonitor.answers.decide import (
     check_lists,
     question_of,
     registered_in_log,
+    searched_again,
     source_of,
     users_decided_on,
 )
@@ -37,7 +39,7 @@ from fpmonitor.disclosure import (
     publishable_groups,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import HIDE_BELOW, Look, told_from
+from fpmonitor.policy import Look, told_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import Confirmation, Decision
     from fpmonitor.decide.questions import ListedQuestion
     from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
@@ -85,6 +87,16 @@ class SetGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedAgain:
+    """What a search among some users, and tests on the others, give when they are made again."""
+
+    chains: tuple[tuple[tuple[str, ...], ...], ...]
+    allow: tuple[tuple[str, ...], ...]
+    block: tuple[tuple[str, ...], ...]
+    undecided: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What else a decision says of the users that it was made of.
 
@@ -100,6 +112,8 @@ class Facts:
             files of before. Names are null for others, too.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
+        again: Where some users were searched: the chains that were tested on the others, and the
+            lists, as a search among the same users gives them; null in files of before.
     """
 
     names: Mapping[str, str]
@@ -121,6 +135,7 @@ class Facts:
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
     by_visits: ByVisits | None = None
+    again: SearchedAgain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +216,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     said = {**decision.no_evidence, **decision.assumed}
     if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
         # Files of before asked for k users, where 10 tell enough.
-        more = {"few users"} if decision.policy.k > HIDE_BELOW else set()
+        more = {"few users"} if decision.policy.k > told_from(decision.policy.k) else set()
         alike = (
             all(found == facts.lacks.get(api) or found in more for api, found in said.items())
             and said.keys() >= facts.lacks.keys()
@@ -210,6 +225,8 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)
+    if decision.confirmation is not None:
+        yield from _searched(decision, decision.confirmation, facts.again)
     if decision.level is None:
         return
     listed_so = decision.registered == facts.registered
@@ -246,6 +263,20 @@ def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy(name, "" if alike else _OTHERWISE)
         elif has_tests_of_now(decision):
             yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
+
+
+def _searched(
+    decision: Decision, tested: Confirmation, again: SearchedAgain | None
+) -> Iterator[Discrepancy]:
+    """Compare what a search among some users gave with what it gives now."""
+    if again is None:
+        yield Discrepancy("chains", "nobody searched again", is_certain=False)
+        return
+    yield Discrepancy("chains", _OTHERWISE * (tested.chains != again.chains))
+    for name in ("allow", "block", "undecided"):
+        differs = {*getattr(decision, name)} != {*getattr(again, name)}
+        # what was interrupted lists less
+        yield Discrepancy(name, _OTHERWISE * differs, is_certain=decision.complete)
 
 
 def _first_look(facts: Facts) -> Iterator[Discrepancy]:
@@ -409,21 +440,8 @@ def count_spectra(
         exact: Do not pool groups of fewer than k users; for the owner of the data only.
     """
     exact = may_count_below(population.audience, wanted=exact)
+    k = None if exact else decision.policy.k
     asked = users_decided_on(population, decision)
-    masked: SpectrumSource | None = None
-
-    def groups(words: Sequence[str], spectrum: CountSpectrum | None) -> SetGroups:
-        if spectrum is None:
-            return SetGroups(apis=tuple(words), groups=())
-        if masked is not None:
-            return SetGroups(apis=tuple(words), groups=tuple(masked.ranges(words)))
-        found = spectrum.groups() if exact else publishable_groups(spectrum, decision.policy.k)
-        of_users = unit_spectrum(spectrum, USERS)
-        within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
-        parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
-        beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
-        return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
-
     if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
         raise InputError(
             "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
@@ -437,10 +455,14 @@ def count_spectra(
         source = source_of(asked, decision)
     else:
         source, rest = asked.searched_and_rest(tested.searched, candidates)
+        if source.least is None:
+            anew = searched_again(asked, decision)
+            chains = () if anew.confirmation is None else anew.confirmation.chains
+            lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
+            facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
         chained = sorted({apis for chain in tested.chains for apis in chain})
-        others = [*map(groups, chained, rest.kept_spectra(chained, tested.level))]
-    if source.least is not None:
-        masked = source
+        kept = rest.kept_spectra(chained, tested.level)
+        others = [*map(partial(_groups, source, k), chained, kept)]
     if decision.by_visits is not None:
         facts = replace(facts, by_visits=by_visits_of(asked, decision, source))
     told_possible = decision.users_possible is not None or has_tests_of_now(decision)
@@ -449,19 +471,31 @@ def count_spectra(
         facts = replace(facts, users_possible=possible)
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
-        foretold = forecast_of(source, decision, decision.undecided)
-        facts = replace(
-            facts,
-            users_needed=tuple(each.mean for each in foretold),
-            users_range=tuple((each.low, each.high) for each in foretold),
-        )
+        facts = replace(facts, **forecast_of(source, decision, decision.undecided))
     sets = [*decision.allow, *decision.block, *decision.undecided]
+    found = map(partial(_groups, source, k), map(decision.spelled, sets), source.spectra(sets))
     return DecisionSpectra(
         digest=decision.digest,
-        spectra=tuple(map(groups, map(decision.spelled, sets), source.spectra(sets))),
+        spectra=tuple(found),
         others=tuple(others),
         facts=facts,
     )
+
+
+def _groups(
+    source: SpectrumSource, k: int | None, words: Sequence[str], spectrum: CountSpectrum | None
+) -> SetGroups:
+    """Return the groups of a set, those of fewer than k users pooled where a k is given."""
+    if spectrum is None:
+        return SetGroups(apis=tuple(words), groups=())
+    if source.least is not None:
+        return SetGroups(apis=tuple(words), groups=tuple(source.ranges(words)))
+    found = spectrum.groups() if k is None else publishable_groups(spectrum, k)
+    of_users = unit_spectrum(spectrum, USERS)
+    within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
+    parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
+    beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
+    return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
 
 
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:

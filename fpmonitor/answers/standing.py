@@ -129,6 +129,7 @@ class Standing:
         until: End of the newest window that was checked; null without windows.
         users: Users of the windows that were checked last, the newest at the end.
         moved: APIs with other values in the newest window than on the days of the decision.
+        shows_sets: Whether that window shows what the decision does not say of some sets.
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
@@ -142,6 +143,7 @@ class Standing:
     until: str | None = None
     users: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
+    shows_sets: bool = False
     faulty: tuple[str, ...] = ()
     day: str | None = None
 
@@ -206,7 +208,8 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
-    moved = () if report.renewal is None else report.renewal.moved or ()
+    renewal = report.renewal
+    moved = () if renewal is None else renewal.moved or ()
     alarm = before is not None and before.alarm  # a window that adds nothing leaves it as it was
     if report.alarm is not None:
         alarm = report.alarm.raised
@@ -217,6 +220,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         until=until,
         users=users,
         moved=tuple(one.api for one in moved if one.api not in report.faults),
+        shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
     )
@@ -249,21 +253,24 @@ def taken_back(
 def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Users have moved when two windows in a row show it of one API: a wave of bots goes by. Each API
-    is told by its name, and again when it has other browsers.
+    Two windows in a row must show it of one API, or of sets: a wave of bots goes by. Each API is
+    told by its name, and again when it has other browsers.
     """
     known = {found.what: found for found in known_again(before)}
-    found = {"sets": "; ".join(renewal.sets)} if renewal.sets else {}
-    if before is not None and before.until != after.until:
-        for one in renewal.moved or ():
-            if one.api in {*before.moved}.intersection(after.moved):
-                found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = (
-                    renewal.said_of([one])
-                )
+    found = {}
+    last = before if before is not None and before.until != after.until else None
+    lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
+    if renewal.sets and lasts:
+        found["sets"] = "; ".join(renewal.sets)
+    for one in renewal.moved or ():
+        if last is not None and one.api in {*last.moved}.intersection(after.moved):
+            found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = renewal.said_of(
+                [one]
+            )
     seen = ""
     if after.until is not None:
-        last = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
-        seen = f"seen on {last:%Y-%m-%d}: "
+        end = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
+        seen = f"seen on {end:%Y-%m-%d}: "
     now = {what: problem("decide again", what, text=seen + text) for what, text in found.items()}
     return [*(known | now).values()]
 

@@ -227,7 +227,7 @@ def report_trend(
     Args:
         windows: The windows; one after the other is read.
         question: What is asked; the population is the median window's number of users by default.
-        sets: The API sets.
+        sets: The API sets; every API that may be named alone where there is none.
         against, false_alarms: See `TrendReport`.
         progress: Called with what is being done.
 
@@ -240,8 +240,8 @@ def report_trend(
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
     check_limits(windows.units, rows_are_users=question.counted or question.sample.rows_are_users)
-    wanted = sorted_sets(map(windows.named, sets))
     k = question.k
+    wanted = sorted_sets(map(windows.named, sets or [(api,) for api in windows.nameable_apis(k)]))
     places = _places(windows, k, wanted, against=against, progress=progress)
     sizes = [place.found.users for place in places if place.found.users >= k]
     if not sizes:

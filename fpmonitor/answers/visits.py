@@ -17,25 +17,19 @@ from fpmonitor.decide.decision import ByVisits
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import told_from
-from fpmonitor.population.visits import (
-    DRAWS,
-    drawn_visits,
-    path_spectrum,
-    tuple_ids,
-    with_values,
-)
+from fpmonitor.population.visits import DRAWS, PathSource, VisitSource, with_values
 from fpmonitor.results import Members
-from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
+    from fpmonitor.spectrum import CountSpectrum
 
 _NOTED_FROM = 1.5  # times what one visit exposes
 MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
@@ -81,6 +75,38 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
+def unit_by_default(population: Population, asked: DecideQuestion, apis: Sequence[str]) -> Visits:
+    """Return what counts as a value of a user where nobody said.
+
+    Where users came several times, a set must keep the budget for a site that reads one visit, and
+    for one that knows its users again. That is true of visits that hold some APIs each, too. It is
+    last values where visits cannot be counted, or not with all that was asked.
+    """
+    if asked.visits != "auto":
+        return asked.visits
+    if asked.known is not None:
+        return asked.known.policy.visits
+    counted = asked.engine != "duckdb" and asked.goes_with("unit")
+    several = came_several_times(population, asked.question, asked.given, len(apis))
+    return "both" if counted and several else "last"
+
+
+def came_several_times(
+    population: Population, question: Question, given: Sequence[str], apis: int
+) -> bool:
+    """Whether visits tell more than last values, and have limits with what is asked."""
+    plain = question.missing != "exposed" and not given and question.sample.is_plain
+    several = (population.visits or 0) > population.snapshot.users
+    return plain and several and has_visits(population, apis)
+
+
+def has_visits(population: Population, apis: int) -> bool:
+    """Whether the visits of users are kept, may be told, and are few enough to be read unasked."""
+    held = (population.visits or 0) * apis
+    reader = hasattr(population.snapshot, "visit_rows")
+    return reader and 0 < held <= MOST_CELLS and population.snapshot.in_memory(apis)
+
+
 def beyond_last(
     population: Population, question: Question, apis: Sequence[str], empirical: float
 ) -> ByVisits | None:
@@ -93,9 +119,7 @@ def beyond_last(
         apis: The set.
         empirical: Share of the users whom last values expose.
     """
-    came = (population.visits or 0) - population.snapshot.users
-    held = (population.visits or 0) * len(apis)
-    if came <= 0 or not 0 < held <= MOST_CELLS or not population.snapshot.in_memory(len(apis)):
+    if not has_visits(population, len(apis)):
         return None
     groups = _Groups.of(population, apis, whole=question.missing == "drop")
     if groups is None:
@@ -108,11 +132,10 @@ def beyond_last(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Groups:
-    """Groups by one visit of each user, for several draws, and by all visits."""
+    """Groups by one visit of each user, in all draws together, and by all visits."""
 
     visits: VisitRows
-    ids: NDArray[np.intp]  # of the whole tuple of each visit
-    drawn: Sequence[CountSpectrum]
+    drawn: CountSpectrum
     path: CountSpectrum
 
     @classmethod
@@ -121,15 +144,13 @@ class _Groups:
         visits = with_values(population.visit_rows(apis), apis, whole=whole)
         if not len(visits.rows):
             return None
-        ids = tuple_ids(visits, apis)
-        places = drawn_visits(visits, DRAWS)
-        drawn = [CountSpectrum.from_counts(np.bincount(ids[place])) for place in places]
-        return cls(visits, ids, drawn, path_spectrum(visits, ids, population.snapshot.key))
+        paths = PathSource(visits, population.snapshot.key)
+        return cls(visits, VisitSource(visits).spectrum(apis), paths.spectrum(apis))
 
     def exposed(self, k: int) -> ByVisits:
         """Share of the users in groups smaller than k."""
-        visit = np.mean([empirical_exposure(each, k) for each in self.drawn])
-        return ByVisits(visit=float(visit), path=empirical_exposure(self.path, k))
+        visit, path = (empirical_exposure(groups, k) for groups in (self.drawn, self.path))
+        return ByVisits(visit=visit, path=path)
 
     def told(self, k: int) -> ByVisits:
         """Share of the users as lists may tell it: that of few users is of one fewer than told."""
@@ -161,8 +182,8 @@ def check_visits(question: Question, given: Sequence[str], **asked: object) -> N
 
 def report_visits(
     population: Population, sample: CertifiedSample, apis: Sequence[str]
-) -> VisitReport:
-    """Limit what visits expose.
+) -> tuple[VisitReport, tuple[float, float]]:
+    """Limit what visits expose, and the share that any method links from one to another.
 
     Args:
         population, sample: The users and the question, as they are asked of the set.
@@ -177,15 +198,18 @@ def report_visits(
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)
-    visit, path = limits.of_mean(groups.drawn, len(apis)), limits.of(groups.path, len(apis))
-    return VisitReport(
+    visit = limits.of_mean(groups.drawn, DRAWS, len(apis))
+    path = limits.of(groups.path, len(apis))
+    linked = sample.certificate(apis, users=users, linked=True)
+    report = VisitReport(
         users=users,
-        visits=len(groups.ids),
+        visits=len(visits.rows),
         days=_days(visits),
         visit=Exposed(empirical=found.visit, lower=visit[0], upper=visit[1]),
         path=Exposed(empirical=found.path, lower=path[0], upper=path[1]),
         changing=_changing(visits, apis),
     )
+    return report, linked.of_mean(groups.drawn, DRAWS, len(apis))
 
 
 def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:

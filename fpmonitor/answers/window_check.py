@@ -36,7 +36,10 @@ from fpmonitor.estimate.evalues import (
     taken_in,
     window_test,
 )
+from fpmonitor.population.beside import USERS, unit_source
+from fpmonitor.population.pairs import WITHIN
 from fpmonitor.population.told import told_to
+from fpmonitor.population.visits import DRAWS
 from fpmonitor.store.checks import (
     CheckedList,
     CheckedWindow,
@@ -50,7 +53,7 @@ from fpmonitor.store.checks import (
 from fpmonitor.store.windows import position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
     from fpmonitor.store.windows import Period
 
+_SHORTEST: dict[Period, int] = {"day": 1, "week": 7, "month": 28}  # days
 _LATEST_WINDOWS = 400  # that are added up where users were forgotten
 
 
@@ -92,20 +96,14 @@ def check_window(
 
     Args:
         population: The users of the window, seen as the decision saw its own.
-        decision: A decision on a population.
-        database: Keeps the numbers and outcomes of the windows.
         period, origin: Length of calendar windows, and beginning of the newest one, which gets the
             first number where the list is new; None for other windows, which are numbered as they
             come.
         new_users: The caller says that the list was decided on none of the users in the database.
         faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
             only where both looks show it.
-
-    Raises:
-        PolicyError, UnknownNameError, UndecidableError: The data lack a candidate, or hold too few
-            users.
     """
-    _check_has_windows(decision)
+    _check_has_windows(decision, period)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     name = _digest(identity, period, window.source, population.audience.value)
@@ -117,41 +115,55 @@ def check_window(
     asked = population.asked(question_of(decision), decision.policy.candidates)
     series = _Series(database, name, decision, known, asked)
     coverage = coverage_of(population, decision)
+    lacking = lack_all(coverage)
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
-    before = read_checked(database, name, label)
-    lacking = lack_all(coverage)
     # Users without a candidate show nothing of it: a later look at the window decides alone.
     is_blind = lacking and decision.missing == "value"
-    lowered = evidence
-    if before is None:
+    cannot_pass = lacking or bool(touched(sets, faulty))
+
+    def first_look() -> CheckedWindow:
         new = ~(seen if doubted else decided | seen)
-        cannot_pass = lacking or bool(touched(sets, faulty))
-        before = replace(
-            _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass),
-            run=None if period is None or lacking else _run(series, population, new=new),
-        )
-        add_checked(database, name, label, window.since, before)
-    else:
-        lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
-        if not is_blind:
-            lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+        run = None if period is None or lacking else _run(series, population, new=new)
+        made = _first_look(series, evidence, place, is_blind=is_blind, cannot_pass=cannot_pass)
+        return replace(made, run=run)
+
+    before, lowered = _recorded(series, label, evidence, first_look, lowers=not is_blind)
     report = _reported(population, decision, before, lowered, coverage=coverage, faulty=faulty)
+    above = zip(sets, evidence.above, lowered.above, strict=False)
     return replace(
         report,
         period=period,
         new_users=are_new,
         doubted=doubted,
-        late=tuple(
-            apis
-            for apis, now, above in zip(sets, evidence.above, lowered.above, strict=False)
-            if now >= before.terms[1] > above
-        ),
-        alarm=None
-        if before.run is None or window.since is None
-        else _alarm(series, until=window.since, doubted=doubted),
+        late=tuple(apis for apis, now, least in above if now >= before.terms[1] > least),
+        alarm=_alarm(series, before, until=window.since, doubted=doubted),
         origin=known.origin,
     )
+
+
+def _recorded(
+    series: _Series,
+    label: str,
+    evidence: Evidence,
+    first_look: Callable[[], CheckedWindow],
+    *,
+    lowers: bool,
+) -> tuple[CheckedWindow, Evidence]:
+    """Record a look at a window; return what its first one found, and the evidence of all looks.
+
+    `lowers`: a later look takes away from the evidence that is kept.
+    """
+    database, name = series.database, series.name
+    before = read_checked(database, name, label)
+    if before is None:
+        made = first_look()
+        add_checked(database, name, label, series.asked.window.since, made)
+        return made, evidence
+    lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
+    if lowers:
+        lower_checked(database, name, label, within=lowered.within, above=lowered.above)
+    return before, lowered
 
 
 def _reported(
@@ -179,21 +191,23 @@ def _reported(
     )
 
 
-def _check_has_windows(decision: Decision) -> None:
+def _check_has_windows(decision: Decision, period: Period | None) -> None:
     """Refuse a decision that is tested on all users together, at most.
 
     Raises:
-        InputError: It is one.
+        InputError: It is one, or windows are over before users could come back.
     """
     if decision.policy.sample.looked_at_once:
         raise InputError(
             "check: users who are drawn, or of whom some may be none, are looked at once",
             hint="omit --by and --last, or decide without that option",
         )
-    if decision.policy.has_conditions or decision.policy.by_visits:
+    after = () if decision.policy.links is None else decision.policy.links.after
+    shortest = math.inf if period is None else _SHORTEST[period]
+    if after and max(after) * (WITHIN + 1) / WITHIN >= shortest:
         raise InputError(
-            "check: windows have no tests of cohorts, links and visits",
-            hint="omit --by and --last: each check then tests all current users together",
+            f"check: nobody can come back after {max(after):g} days within a {period}",
+            hint="omit --by: each check then tests all current users together",
         )
 
 
@@ -209,7 +223,7 @@ def _number(series: _Series, population: Population, period: Period | None) -> t
 def _evidence(series: _Series, population: Population, place: int, *, are_new: bool) -> Evidence:
     """Weigh the sets of the allow list, and after them the others."""
     decision = series.decision
-    if decision.policy.realised:
+    if decision.policy.realised or decision.policy.has_conditions:
         delta = decision.policy.delta or 1.0
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
@@ -251,7 +265,10 @@ def _weigh_all(decision: Decision, source: SpectrumSource, *, new_users: bool) -
 
 
 def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
-    """Weigh a promise about one population: by its own test at a share of delta."""
+    """Weigh what has no e-values, as a promise about one population or about cohorts.
+
+    It is tested as it was decided, at a share of delta.
+    """
     sets = (*decision.allow, *other_sets(decision))
     verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
     full = -math.log(delta)
@@ -283,13 +300,19 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
         monotone=least is not None,
     )
-    sets = series.decision.allow
-    evidence = [test.log_above((least or source).spectrum(apis)) for apis in sets]
+    if policy.reads_a_visit:
+        test = test.mean_of(DRAWS)
+    spectra = (unit_source(least or source, USERS).spectrum(one) for one in series.decision.allow)
+    evidence = [*map(test.log_above, spectra)]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 
 
-def _alarm(series: _Series, *, until: datetime, doubted: bool) -> RunAlarm | None:
-    """Tell what the runs up to a window say; null where it does not count any more."""
+def _alarm(
+    series: _Series, window: CheckedWindow, *, until: datetime | None, doubted: bool
+) -> RunAlarm | None:
+    """Tell what the runs up to a window say; null where it is in none, or does not count now."""
+    if window.run is None or until is None:
+        return None
     decision, sets, after = series.decision, series.decision.allow, series.known.runs_after
     if after is None:
         [(_, run)] = last_runs(series.database, series.name, until=until)

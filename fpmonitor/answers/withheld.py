@@ -95,10 +95,10 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
         source = population.asked(question, decision.policy.candidates).source(
             sorted(decision.policy.candidates)
         )
-        found = forecast_of(source, decision, [sets[api] for api in undecided])
+        found = forecast_of(source, decision, [sets[api] for api in undecided])["users_needed"]
         least = possible_of(source, decision, map(sets.__getitem__, undecided)) or ()
         possible = dict(zip(undecided, least, strict=False))
-        needed = {api: one.mean for api, one in zip(undecided, found, strict=False)}
+        needed = dict(zip(undecided, found, strict=False))
     return tuple(
         Withheld(
             api=entry.api,

@@ -16,13 +16,20 @@ import typer
 from fpmonitor.cli.commands import LazyCommand, name_values
 from fpmonitor.cli.context import INVOCATION, Invocation
 from fpmonitor.cli.help import PlainGroup
-from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
+from fpmonitor.cli.options import (
+    FOR_OTHERS_OPTION,
+    HIDE_BELOW_OPTION,
+    KEY_FILE_OPTION,
+    VERSION,
+    WAIT,
+)
 from fpmonitor.cli.settings import Settings
 from fpmonitor.cli.spellings import understood
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.table import FIRST, GROUPS, MOVED
 from fpmonitor.errors import FpmonitorError, UnitError
 from fpmonitor.export.exporter import printable
+from fpmonitor.policy import HIDE_BELOW_VARIABLE
 from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
@@ -41,8 +48,11 @@ def _options(
     wait: WAIT = 10.0,
     key_file: KEY_FILE_OPTION = None,
     for_others: FOR_OTHERS_OPTION = False,
+    hide_below: HIDE_BELOW_OPTION = None,
 ) -> None:
     del version
+    if hide_below is not None:
+        os.environ[HIDE_BELOW_VARIABLE] = str(hide_below)
     INVOCATION.set(Invocation(for_others=for_others, key_file=key_file, wait=wait))
 
 
@@ -128,12 +138,18 @@ def _outcome(arguments: Sequence[str], context: Context) -> Any:
     if moved in MOVED:
         _tell(f"{moved} is now: fpmonitor {MOVED[moved]}")
     arguments = understood(arguments, tree.commands)
-    # In a context of its own: the patience of this command is not that of the next one.
-    return context.run(
-        tree.main,
-        list(arguments),
-        prog_name="fpmonitor",
-        standalone_mode=False,
-        obj=settings,
-        default_map=settings.root_defaults(),
-    )
+    hidden = os.environ.get(HIDE_BELOW_VARIABLE)
+    try:
+        # In a context of its own: the patience of this command is not that of the next one.
+        return context.run(
+            tree.main,
+            list(arguments),
+            prog_name="fpmonitor",
+            standalone_mode=False,
+            obj=settings,
+            default_map=settings.root_defaults(),
+        )
+    finally:  # nor is what it hides
+        os.environ.pop(HIDE_BELOW_VARIABLE, None)
+        if hidden is not None:
+            os.environ[HIDE_BELOW_VARIABLE] = hidden

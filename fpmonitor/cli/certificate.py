@@ -32,47 +32,53 @@ from fpmonitor.store.snapshot import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.answers.spectra import Facts
+    from fpmonitor.answers.spectra import DecisionSpectra, Facts
     from fpmonitor.proof.numbers import Answer, Finding
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
 
 
+DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
+DB = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        help="Also find each verdict again from this database.",
+        metavar="PATH",
+        rich_help_panel="Data",
+    ),
+]
+SPECTRA = Annotated[
+    Path | None,
+    typer.Option(
+        "--spectra",
+        help="Also find each verdict again from count spectra: of --write-spectra, or the "
+        "answer of a warehouse to `fpmonitor scale sql`.",
+        metavar="FILE|FOLDER",
+        rich_help_panel="Data",
+    ),
+]
+WRITE_SPECTRA = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-spectra",
+        help="Write the count spectra of the listed sets to this file, groups of fewer than k "
+        "users pooled, and use them as they are written.",
+        metavar="FILE",
+        rich_help_panel="Output",
+    ),
+]
+
+
 def certificate(
     *,
-    decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
-    db: Annotated[
-        Path | None,
-        typer.Option(
-            "--db",
-            help="Also find each verdict again from this database.",
-            metavar="PATH",
-            rich_help_panel="Data",
-        ),
-    ] = None,
+    decision: DECISION,
+    db: DB = None,
     since: SINCE = None,
     until: UNTIL = None,
-    spectra: Annotated[
-        Path | None,
-        typer.Option(
-            "--spectra",
-            help="Also find each verdict again from count spectra: of --write-spectra, or the "
-            "answer of a warehouse to `fpmonitor scale sql`.",
-            metavar="FILE|FOLDER",
-            rich_help_panel="Data",
-        ),
-    ] = None,
-    write_spectra: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-spectra",
-            help="Write the count spectra of the listed sets to this file, groups of fewer than k "
-            "users pooled, and use them as they are written.",
-            metavar="FILE",
-            rich_help_panel="Output",
-        ),
-    ] = None,
+    spectra: SPECTRA = None,
+    write_spectra: WRITE_SPECTRA = None,
     unsafe_counts: UNSAFE_COUNTS = False,
     shown: Shown,
 ) -> int:
@@ -82,7 +88,7 @@ def certificate(
     --spectra, which the verdicts need.
     """
     try:
-        from fpmonitor.proof import conditions, files, numbers, verdicts  # noqa: PLC0415 -- an extra
+        from fpmonitor.proof import conditions, files  # noqa: PLC0415 -- an extra
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
@@ -91,53 +97,65 @@ def certificate(
             f"{decision}: holds no proof",
             hint="exact decisions, and files of earlier versions, hold none: decide again",
         )
-    counted = None
-    is_answer = spectra is not None and (spectra.is_dir() or spectra.suffix.casefold() == ".csv")
-    answered = [spectra] if spectra is not None and is_answer else []
-    if spectra is not None and not answered:
-        counted = read_spectra(spectra, decided)
-    elif db is not None or answered:
-        window = Window(since, until)
-        with open_monitor(db or DEFAULT_DB, window=window, spectra=answered) as monitor:
-            owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
-            population = monitor.population_as(decided)
-            asked = list_questions(monitor.database) if monitor.lists_questions else []
-            counted = count_spectra(
-                population,
-                decided,
-                asked,
-                exact=unsafe_counts or owned,
-                counters=("memory", monitor.counter),
-            )
+    owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
+    counted = _counted(decided, db, spectra, Window(since, until), exact=unsafe_counts or owned)
+    if counted is None and write_spectra is not None:
+        raise InputError("--write-spectra: of which users?", hint="name them with --db")
     content = read_json(decision, "decision")
     findings = [*files.check_proofs(content), *conditions.check_conditions(content)]
     findings += _of_file(decided, content)
-    groups = None
-    if counted is None:
-        if write_spectra is not None:
-            raise InputError("--write-spectra: of which users?", hint="name them with --db")
-        findings.append(numbers.Finding("verdicts", (), "cannot tell", "not checked: no --db"))
-    else:
-        groups = {one.apis: one.groups for one in counted.spectra}
-        others = {one.apis: one.groups for one in counted.others}
-        findings += _of_users(decided, counted.facts)
-        spectra_of = {one.apis: one for one in counted.spectra}
-        tests = conditions.Conditions(content)
-
-        def keeps(apis: tuple[str, ...], size: int) -> Any:
-            one = spectra_of[apis]
-            return tests.keep(size, whole=one.groups, cohorts=one.cohorts, beside=one.beside)
-
-        findings += verdicts.check_sets(content, groups, others, keeps=keeps)
-        if write_spectra is not None:
-            emit(to_json(counted.to_json()), write_spectra)
+    findings += _of_verdicts(decided, content, counted)
+    if counted is not None and write_spectra is not None:
+        emit(to_json(counted.to_json()), write_spectra)
     if not isinstance(decided, LevelDecision):
+        groups = None if counted is None else {one.apis: one.groups for one in counted.spectra}
         findings += files.check_tolerance(content, tolerance_proofs(decided), groups)
     shown.show(decisions.proved(findings))
     answers = {finding.answer for finding in findings}
     if "not proved" in answers:
         return EXIT_NOT_PROVED
     return EXIT_CANNOT_TELL if "cannot tell" in answers else 0
+
+
+def _counted(
+    decided: Decision, db: Path | None, spectra: Path | None, window: Window, *, exact: bool
+) -> DecisionSpectra | None:
+    """Return the spectra of a file, of a warehouse's answer or of a database; null without any."""
+    is_answer = spectra is not None and (spectra.is_dir() or spectra.suffix.casefold() == ".csv")
+    answered = [spectra] if spectra is not None and is_answer else []
+    if spectra is not None and not answered:
+        return read_spectra(spectra, decided)
+    if db is None and not answered:
+        return None
+    with open_monitor(db or DEFAULT_DB, window=window, spectra=answered) as monitor:
+        return count_spectra(
+            monitor.population_as(decided),
+            decided,
+            list_questions(monitor.database) if monitor.lists_questions else [],
+            exact=exact,
+            counters=("memory", monitor.counter),
+        )
+
+
+def _of_verdicts(
+    decided: Decision, content: dict[str, Any], counted: DecisionSpectra | None
+) -> list[Finding]:
+    """Judge what a decision says of its users, and find its verdicts again from their spectra."""
+    from fpmonitor.proof import conditions, numbers, verdicts  # noqa: PLC0415 -- an extra
+
+    if counted is None:
+        return [numbers.Finding("verdicts", (), "cannot tell", "not checked: no --db")]
+    groups = {one.apis: one.groups for one in counted.spectra}
+    others = {one.apis: one.groups for one in counted.others}
+    spectra_of = {one.apis: one for one in counted.spectra}
+    tests = conditions.Conditions(content)
+
+    def keeps(apis: tuple[str, ...], size: int) -> Any:
+        one = spectra_of[apis]
+        return tests.keep(size, whole=one.groups, cohorts=one.cohorts, beside=one.beside)
+
+    found = _of_users(decided, counted.facts)
+    return [*found, *verdicts.check_sets(content, groups, others, keeps=keeps)]
 
 
 def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.judgement import USER_AGENTS
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
 from fpmonitor.logs.finding import log_files
@@ -288,6 +289,10 @@ def _told(account: Account) -> tuple[str, ...]:
     if account.set_aside:
         aside = [f"{member.path} ({member.why})" for member in account.set_aside]
         texts.append(f"not stored: {_some(aside)}")
+    agents = [m.path for m in account.members if m.why.startswith(USER_AGENTS)]
+    if agents:
+        named = quote(f"{agents[0]}=Navigator.userAgent")
+        texts.append(f"{_some(agents)}: {USER_AGENTS}; `fpmonitor db apis --set {named}` names it")
     spelt = [f"{m.path}: {missing_of(m)}" for m in account.members if missing_of(m)]
     if spelt:
         texts.append(f"these texts count as values, unless --null names them: {_some(spelt)}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -29,6 +29,7 @@ from fpmonitor.ldp.planner import (
     OF_SETS,
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
+    ApiPlan,
     ComparedMechanism,
     compare_at_equal_terms,
     compare_protocols_of_sets,
@@ -391,8 +392,7 @@ def plan_collection(
             else observed.named(split_names(candidates))
         )
         population = observed.users if asked.population is None else asked.population
-        rows = []
-        trivial = []
+        plans: list[ApiPlan] = []
         for api in names:
             progress(api)
             spectrum = observed.spectrum([api])
@@ -418,20 +418,35 @@ def plan_collection(
                     accuracy=accuracy,
                     delta=asked.delta,
                 )
-                if found.epsilon and needs_no_answers(
-                    found.values, k=asked.k, population=population, accuracy=accuracy
-                ):
-                    trivial.append(api)
-            row = asdict(found)
-            if budget is None:
-                row.pop("users")
-                rows.append(row | asdict(participations_of(found)))
-            else:
-                rows.append({name: row[name] for name in _OF_USERS})
-    if trivial:
-        named = ", ".join(trivial)
-        note(f"any epsilon will do, as so few values expose next to nobody: {named}", quiet=quiet)
+            plans.append(found)
+    if accuracy is not None:
+        _note_trivial(plans, asked.k, population, accuracy, quiet=quiet)
+    rows = [_planned(plan, of_users=budget is not None) for plan in plans]
     title = "Mechanisms for the wanted accuracy" if epsilon is None else "Most informative ones"
     if budget is not None:
         title = f"Users whose answers prove an exposure of at most {percent(budget, 2)}"
     shown.show(store.listing(rows, title=title, digits=5))
+
+
+def _planned(plan: ApiPlan, *, of_users: bool) -> dict[str, Any]:
+    """Return the row of a plan: for a number of users, or with what taking part would change."""
+    row = asdict(plan)
+    if of_users:
+        return {name: row[name] for name in _OF_USERS}
+    row.pop("users")
+    return row | asdict(participations_of(plan))
+
+
+def _note_trivial(
+    plans: Sequence[ApiPlan], k: int, population: int, accuracy: float, *, quiet: bool
+) -> None:
+    """Note on stderr of which APIs nobody need answer."""
+    trivial = [
+        plan.api
+        for plan in plans
+        if plan.epsilon
+        and needs_no_answers(plan.values, k=k, population=population, accuracy=accuracy)
+    ]
+    if trivial:
+        named = ", ".join(trivial)
+        note(f"any epsilon will do, as so few values expose next to nobody: {named}", quiet=quiet)

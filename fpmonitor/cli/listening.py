@@ -70,4 +70,4 @@ def run_application(
     # What is loaded stays: to look through it for garbage takes a tenth of a request's time.
     gc.collect()
     gc.freeze()
-    uvicorn.Server(settings).run(sockets=[listening])
+    connections.Listener(settings).run(sockets=[listening])

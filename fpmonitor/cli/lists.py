@@ -76,65 +76,68 @@ TARGETS = Annotated[
 ]
 
 
+FORMAT_NAME = Annotated[
+    str | None, typer.Argument(help="Format of the list, as of --to.", metavar="FORMAT")
+]
+TO = Annotated[str, typer.Option("--to", help="Format of the list, such as json, csv or ublock.")]
+VARIANT = Annotated[str, typer.Option("--variant", help="Variant of the format, such as nginx.")]
+REPORT_TO = Annotated[
+    str,
+    typer.Option(
+        "--report-to", help="Address that reports go to (https), for --variant report-only."
+    ),
+]
+VALUES = Annotated[
+    Path | None,
+    typer.Option(
+        "--values",
+        help="Database: withheld APIs answer with the commonest value that k users share.",
+        metavar="DB",
+    ),
+]
+STRICT = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="If a withheld API cannot be hidden, write nothing and exit with 1."
+    ),
+]
+PARTIAL = Annotated[
+    bool,
+    typer.Option("--partial", help="Exit with 0 also where not all that is withheld is hidden."),
+]
+DB = Annotated[
+    Path | None,
+    typer.Option(
+        "--db",
+        help="Database to estimate the exposure of what stays readable with.",
+        metavar="PATH",
+    ),
+]
+VERDICTS = Annotated[
+    Path | None,
+    typer.Option("--verdicts", help="Also write how well each API is enforced, as JSON."),
+]
+COVERAGE = Annotated[bool, typer.Option("--coverage", help="Compare what each format can enforce.")]
+
+
 def export(
     *,
     decision: DECISION,
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Format of the list, as of --to.", metavar="FORMAT"),
-    ] = None,
-    to: Annotated[
-        str, typer.Option("--to", help="Format of the list, such as json, csv or ublock.")
-    ] = "",
+    name: FORMAT_NAME = None,
+    to: TO = "",
     site: SITE = None,
-    variant: Annotated[
-        str, typer.Option("--variant", help="Variant of the format, such as nginx.")
-    ] = "",
+    variant: VARIANT = "",
     table: TARGETS = "153",
-    report_to: Annotated[
-        str,
-        typer.Option(
-            "--report-to", help="Address that reports go to (https), for --variant report-only."
-        ),
-    ] = "",
+    report_to: REPORT_TO = "",
     by_information: BY_INFORMATION = False,
-    values: Annotated[
-        Path | None,
-        typer.Option(
-            "--values",
-            help="Database: withheld APIs answer with the commonest value that k users share.",
-            metavar="DB",
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="If a withheld API cannot be hidden, write nothing and exit with 1."
-        ),
-    ] = False,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial", help="Exit with 0 also where not all that is withheld is hidden."
-        ),
-    ] = False,
+    values: VALUES = None,
+    strict: STRICT = False,
+    partial: PARTIAL = False,
     replace_protection: REPLACE_PROTECTION = False,
     allow_breakage: ALLOW_BREAKAGE = False,
-    db: Annotated[
-        Path | None,
-        typer.Option(
-            "--db",
-            help="Database to estimate the exposure of what stays readable with.",
-            metavar="PATH",
-        ),
-    ] = None,
-    verdicts: Annotated[
-        Path | None,
-        typer.Option("--verdicts", help="Also write how well each API is enforced, as JSON."),
-    ] = None,
-    show_coverage: Annotated[
-        bool, typer.Option("--coverage", help="Compare what each format can enforce.")
-    ] = False,
+    db: DB = None,
+    verdicts: VERDICTS = None,
+    show_coverage: COVERAGE = False,
     shown: Shown,
     quiet: QUIET = False,
 ) -> int:
@@ -171,18 +174,21 @@ def export(
     with _asked(db, decided, quiet=quiet) as asked:
         result = exporter.export(decided, replace(options, **asked))
     _check_names(result)
-    scope = scope_of(decided)
-    note(_verdict_text(to, result, scope), quiet=quiet)
+    note(_verdict_text(to, result, scope_of(decided)), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
     whole = result.headline is None or result.headline.is_whole
-    if strict and not whole:
-        return EXIT_VIOLATED
-    if result.files and shown.output is not None and shown.output.suffix != ".json":
-        write_folder(shown.output, result.files)
+    if whole or not strict:
+        _write(result, shown.output)
+    return 0 if whole or (partial and not strict) else EXIT_VIOLATED
+
+
+def _write(result: ExportResult, output: Path | None) -> None:
+    """Write a list, of several files to a folder."""
+    if result.files and output is not None and output.suffix != ".json":
+        write_folder(output, result.files)
     else:
-        emit(result.text, shown.output)
-    return 0 if whole or partial else EXIT_VIOLATED
+        emit(result.text, output)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 from fpmonitor.answers.check import of_recommended
 from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import decide_again
-from fpmonitor.answers.trend import Against
+from fpmonitor.answers.trend import Against, report_trend
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import Storing
 from fpmonitor.cli.deployed import Deployed
@@ -46,8 +46,9 @@ from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import windows_that_decide
-from fpmonitor.policy import told_from
+from fpmonitor.policy import SampleModel, told_from
 from fpmonitor.population.views import View
+from fpmonitor.question import Question
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import check_sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
@@ -100,44 +101,49 @@ NEW_USERS = Annotated[
 ]
 
 
+BY = Annotated[
+    Division,
+    typer.Option(
+        "--by", help="What a window is: a day, week or month (UTC), a batch, or a source."
+    ),
+]
+POPULATION = Annotated[
+    int | None,
+    typer.Option(
+        "--population",
+        "-n",
+        help="Size of the population that sites will see: 10000000 or 10M.",
+        show_default="the users of the median window",
+        parser=number_of_users,
+        metavar="USERS",
+    ),
+]
+AGAINST = Annotated[Against, typer.Option("--against", help="Which window each is compared with.")]
+FALSE_ALARMS = Annotated[
+    float,
+    typer.Option("--false-alarms", help="Probability of any false alarm, if nothing changed."),
+]
+SVG = Annotated[
+    Path | None, typer.Option("--svg", help="Also draw the exposure over time to this file.")
+]
+
+
 def trend(
     *,
     names: NAMES = None,
     apis: SETS = None,
-    by: Annotated[
-        Division,
-        typer.Option(
-            "--by", help="What a window is: a day, week or month (UTC), a batch, or a source."
-        ),
-    ] = "week",
+    by: BY = "week",
     k: K = 10,
-    population: Annotated[
-        int | None,
-        typer.Option(
-            "--population",
-            "-n",
-            help="Size of the population that sites will see: 10000000 or 10M.",
-            show_default="the users of the median window",
-            parser=number_of_users,
-            metavar="USERS",
-        ),
-    ] = None,
+    population: POPULATION = None,
     delta: DELTA = 0.05,
     rows_are_users: ROWS_ARE_USERS = False,
-    against: Annotated[
-        Against, typer.Option("--against", help="Which window each is compared with.")
-    ] = "previous",
-    false_alarms: Annotated[
-        float,
-        typer.Option("--false-alarms", help="Probability of any false alarm, if nothing changed."),
-    ] = 0.01,
+    against: AGAINST = "previous",
+    false_alarms: FALSE_ALARMS = 0.01,
     volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     users: StoredUsers,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", help="Also draw the exposure over time to this file.")
-    ] = None,
+    svg: SVG = None,
     shown: Shown,
     quiet: QUIET = False,
 ) -> int:
@@ -152,18 +158,16 @@ def trend(
         open_monitor(users.db, window=window, view=view) as monitor,
         progress_line(quiet) as progress,
     ):
-        report = monitor.trend(
+        windows = monitor.windows(by)
+        report = report_trend(
+            windows,
+            Question(k, population, delta, sample=SampleModel(rows_are_users=rows_are_users)),
             [split_names(one) for one in (*(names or ()), *(apis or ()))],
-            by=by,
-            k=k,
-            population=population,
-            delta=delta,
-            rows_are_users=rows_are_users,
             against=against,
             false_alarms=false_alarms,
             progress=progress,
         )
-        timeless = monitor.windows(by).timeless
+        timeless = windows.timeless
     if timeless >= k and by not in PARTS:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
@@ -296,55 +300,60 @@ def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
         yield f"to decide again: {decide_again(report.decision, database)}"
 
 
+FOLDER = Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")]
+DECISION = Annotated[
+    Path, typer.Option("--decision", help="Decision to check.", metavar="DECISION.json")
+]
+COMMAND = Annotated[
+    str | None,
+    typer.Option(
+        "--command", help="Command to run when a verdict changes; it gets JSON on standard input."
+    ),
+]
+WEBHOOK = Annotated[
+    str | None,
+    typer.Option(
+        "--webhook",
+        envvar="FPMONITOR_WEBHOOK",
+        help="Address to post JSON to when a verdict changes; if it is secret, set the "
+        "variable instead.",
+        metavar="URL",
+    ),
+]
+METRICS = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        help="Write the limits, verdicts and problems to this file for Prometheus, such as "
+        "fpmonitor.prom in the folder of node_exporter's textfile collector.",
+        metavar="FILE.prom",
+    ),
+]
+ONCE = Annotated[bool, typer.Option("--once", help="Check the folder once and exit, for cron.")]
+EVERY = Annotated[
+    float, typer.Option("--every", help="Seconds between checks of the folder.", min=0.1)
+]
+SETTLE = Annotated[
+    float,
+    typer.Option(
+        "--settle", help="Seconds for which a file must not have changed before it is read.", min=0
+    ),
+]
+
+
 def watch(
     *,
-    folder: Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")],
-    decision: Annotated[
-        Path, typer.Option("--decision", help="Decision to check.", metavar="DECISION.json")
-    ],
-    command: Annotated[
-        str | None,
-        typer.Option(
-            "--command",
-            help="Command to run when a verdict changes; it gets JSON on standard input.",
-        ),
-    ] = None,
-    webhook: Annotated[
-        str | None,
-        typer.Option(
-            "--webhook",
-            envvar="FPMONITOR_WEBHOOK",
-            help="Address to post JSON to when a verdict changes; if it is secret, set the "
-            "variable instead.",
-            metavar="URL",
-        ),
-    ] = None,
+    folder: FOLDER,
+    decision: DECISION,
+    command: COMMAND = None,
+    webhook: WEBHOOK = None,
     by: NEWEST = None,
     new_users: NEW_USERS = False,
     whole: WHOLE = False,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(
-            "--metrics",
-            help="Write the limits, verdicts and problems to this file for Prometheus, such as "
-            "fpmonitor.prom in the folder of node_exporter's textfile collector.",
-            metavar="FILE.prom",
-        ),
-    ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Check the folder once and exit, for cron.")
-    ] = False,
-    every: Annotated[
-        float, typer.Option("--every", help="Seconds between checks of the folder.", min=0.1)
-    ] = 10,
-    settle: Annotated[
-        float,
-        typer.Option(
-            "--settle",
-            help="Seconds for which a file must not have changed before it is read.",
-            min=0,
-        ),
-    ] = 2,
+    metrics: METRICS = None,
+    once: ONCE = False,
+    every: EVERY = 10,
+    settle: SETTLE = 2,
     reading: Storing,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MOST_DAYS, SampleModel
+from fpmonitor.policy import HIDE_BELOW_VARIABLE, LEAST_HIDDEN, MOST_DAYS, SampleModel
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
 from fpmonitor.version import __version__
 
@@ -140,6 +140,17 @@ FOR_OTHERS_OPTION = Annotated[
         "--for-others",
         help="Also hide exposures and names that reveal counts below k; for output that you "
         "pass on.",
+    ),
+]
+HIDE_BELOW_OPTION = Annotated[
+    int | None,
+    typer.Option(
+        "--hide-below",
+        envvar=HIDE_BELOW_VARIABLE,
+        min=LEAST_HIDDEN,
+        help="Hide counts of fewer users than this, and of fewer than k where k is smaller. "
+        "Default 10.",
+        metavar="USERS",
     ),
 ]
 VERSION = Annotated[

@@ -61,7 +61,6 @@ from fpmonitor.render.levels import level_decision
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
-from fpmonitor.unit import spoken
 from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.render.output import Output
 
-_SEVERAL_VISITS = 1.2  # on average, from which on units differ
 _MAX_WEIGHT = 1e15
 _NOTED = 3  # names that tell what others tell
 
@@ -130,8 +128,8 @@ class Detailed:
         bool,
         typer.Option(
             "--visits",
-            help="Also limit what one visit of each user exposes, and what all visits do to a "
-            "site that knows its users again.",
+            help="Limit what one visit of each user exposes, and what all visits do to a site that "
+            "knows its users again. By default where users came several times.",
         ),
     ] = False
     followed: FOLLOWED = ""
@@ -189,13 +187,6 @@ def exposure_command(
         note_lacks(lacks, asked.k)
         coverage = population.coverage(named - lacks.keys(), asked.k)
         note_coverage(coverage, asked.k, missing=asked.missing)
-        came = (population.visits or 0) / population.users
-        if came >= _SEVERAL_VISITS and not detailed.visits:
-            said = (
-                f"users came {came:.1f} times on average, and their last values count; --visits "
-                "limits what one visit exposes, and all visits"
-            )
-            note(spoken(said, population.unit))
         reports = report_exposures(population, asked.question, sets, detailed.details)
         reader.ask(monitor, counted_exposures(reports, asked.question))
     if not names and not apis:  # each API: the most exposing first
@@ -307,13 +298,14 @@ class Deciding:
         ),
     ] = ""
     visits: Annotated[
-        Visits,
+        Visits | None,
         typer.Option(
             "--unit",
             help="What counts where users have several visits: last values, one whole visit, or "
             "all visits in their order. Or each of the latter two must keep the budget.",
+            show_default="both where users came several times, else last",
         ),
-    ] = "last"
+    ] = None
     weights: Annotated[
         str | None,
         typer.Option(

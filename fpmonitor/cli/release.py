@@ -20,7 +20,13 @@ from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
 from fpmonitor.population.levels import read_levels
 from fpmonitor.release.generalisation import Protection
-from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
+from fpmonitor.release.histogram import (
+    Mechanism,
+    Release,
+    ReleaseTerms,
+    read_release,
+    write_release,
+)
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.stored import (
@@ -176,22 +182,24 @@ def release(
     quiet: QUIET = False,
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
-    transforms = declared_transforms(what_if)
+    terms = ReleaseTerms(
+        k=k,
+        transforms=declared_transforms(what_if),
+        mechanism=mechanism,
+        budget=budget,
+        sensitive=None if sensitive is None else Protection(sensitive, diversity, closeness),
+        levels=() if levels is None else read_levels(levels),
+    )
     if sensitive is None and (diversity > 1 or closeness < 1):
         raise PolicyError("sensitive", "is missing", hint="--sensitive API names the attribute")
     with users.open() as monitor:
         made = release_users(
             monitor.database,
             split_names(apis),
-            k=k,
+            terms,
             window=monitor.window,
-            transforms=transforms,
-            mechanism=mechanism,
-            budget=budget,
             sample=sample,
             epsilon=epsilon,
-            sensitive=None if sensitive is None else Protection(sensitive, diversity, closeness),
-            levels=() if levels is None else read_levels(levels),
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         reader.ask(monitor, rows)
@@ -206,28 +214,28 @@ def release(
     }
     show(store.members(manifest, counts), output_format, None)
     note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
-    _note_sampling(made, quiet=quiet)
-    if mechanism == "generalisation":
-        note(
-            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
-            "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
-            quiet=quiet,
-        )
-    elif made.manifest.suppressed.users == 0 and made.manifest.sampling is None:
-        note(
-            "nobody lacks a value and nothing was suppressed: with a known number of users the "
-            "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
-            quiet=quiet,
-        )
+    _note_protection(made, quiet=quiet)
 
 
-def _note_sampling(made: Release, *, quiet: bool) -> None:
-    """Note on stderr what drawing users proves."""
+def _note_protection(made: Release, *, quiet: bool) -> None:
+    """Note on stderr what a release proves, and what it does not."""
     sampling = made.manifest.sampling
     if sampling is not None:
         note(
             f"the table is ({sampling.epsilon:g}, {sampling.delta:.2g})-differentially private for "
             "one user more or less; publish no other table of these users beside it",
+            quiet=quiet,
+        )
+    if made.manifest.mechanism == "generalisation":
+        note(
+            f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
+            "lost; nothing is proved about the rest (see `fpmonitor audit singling-out`)",
+            quiet=quiet,
+        )
+    elif made.manifest.suppressed.users == 0 and sampling is None:
+        note(
+            "nobody lacks a value and nothing was suppressed: with a known number of users the "
+            "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
             quiet=quiet,
         )
 

@@ -1,17 +1,18 @@
-"""The command `shares`: where shares of strata come from."""
+"""Commands on the visitors of a site: their shares of strata, and the line that logs them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, OUTPUT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
+from fpmonitor.collectors.accesslog import log_line as make_log_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
 from fpmonitor.policy import told_from
@@ -41,45 +42,51 @@ class SharedUsers(UsersOfSource):
         return View(drop_automation=self.drop_automation)
 
 
+PATHS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Access logs: files, folders, glob patterns, or -.",
+        metavar="LOG",
+        show_default="the users of the database",
+    ),
+]
+BY = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        help="What defines the strata: family, os, or a column of the database; several, "
+        "separated by commas, make joint strata.",
+        metavar="A,B,...",
+    ),
+]
+DELTA = Annotated[
+    float | None,
+    typer.Option(
+        "--delta",
+        help="Write limits of the shares, which all hold with probability 1 - DELTA, as the "
+        "users are a sample; 0 writes what was counted.",
+        parser=share,
+        metavar="SHARE",
+        show_default="0.01 for stored users, 0 for an access log",
+        rich_help_panel="Question",
+    ),
+]
+SHARES_FILE = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
+]
+
+
 def shares(
     context: typer.Context,
     *,
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Access logs: files, folders, glob patterns, or -.",
-            metavar="LOG",
-            show_default="the users of the database",
-        ),
-    ] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            help="What defines the strata: family, os, or a column of the database; several, "
-            "separated by commas, make joint strata.",
-            metavar="A,B,...",
-        ),
-    ] = "family",
+    paths: PATHS = None,
+    by: BY = "family",
     k: K = 10,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            help="Write limits of the shares, which all hold with probability 1 - DELTA, as the "
-            "users are a sample; 0 writes what was counted.",
-            parser=share,
-            metavar="SHARE",
-            show_default="0.01 for stored users, 0 for an access log",
-            rich_help_panel="Question",
-        ),
-    ] = None,
+    delta: DELTA = None,
     log_format: LOG_FORMAT = "",
     users: SharedUsers,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
-    ] = None,
+    output: SHARES_FILE = None,
     quiet: QUIET = False,
 ) -> None:
     """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
@@ -132,3 +139,11 @@ def _about(report: SharesReport, k: int) -> str:
     rejected = f"; lines without a visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
     return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."
+
+
+def print_log_line(
+    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="The web server.")],
+    output: OUTPUT = None,
+) -> None:
+    """Print the nginx or Apache log format that records fingerprintable request headers."""
+    emit(make_log_line(server), output)

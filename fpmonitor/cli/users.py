@@ -187,9 +187,6 @@ def check_borne_out(
     """Check a decision by the users that it was made of; return False where these are others.
 
     Counts of an engine or a warehouse are left to `audit certificate`.
-
-    Raises:
-        InputError: They do not bear it out.
     """
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow

@@ -28,77 +28,84 @@ from fpmonitor.vocabulary import split_names
 _RUN = frozenset(("clickhouse", "duckdb", "postgres", "spark"))
 
 
+TABLE = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="A table or a query, as you would write it after FROM.",
+        metavar="TABLE|QUERY",
+    ),
+]
+USER = Annotated[
+    str | None,
+    typer.Option(
+        "--user", help="Column that names the user.", show_default="rows count", metavar="COLUMN"
+    ),
+]
+TIME = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Column of the time: the latest row of each user counts.",
+        show_default="one row per user",
+        metavar="COLUMN",
+    ),
+]
+CANDIDATES = Annotated[
+    str,
+    typer.Option(
+        "--candidates",
+        help="Columns to decide on, separated by commas: asks what `decide` needs.",
+        metavar="COLUMNS",
+    ),
+]
+SETS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sets",
+        help="Columns read together, separated by commas: asks what `exposure` needs; repeat "
+        "for further sets.",
+        metavar="COLUMNS",
+    ),
+]
+DIALECT = Annotated[Dialect, typer.Option("--dialect", help="Whose SQL to write.")]
+MASK = Annotated[
+    int | None,
+    typer.Option(
+        "--mask", help="Give groups of fewer than K users as one sum in the answer.", metavar="K"
+    ),
+]
+ROUNDS = Annotated[
+    Path | None,
+    typer.Option(
+        "--to",
+        help=f"Folder for the statements and answers of several rounds. More than {AT_ONCE} "
+        "candidates need it.",
+        metavar="FOLDER",
+    ),
+]
+UNIT = Annotated[
+    Unit, typer.Option("--unit", help="With --to: what a user is; a visitor or a row is less.")
+]
+STATEMENT = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write the statement here.", metavar="FILE.sql"),
+]
+
+
 def sql(
     *,
-    table: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            help="A table or a query, as you would write it after FROM.",
-            metavar="TABLE|QUERY",
-        ),
-    ],
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user",
-            help="Column that names the user.",
-            show_default="rows count",
-            metavar="COLUMN",
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            "--time",
-            help="Column of the time: the latest row of each user counts.",
-            show_default="one row per user",
-            metavar="COLUMN",
-        ),
-    ] = None,
-    candidates: Annotated[
-        str,
-        typer.Option(
-            "--candidates",
-            help="Columns to decide on, separated by commas: asks what `decide` needs.",
-            metavar="COLUMNS",
-        ),
-    ] = "",
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sets",
-            help="Columns read together, separated by commas: asks what `exposure` needs; repeat "
-            "for further sets.",
-            metavar="COLUMNS",
-        ),
-    ] = None,
-    dialect: Annotated[Dialect, typer.Option("--dialect", help="Whose SQL to write.")] = "postgres",
-    mask: Annotated[
-        int | None,
-        typer.Option(
-            "--mask",
-            help="Give groups of fewer than K users as one sum in the answer.",
-            metavar="K",
-        ),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--to",
-            help=f"Folder for the statements and answers of several rounds. More than {AT_ONCE} "
-            "candidates need it.",
-            metavar="FOLDER",
-        ),
-    ] = None,
+    table: TABLE,
+    user: USER = None,
+    time: TIME = None,
+    candidates: CANDIDATES = "",
+    sets: SETS = None,
+    dialect: DIALECT = "postgres",
+    mask: MASK = None,
+    folder: ROUNDS = None,
     names: NAMES = None,
-    unit: Annotated[
-        Unit, typer.Option("--unit", help="With --to: what a user is; a visitor or a row is less.")
-    ] = "user",
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the statement here.", metavar="FILE.sql"),
-    ] = None,
+    unit: UNIT = "user",
+    output: STATEMENT = None,
     quiet: QUIET = False,
 ) -> None:
     """Print one SQL statement that counts users in a warehouse, without connecting to it.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.population.snapshot import CohortSpectra
+    from fpmonitor.spectrum import CohortSpectra
     from fpmonitor.unit import Unit
 
 ApiSet = tuple[str, ...]

@@ -89,9 +89,6 @@ def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
 
     Besides these it counts each API alone and all together, by which answers are told apart, and
     the users.
-
-    Raises:
-        InputError: The extra `spark` is not installed, or a query that is none.
     """
     alone = [(api,) for api in asked.apis]
     wanted = dict.fromkeys([*alone, *(tuple(sorted(set(apis))) for apis in sets), asked.apis])

@@ -118,12 +118,7 @@ def check_address(address: str) -> None:
 
 
 def open_engine(address: str | None = None) -> Engine:
-    """Open the engine at an address; without one DuckDB in this process, which reads files.
-
-    Raises:
-        InputError: No address, or a driver that is not installed.
-        EngineLostError: Nobody answers.
-    """
+    """Open the engine at an address; without one DuckDB in this process, which reads files."""
     address = address or "duckdb://"
     check_address(address)
     scheme = address.partition("://")[0]

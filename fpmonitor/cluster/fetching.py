@@ -50,11 +50,6 @@ def fetch_visits(
         column_map: Names the columns. With one of the time, rows before the newest moment that is
             known are not read again; without, all are, and nothing that is known is stored twice.
         part: Only these users.
-
-    Raises:
-        InputError: A column of the time that holds none; rows of `fpmonitor scale convert`; and as
-            of `ingest_log`.
-        StoreError, EngineLostError: The engine refuses, or does not answer.
     """
     label = _label(engine, table, part)
     conditions, latest = [], ""

@@ -54,11 +54,7 @@ class Rounds:
         return number
 
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
-        """Ask for some sets, of an engine in several statements where they are many.
-
-        Raises:
-            UndecidableError: A person has to run the statement, which is in the folder now.
-        """
+        """Ask for some sets, of an engine in several statements where they are many."""
         wanted = first_sets(self.asked.apis) if self._next == 1 else sets
         at_once = len(wanted) if self._engine is None else _SETS_OF_AN_ENGINE
         for start in range(0, max(len(wanted), 1), at_once or 1):

@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from fpmonitor.decide.decision import Reached
 from fpmonitor.decide.effort import OutOfTimeError
 from fpmonitor.decide.refinement import refinement_of
-from fpmonitor.decide.search import check_names, mask, positions
+from fpmonitor.decide.search import ALL_SETS, check_names, mask, positions
 from fpmonitor.decide.utility import checked_weights
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.effort import Effort
     from fpmonitor.decide.refinement import Refinement
+    from fpmonitor.decide.search import Sought
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -73,9 +74,7 @@ def best_set(
     criterion: Criterion,
     limits: Sequence[float],
     *,
-    weights: Mapping[str, float],
-    must: Collection[str] = (),
-    never: Collection[str] = (),
+    sought: Sought = ALL_SETS,
     effort: Effort,
     share: float = 1.0,
     known: Iterable[ApiSet] = (),
@@ -84,26 +83,19 @@ def best_set(
     """Find the passing set of the greatest weight, or one that is proven not to be far from it.
 
     Args:
-        source: Where the spectra come from.
         criterion: Gives the scores.
         limits: A set of `s` APIs passes when its score, and that of each of its subsets by their
             sizes, is at most `limits[s]`. Where limits grow with the size, not all subsets may be
             looked at: then `bound` is one, but `sets` need not pass.
-        weights: Utility of each API, finite and not negative; 1 where not named.
-        must, never: Only sets that hold all of `must` and none of `never` are searched.
+        sought: Which sets are searched, of any size, and weights that are finite and not negative.
         effort: When to stop, and whom to tell how far the search is.
         share: Of the time that is left, what this search may take.
         known: Sets that are known to pass.
         reached: How far an earlier search came, for the same source, criterion, limits and sets.
-
-    Raises:
-        UnknownNameError, InputError: An API that the source does not have, or that is both in
-            `must` and `never`; a weight that is negative or not finite.
     """
-    check_names(source, must, never)
-    checked = checked_weights(weights)
-    apis = [api for api in source.apis if api not in never]
-    base = mask(apis.index(api) for api in must)
+    check_names(source, sought)
+    checked, apis = checked_weights(sought.weights), sought.free(source.apis)
+    base = mask(apis.index(api) for api in sought.must)
     exact = [Fraction(checked.get(api, 1.0)) for api in apis]
     scale = math.lcm(*(weight.denominator for weight in exact))
     if isinstance(source, MemorySource):

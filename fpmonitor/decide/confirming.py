@@ -18,7 +18,7 @@ from fpmonitor.decide.deciding import recommended_of, tests_of, without_empty
 from fpmonitor.decide.decision import ApiSet, Confirmation, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import weight_bound
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.estimate.exposure import exposure_probability
@@ -85,25 +85,9 @@ def confirm(
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
     nested = _chains(found, searched, chains or CHAINS)
-    sets = sorted(set(chain.from_iterable(nested)))
-    criteria, level = tests_of_others(found, rest.users, len(nested))
+    sets = {apis for one in nested for apis in one}
     progress(f"confirming {len(sets)} sets on {rest.users:,} users")
-    spectra = dict(zip(sets, rest.kept_spectra(sets, level), strict=True))
-    most, least = float(criteria.allow.limits[1]), float(criteria.refute.limits[1])
-    within = {apis for apis in sets if _points(criteria.allow.score, spectra[apis]) <= most}
-    above = {apis for apis in sets if _points(criteria.refute.score, spectra[apis]) > least}
-    # A test counts only where all before it in its chain came out alike: an error needs that the
-    # first set that is otherwise comes out wrongly.
-    confirmed = [apis for sets in nested for apis in _leading(sets, within)]
-    refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
-    conclusion = Confirmation(
-        searched=searched.users,
-        level=level,
-        chains=tuple(map(tuple, nested)),
-        confirmed=tuple(_maximal(confirmed)),
-        refuted=tuple(_minimal(refuted)),
-        proof=criteria.proofs(1),
-    )
+    conclusion = on_others(found, searched.users, rest, nested)
     return _concluded(
         replace(
             found,
@@ -114,6 +98,30 @@ def confirm(
         ),
         searched,
         progress,
+    )
+
+
+def on_others(
+    found: Decision, searched: int, rest: ChosenValues, nested: Sequence[Sequence[ApiSet]]
+) -> Confirmation:
+    """Test chains of sets on the users of whom the search saw none; it saw `searched`."""
+    criteria, level = tests_of_others(found, rest.users, len(nested))
+    sets = sorted(set(chain.from_iterable(nested)))
+    spectra = dict(zip(sets, rest.kept_spectra(sets, level), strict=True))
+    most, least = float(criteria.allow.limits[1]), float(criteria.refute.limits[1])
+    within = {apis for apis in sets if _points(criteria.allow.score, spectra[apis]) <= most}
+    above = {apis for apis in sets if _points(criteria.refute.score, spectra[apis]) > least}
+    # A test counts only where all before it in its chain came out alike: an error needs that the
+    # first set that is otherwise comes out wrongly.
+    confirmed = [apis for sets in nested for apis in _leading(sets, within)]
+    refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
+    return Confirmation(
+        searched=searched,
+        level=level,
+        chains=tuple(map(tuple, nested)),
+        confirmed=tuple(_maximal(confirmed)),
+        refuted=tuple(_minimal(refuted)),
+        proof=criteria.proofs(1),
     )
 
 
@@ -137,7 +145,7 @@ def _concluded(
         allow=tests.allow,
         block=tests.block,
         refute=tests.refute,
-        never=found.no_evidence,
+        sought=Sought(never=found.no_evidence),
         known=known,
         effort=Effort.of(None, progress),
     )
@@ -145,7 +153,7 @@ def _concluded(
     bound = best.weight
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.evident, refused, weights=found.weights)
+        bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
     decided = replace(
         found,
         allow=without_empty(borders.allow),

@@ -201,6 +201,7 @@ def _utility(decision: Decision) -> Discrepancy:
 def _bound(decision: Decision) -> Discrepancy:
     """Judge what no allowed set of a search that was stopped is said to exceed."""
     # a gate answers by the file alone, and waits for no library of numbers
+    from fpmonitor.decide.search import Sought  # noqa: PLC0415
     from fpmonitor.decide.utility import weight_bound  # noqa: PLC0415
 
     no_sets = isinstance(decision, LevelDecision)
@@ -208,7 +209,7 @@ def _bound(decision: Decision) -> Discrepancy:
         return Discrepancy("utility", "")
     refused = [*decision.block, *decision.undecided]
     free = [api for api in decision.evident if api not in decision.never]
-    most = weight_bound(free, refused, weights=decision.weights, must=decision.must)
+    most = weight_bound(free, refused, Sought(weights=decision.weights, must=decision.must))
     short = decision.utility_bound < most * (1 - _ROUNDING)
     return Discrepancy("utility", "the lists give a higher bound" * short, is_certain=False)
 

@@ -19,13 +19,13 @@ from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.hoped import HopedSearch
-from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
-from fpmonitor.estimate.looks import decision_criteria, serving_of
+from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE
@@ -50,7 +50,7 @@ _BORDERS, _HOPED = 0.5, 0.7  # of it, for the borders of levels, and then for th
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -113,12 +113,7 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
                 decided, users_possible=possible_of(source, decided, decided.undecided)
             )
         if how.forecast:
-            foretold = forecast_of(source, decided, decided.undecided)
-            decided = replace(
-                decided,
-                users_needed=tuple(each.mean for each in foretold),
-                users_range=tuple((each.low, each.high) for each in foretold),
-            )
+            decided = replace(decided, **forecast_of(source, decided, decided.undecided))
         if how.tolerance and not asked.is_exact:
             decided = replace(decided, bias_tolerated=_bias_tolerated(source, decided))
     decided = replace(decided, seconds=round(time.perf_counter() - started, 3))
@@ -235,17 +230,12 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sought:
-    """Which sets are searched: see `decide`."""
+class _Sought(Sought):
+    """Which sets are searched, and how: see `decide`."""
 
-    weights: Mapping[str, float]
-    must: Sequence[str]
-    never: Collection[str]
-    max_size: int | None
     max_sets: int | None
     best_first: bool
     has_levels: bool
-    along: Callable[[Iterable[str]], Collection[str]]
 
     @classmethod
     def of(cls, asked: Decision, how: Search) -> Self:
@@ -266,13 +256,7 @@ class _Sought:
 
     def bound(self, apis: Iterable[str], refused: Sequence[ApiSet]) -> float:
         """Weight that none exceeds which holds no refused set."""
-        return weight_bound(
-            self.free(apis), refused, weights=self.weights, must=self.must, along=self.along
-        )
-
-    def free(self, apis: Iterable[str]) -> list[str]:
-        """Those that a set may hold."""
-        return [api for api in apis if {*self.never}.isdisjoint(self.along([api]))]
+        return weight_bound(self.free(apis), refused, self)
 
     def unsearched(self, apis: Sequence[str], known: Borders, before: BestSearch | None) -> _Found:
         """Return what is known before any search."""
@@ -315,10 +299,7 @@ def _search(
         allow=tests.allow,
         block=tests.block,
         refute=tests.refute,
-        must=sought.must,
-        never=sought.never,
-        max_size=sought.max_size,
-        along=sought.along,
+        sought=sought,
     )
     if sought.has_levels:
         if not effort.left:
@@ -356,9 +337,7 @@ def _keeping(
             unit_source(source, condition.unit),
             allow=condition.test,
             block=condition.test,
-            must=sought.must,
-            never=sought.never,
-            max_size=sought.max_size,
+            sought=sought,
             known=replace(Borders.nothing(), undecided=failing),
             effort=effort,
         )
@@ -381,14 +360,7 @@ def _best_first(
     )
     if before is None or not before.same(searched):
         before = searched
-    best_of = partial(
-        best_set,
-        weights=sought.weights,
-        must=sought.must,
-        never=sought.never,
-        effort=effort,
-        known=known.allow,
-    )
+    best_of = partial(best_set, sought=sought, effort=effort, known=known.allow)
     limits = tests.allow.limits.tolist()
     best = best_of(source, tests.allow, limits, share=_BEST, reached=before.allow)
     possible, blocked, evaluated = None, list[ApiSet](), best.evaluated
@@ -419,9 +391,7 @@ def _hoped(
         source=source,
         criterion=tests.allow,
         candidates=sought.free(source.apis),
-        must=sought.must,
-        weights=sought.weights,
-        along=sought.along,
+        sought=sought,
         effort=effort,
         passed=[*known.allow],
         failed=[*known.block, *known.undecided],
@@ -484,23 +454,34 @@ def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
 
 def forecast_of(
     source: SpectrumSource, decision: Decision, undecided: Iterable[ApiSet]
-) -> tuple[Forecast, ...]:
-    """Users that would decide each set; nothing is undecided where nothing is estimated."""
-    if decision.tested_at is None:
-        return ()
-    policy = decision.policy
-    return users_needed(
-        ((source.spectrum(apis), len(apis)) for apis in undecided),
-        users=source.users,
-        k=policy.k,
-        population=policy.population,
-        budget=policy.budget,
-        delta=decision.tested_at,
-        universe=decision.universe or len(policy.candidates),
-        generator=np.random.default_rng(0),  # the same forecast whenever it is made
-        look=policy.sample.look and "later",
-        first=decision.first_names,
-    )
+) -> dict[str, Any]:
+    """Users that would decide each set, as a decision has them: none where nothing is estimated."""
+    level, policy = decision.tested_at, decision.policy
+    found: tuple[Forecast, ...] = ()
+    if level is not None:
+        found = users_needed(
+            ((source.spectrum(apis), len(apis)) for apis in undecided),
+            lambda users: decision_criteria(
+                users=users,
+                k=policy.k,
+                population=policy.population,
+                budget=policy.budget,
+                delta=level,
+                universe=decision.universe or len(policy.candidates),
+                drawing=Drawing(
+                    look=policy.sample.look and "later",
+                    first=decision.first_names,
+                    whole_menu=False,
+                ),
+            ),
+            users=source.users,
+            population=policy.population,
+            generator=np.random.default_rng(0),  # the same forecast whenever it is made
+        )
+    return {
+        "users_needed": tuple(each.mean for each in found),
+        "users_range": tuple((each.low, each.high) for each in found),
+    }
 
 
 def possible_of(
@@ -643,9 +624,6 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     Of sets of candidates by their size; of levels by their rank, for one look where some were
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
     where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
-
-    Raises:
-        UndecidableError: Too few users came back after some days.
     """
     policy, chains, level = decision.policy, decision.chains, decision.tested_at
     if isinstance(counted, SpectrumSource):
@@ -657,7 +635,32 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
         return Tests(criterion, criterion)
-    average = None
+    criteria, proof = _of_users(decision, users, level, largest)
+    block, refute = criteria.block, criteria.refute
+    if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
+        block = replace(block, largest=None)
+    conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
+    allow = criteria.allow
+    if policy.visits == "both":
+        conditions.append(UnitTest(PATH, allow))
+    if policy.reads_a_visit:
+        allow = replace(allow, score=allow.score.mean_of(DRAWS))
+        block = replace(block, score=block.score.mean_of(DRAWS))
+        refute = replace(refute, score=refute.score.mean_of(DRAWS))
+    return Tests(
+        _from(base, allow),
+        _from(base, block),
+        replace(refute, limits=_limits_from(base, refute.limits)),
+        proof,
+        tuple(conditions),
+    )
+
+
+def _of_users(
+    decision: Decision, users: int, level: float, largest: int
+) -> tuple[Criteria, dict[str, Any]]:
+    """Design the tests of the users' exposure, of sets up to a size; and tell how to prove them."""
+    policy, average = decision.policy, None
     if policy.realised:  # half of delta for the population, half for the observed users
         average = average_budget(
             k=policy.k,
@@ -672,35 +675,19 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
         population=policy.population,
         budget=policy.budget,
         delta=level,
-        universe=decision.universe or largest,
-        chains=chains,
+        universe=decision.chains or decision.universe or largest,
         allowing=None if average is None else (average.exposure, level / 2),
-        departure=policy.sample.departure,
-        expected=users if decision.design is not None else policy.sample.expected(users),
-        look=policy.sample.look,
-        first=decision.first_names,
+        drawing=Drawing(
+            departure=policy.sample.departure,
+            expected=users if decision.design is not None else policy.sample.expected(users),
+            look=policy.sample.look,
+            first=decision.first_names,
+        ),
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
         proof["allow"] |= {"average": average._asdict()}
-    block, refute = criteria.block, criteria.refute
-    if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
-        block = replace(block, largest=None)
-    conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
-    allow = criteria.allow
-    if policy.visits == "both":
-        conditions.append(UnitTest(PATH, allow))
-    if policy.visits in {"visit", "both"}:
-        allow = replace(allow, score=allow.score.mean_of(DRAWS))
-        block = replace(block, score=block.score.mean_of(DRAWS))
-        refute = replace(refute, score=refute.score.mean_of(DRAWS))
-    return Tests(
-        _from(base, allow),
-        _from(base, block),
-        replace(refute, limits=_limits_from(base, refute.limits)),
-        proof,
-        tuple(conditions),
-    )
+    return criteria, proof
 
 
 def _conditions(
@@ -755,7 +742,7 @@ def _link_tests(
             raise _too_few_to_link(counted, days)
         proof["links"].append({"after": days, "function": "linked", **told["allow"]})
         score = criteria.allow.score
-        if days is None and policy.visits in {"visit", "both"}:
+        if days is None and policy.reads_a_visit:
             score = score.mean_of(DRAWS)
         yield UnitTest(unit, replace(criteria.allow, score=score))
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
+from fpmonitor.population.beside import PATH, USERS, unit_spectrum
+from fpmonitor.population.visits import DRAWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,15 +105,20 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
         monotone=source.least is not None,
         factors=policy.sample.departure.factors,
     )
-    lowest = source.least or source
+    of_users = test.mean_of(DRAWS) if policy.reads_a_visit else test
+    units = {USERS: of_users, **({PATH: test} if policy.visits == "both" else {})}
+    found = source.spectra(sets)
+    lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(
+        # One set breaks one condition or more, and which follows from no user.
         within=tuple(
-            test.log_within(source.spectrum(apis)) - price
-            for apis, (price, _) in zip(sets, prices, strict=True)
+            min(each.log_within(unit_spectrum(spectrum, name)) for name, each in units.items())
+            - price
+            for spectrum, (price, _) in zip(found, prices, strict=True)
         ),
         above=tuple(
-            test.log_above(lowest.spectrum(apis)) - price
-            for apis, (_, price) in zip(sets, prices, strict=True)
+            of_users.log_above(unit_spectrum(spectrum, USERS)) - price
+            for spectrum, (_, price) in zip(lowest, prices, strict=True)
         ),
     )
 

@@ -15,10 +15,11 @@ from fpmonitor.decide.utility import hoped_set
 from fpmonitor.population.levels import finest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.effort import Effort
+    from fpmonitor.decide.search import Sought
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -33,9 +34,7 @@ class HopedSearch:
     source: SpectrumSource
     criterion: Criterion
     candidates: Sequence[str]
-    must: Collection[str]
-    weights: Mapping[str, float]
-    along: Callable[[Iterable[str]], Collection[str]]
+    sought: Sought
     effort: Effort  # When to end.
     # passed, failed: What is known of sets; all that is found out joins it.
     passed: list[ApiSet] = field(default_factory=list)
@@ -49,39 +48,39 @@ class HopedSearch:
 
     def run(self) -> None:
         """Find the passing set of the greatest weight, or end with what is proven."""
-        if not self._passes({*self.must}):
+        if not self._passes({*self.sought.must}):
             return
         while True:
             self.effort.check(f"{self.tested:,} level vectors tested")
             hoped = hoped_set(
                 self.candidates,
                 self._smallest_failed,
-                weights=self.weights,
-                must=self.must,
-                along=self.along,
+                self.sought,
                 seconds=min(_SOLVING, self.effort.left),
             )
             self.bound = min(hoped.weight, hoped.weight if self.bound is None else self.bound)
             if not hoped.apis:
                 return
-            if self._brought_down({*self.along(hoped.apis)}):
+            if self._brought_down({*self.sought.along(hoped.apis)}):
                 return
 
     def _brought_down(self, members: set[str]) -> bool:
         """Leave out what fails until a set passes; whether nothing had to be left out."""
-        whole = {*members}
+        whole, must = {*members}, {*self.sought.must}
+        along, weights = self.sought.along, self.sought.weights
         while not self._passes(members):
             failing = self._smallest(members)
-            free = [api for api in failing - {*self.must} if not self._brought_by(api, failing)]
+            free = [api for api in failing - must if not self._brought_by(api, failing)]
             if not free:
                 return True  # nothing passes that holds what must be held
-            out = min(free, key=lambda api: (self.weights.get(api, 1.0), api))
-            members = {api for api in members if out not in self.along([api])}
+            out = min(free, key=lambda api: (weights.get(api, 1.0), api))
+            members = {api for api in members if out not in along([api])}
         return members == whole
 
     def _smallest(self, members: set[str]) -> set[str]:
         """Return a failing set within one, without anything that it fails without."""
-        for api in sorted(members - {*self.must}, key=lambda api: (-len(self.along([api])), api)):
+        free, along = members - {*self.sought.must}, self.sought.along
+        for api in sorted(free, key=lambda api: (-len(along([api])), api)):
             if api in members and not self._brought_by(api, members):
                 less = members - {api}
                 if not self._passes(less):
@@ -90,7 +89,7 @@ class HopedSearch:
         return members
 
     def _brought_by(self, api: str, members: set[str]) -> bool:
-        return any(api in self.along([other]) for other in members - {api})
+        return any(api in self.sought.along([other]) for other in members - {api})
 
     def _passes(self, members: set[str]) -> bool:
         if any(members <= {*known} for known in self.passed):

@@ -17,7 +17,7 @@ import msgspec
 from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.view_weight import BASE_WEIGHT, view_cost
 from fpmonitor.errors import UndecidableError
-from fpmonitor.policy import Policy, SampleModel
+from fpmonitor.policy import Policy, SampleModel, Visits
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.question import Missing, read_strata
 from fpmonitor.results import Result
@@ -235,6 +235,7 @@ class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cluster: str | None = None
     rows_are_users: bool = False
     missing: Missing = "value"
+    unit: Visits = "last"
     source: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -267,6 +268,7 @@ def read_policy(path: Path) -> AskedQuestion:
                 cluster=asked.cluster,
                 rows_are_users=asked.rows_are_users,
             ),
+            visits=asked.unit,
         ),
         missing=asked.missing,
         view=View(

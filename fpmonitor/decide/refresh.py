@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.deciding import recommended_of, without_empty
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.search import Borders, Sought, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ def refreshed(
         told,
         allow=tests.allow,
         block=tests.allow,
-        never=decision.no_evidence,
+        sought=Sought(never=decision.no_evidence),
         known=Borders(
             allow=[apis for apis, holds in allowed.items() if holds],
             block=list(decision.block),

@@ -15,8 +15,8 @@ A search of its own for level vectors found the same borders of 3.1 million in t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, reduce
 from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
@@ -42,6 +42,28 @@ if TYPE_CHECKING:
 _MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
 _REFUTED_TOGETHER = 20
 _LEFT = 0.75  # of the score of a set that fails far off, what one column less mostly leaves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """Which sets are searched, and what they are worth; by default all of the APIs of a source."""
+
+    # must, never: Only sets that hold all of the ones, and none of the others.
+    must: Collection[str] = ()
+    never: Collection[str] = ()
+    max_size: int | None = None  # Largest number of APIs of a set that is looked at.
+    # Returns a set with all that its APIs bring along, such as the coarser levels of one; those are
+    # APIs of the source. What is known, and what is returned, holds them.
+    along: Callable[[Iterable[str]], Collection[str]] = tuple
+    weights: Mapping[str, float] = field(default_factory=dict)  # Of each API; 1 where not named.
+
+    def free(self, apis: Iterable[str]) -> list[str]:
+        """Those that a set may hold."""
+        never = {*self.never}
+        return [api for api in apis if never.isdisjoint(self.along([api]))]
+
+
+ALL_SETS = Sought()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,6 +473,12 @@ class Closures:
         ]
         self._is_plain = all(members == 1 << column for column, members in enumerate(closed))
 
+    @classmethod
+    def of(cls, apis: Sequence[str], along: Callable[[Iterable[str]], Collection[str]]) -> Closures:
+        """Return what APIs bring along, as columns in their order."""
+        place = {api: column for column, api in enumerate(apis)}
+        return cls([mask({place[other] for other in along([api])}) for api in apis])
+
     def closure(self, members: int) -> int:
         """Return a set with all that its columns bring along."""
         if self._is_plain:
@@ -470,12 +498,9 @@ def search(
     allow: Condition,
     block: Condition,
     refute: Refutation | None = None,
-    must: Iterable[str] = (),
-    never: Iterable[str] = (),
-    max_size: int | None = None,
+    sought: Sought = ALL_SETS,
     known: Borders | None = None,
     effort: Effort | None = None,
-    along: Callable[[Iterable[str]], Collection[str]] = tuple,
 ) -> Borders:
     """Find all maximal allowed and all minimal blocked sets of the APIs of a source.
 
@@ -488,34 +513,26 @@ def search(
         refute: A test that blocks single sets, and with them all that hold one of them: the
             smallest of the refused sets and, where its score does not grow with the set, all sets
             of so few APIs that there are at most 1,023 of them.
-        must, never: Only sets that hold all of `must` and none of `never` are searched.
-        max_size: Largest number of APIs of a set that is looked at.
+        sought: Which sets are searched.
         known: Borders of an earlier search, perhaps not complete, over the same data and criteria:
             they are taken as proven.
         effort: When to end with what is proven by then, and whom to tell how far the search is.
-        along: Returns a set with all that its APIs bring along, such as the coarser levels of one;
-            those are APIs of the source. What is known, and what is returned, holds them.
 
     Returns:
         Borders: An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of
             the engine that holds the users: what is returned is proven.
 
     Raises:
-        UnknownNameError: An API that the source does not have.
-        InputError: An API both in `must` and `never`, or criteria with too few limits.
-        UndecidableError: The criteria allow and block the same set.
+        InputError: Criteria with too few limits.
     """
-    must, never, effort = sorted(set(must)), set(never), effort or Effort()
-    check_names(source, must, never)
-    must = sorted(along(must))
-    apis = [api for api in source.apis if never.isdisjoint(along([api]))]
+    check_names(source, sought)
+    must, apis = sorted(sought.along({*sought.must})), sought.free(source.apis)
+    effort, order = effort or Effort(), Closures.of(apis, sought.along)
     if min(len(allow.limits), len(block.limits)) <= len(apis):
         raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
     if isinstance(source, MemorySource):
         source = source.selected(apis)
-    most = len(apis) if max_size is None else max_size
-    place = {api: column for column, api in enumerate(apis)}
-    order = Closures([mask({place[other] for other in along([api])}) for api in apis])
+    most = len(apis) if sought.max_size is None else sought.max_size
     lower = _BorderSearch(allow, order, most, effort)
     upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
@@ -530,26 +547,22 @@ def search(
             _run(upper, least or source, block, apis, must)
         if refute is not None and (least is None or refute.monotone):
             counted = _Nested(source) if isinstance(source, MemorySource) else least or source
-            try_out = partial(_refute, upper, counted, refute, apis, within=lower.passed)
-            if not refute.monotone:
-                base = mask(map(place.__getitem__, must))
-                try_out(_smallest_sets(order, base, most), effort=effort)
-            refused = sorted(lower.minimal(), key=int.bit_count)
-            try_out(refused[:_MOST_REFUTED], effort=effort)
+            for sets in _tried_one_by_one(refute, lower, mask(map(apis.index, must))):
+                _refute(upper, counted, refute, apis, sets, effort=effort, within=lower.passed)
     lower.complete &= not effort.stopped
     return _borders(apis, lower, upper)
 
 
-def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str]) -> None:
+def check_names(source: SpectrumSource, sought: Sought) -> None:
     """Check that a source has the APIs that a search must and must not use, and none is in both.
 
     Raises:
         UnknownNameError, InputError: It is not so.
     """
-    for api in (*must, *never):
+    for api in (*sought.must, *sought.never):
         if api not in source.apis:
             raise UnknownNameError("API", api, source.apis)
-    both = sorted(set(must) & set(never))
+    both = sorted({*sought.must} & {*sought.never})
     if both:
         raise InputError(f"search: {', '.join(both)} both must and must not be in the sets")
 
@@ -615,6 +628,13 @@ def _run(
 
 def _told(evaluated: int) -> str:
     return f"{evaluated:,} sets evaluated"
+
+
+def _tried_one_by_one(refute: Refutation, lower: _BorderSearch, base: int) -> Iterator[list[int]]:
+    """Yield the sets that hold a base and are tested by themselves."""
+    if not refute.monotone:
+        yield _smallest_sets(lower.order, base, lower.max_size)
+    yield sorted(lower.minimal(), key=int.bit_count)[:_MOST_REFUTED]
 
 
 def _smallest_sets(order: Closures, base: int, largest: int) -> list[int]:

@@ -10,6 +10,7 @@ from itertools import accumulate
 import numpy as np
 import scipy
 
+from fpmonitor.decide.search import ALL_SETS, Sought
 from fpmonitor.errors import InputError
 
 _INFEASIBLE = 2  # as the solver calls it
@@ -28,32 +29,22 @@ def recommend(
     allow: Iterable[Collection[str]],
     *,
     weights: Mapping[str, float] | None = None,
-    must: Iterable[str] = (),
-    never: Iterable[str] = (),
     exposure: Callable[[Sequence[tuple[str, ...]]], Sequence[float]] | None = None,
 ) -> RecommendedSet:
     """Choose the allowed set of the greatest total weight.
 
     Of equal weights the set of the least exposure wins, then the one with more APIs, then the first
-    in alphabetical order. Weights are not negative, so the best set is one of `allow` without
-    `never`.
+    in alphabetical order. Weights are not negative, so the best set is one of `allow`.
 
     Args:
         allow: Maximal allowed sets. When the list is complete, no allowed set has a greater weight.
         weights: Utility of each API, finite and not negative; 1 where not named.
-        must, never: The set holds all of `must` and none of `never`.
         exposure: Tells the exposure of sets, the highest that it may be; null where nobody knows.
-
-    Raises:
-        InputError: A weight that is negative or not finite, or an API in both `must` and `never`.
     """
     weight_of = checked_weights(weights)
-    must, never = set(must), set(never)
-    if must & never:
-        raise InputError(f"{', '.join(sorted(must & never))}: both must and must not be in the set")
     weight_by_set = {
         apis: math.fsum(weight_of.get(api, 1.0) for api in apis)
-        for apis in (tuple(sorted(set(apis) - never)) for apis in allow if must <= set(apis))
+        for apis in (tuple(sorted(set(apis))) for apis in allow)
         if apis
     }
     most = max(weight_by_set.values(), default=0.0)
@@ -68,28 +59,23 @@ def recommend(
 def weight_bound(
     candidates: Sequence[str],
     refused: Sequence[Collection[str]],
+    sought: Sought = ALL_SETS,
     *,
-    weights: Mapping[str, float] | None = None,
-    must: Collection[str] = (),
-    along: Callable[[Iterable[str]], Collection[str]] = tuple,
     seconds: float = 5.0,
 ) -> float:
     """Weight that no allowed set exceeds: what a search that was cut short may have missed.
 
     Arguments and errors as of `hoped_set`.
     """
-    hoped = hoped_set(candidates, refused, weights=weights, must=must, along=along, seconds=seconds)
-    return hoped.weight
+    return hoped_set(candidates, refused, sought, seconds=seconds).weight
 
 
 def hoped_set(
     candidates: Sequence[str],
     refused: Sequence[Collection[str]],
+    sought: Sought,
     *,
-    weights: Mapping[str, float] | None = None,
-    must: Collection[str] = (),
-    along: Callable[[Iterable[str]], Collection[str]] = tuple,
-    seconds: float = 5.0,
+    seconds: float,
 ) -> RecommendedSet:
     """Return the set of the greatest weight that may be allowed, and a weight that none exceeds.
 
@@ -100,12 +86,12 @@ def hoped_set(
     Args:
         candidates: All APIs that a set may hold.
         refused: Sets proven not allowed: the blocked and the undecided ones.
-        must: APIs that every set holds.
+        sought: What every set must hold, and what sets are worth; of any size.
         seconds: Wall time after which the bound so far is taken.
     """
-    weight_of = checked_weights(weights)
+    weight_of = checked_weights(sought.weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])
-    brought = {api: {*along([api])} - {api} for api in candidates}
+    brought = {api: {*sought.along([api])} - {api} for api in candidates}
     rows = _conditions(candidates, refused, brought)
     if not rows:
         return RecommendedSet(apis=tuple(candidates), weight=float(gain.sum()))
@@ -121,7 +107,7 @@ def hoped_set(
         -gain,
         integrality=np.ones(len(candidates)),
         bounds=scipy.optimize.Bounds(
-            [float(api in must) for api in candidates], np.ones(len(candidates))
+            [float(api in sought.must) for api in candidates], np.ones(len(candidates))
         ),
         constraints=scipy.optimize.LinearConstraint(holds, ub=[most for *_, most in rows]),
         options={"time_limit": seconds},

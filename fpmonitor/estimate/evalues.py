@@ -10,9 +10,9 @@ docs/certificate.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -50,6 +50,14 @@ class WindowTest:
     # users too few.
     within: AveragedScore | None
     above: AveragedScore | None
+
+    def mean_of(self, draws: int) -> Self:
+        """Return the e-values of the mean of the scores of draws, told together: see visits.md."""
+        within, above = (
+            None if score is None else replace(score, weights=score.weights / draws)
+            for score in (self.within, self.above)
+        )
+        return replace(self, within=within, above=above)
 
     def log_within(self, spectrum: CountSpectrum) -> float:
         """Evidence that a set is within the budget, nats; its exponential is an e-value."""

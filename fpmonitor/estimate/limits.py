@@ -17,10 +17,10 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, design_base
 from fpmonitor.estimate.linking import function_of
-from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
+from fpmonitor.estimate.looks import BASES, PLAIN_DRAWING, Drawing, base_cells, hidden_exposure
 from fpmonitor.estimate.mixture import Menu
 from fpmonitor.estimate.poisson import ExposureFunction, sees_far
-from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
+from fpmonitor.policy import check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.mixture import Mixture
-    from fpmonitor.policy import Departure, Look
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
@@ -60,7 +59,7 @@ class Limits:
             observed.
         value_share: Share of the values that are looked at; those of the others are not in a
             spectrum.
-        first: As of `decision_criteria`.
+        first: As of `Drawing`.
     """
 
     users: int
@@ -93,22 +92,23 @@ class Limits:
             )
         return self.of_part(spectrum, self.log_term(size), hidden=hidden)
 
-    def of_mean(self, spectra: Sequence[CountSpectrum], size: int = 1) -> tuple[float, float]:
+    def of_mean(self, spectrum: CountSpectrum, draws: int, size: int = 1) -> tuple[float, float]:
         """Lower and upper limit, from the mean of the scores of draws of one value of each user.
 
         Each draw takes a value of each user by a word that follows from no value. The mean of their
         `R_m` is a nonnegative supermartingale as each is, and the mean of the logarithms is below
         its logarithm (docs/certificate/visits.md).
 
+        Args:
+            spectrum: Of all draws together.
+            draws, size: Number of draws, and of APIs in the set.
+
         Raises:
-            InputError: A spectrum is not of so many users.
+            InputError: The spectrum is not of so many users in each draw.
         """
-        if any(spectrum.users != self.users for spectrum in spectra):
-            raise InputError(f"spectra: must be of {self.users} users each")
-        return self._of_sums(
-            lambda side: np.mean([side.sums(spectrum) for spectrum in spectra], axis=0),
-            self.log_term(size),
-        )
+        if spectrum.users != draws * self.users:
+            raise InputError(f"spectrum: must be of {self.users} users in each draw")
+        return self._of_sums(lambda side: side.sums(spectrum) / draws, self.log_term(size))
 
     def log_term(self, size: int, part: float = 1.0) -> float:
         """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""
@@ -277,11 +277,7 @@ def exposure_limits(
     delta: float,
     universe: int | None = None,
     growing: bool = False,
-    departure: Departure = NO_DEPARTURE,
-    expected: int | None = None,
-    value_share: float = 1.0,
-    look: Look | None = None,
-    first: int | None = None,
+    drawing: Drawing = PLAIN_DRAWING,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -292,7 +288,7 @@ def exposure_limits(
         delta, universe: Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
         growing: Whether upper limits must not fall where groups are split; they are less sharp then
             for values that about k of the population's users share.
-        departure, expected, value_share, look, first: As of `decision_criteria`.
+        drawing: How the users were drawn, and at which looks the limits hold.
 
     Notes:
         Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the
@@ -301,8 +297,8 @@ def exposure_limits(
     check_sample(users)
     check_threshold(2 if k is None else k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
-    function = function_of(k, population, departure.factors)
+    serving, size, fakes = drawing.serving(users)
+    function = function_of(k, population, drawing.departure.factors)
     menus = () if serving is None else _menus(serving, function, delta, universe, growing=growing)
     return Limits(
         users=users,
@@ -310,9 +306,12 @@ def exposure_limits(
         universe=universe,
         bases=BASES if serving is None else serving.bases,
         sides=tuple(Side.of(menu.averaged(users=size, fakes=fakes)) for menu in menus),
-        margins=(hidden_exposure(departure, function, size), departure.unobserved),
-        value_share=value_share,
-        first=first,
+        margins=(
+            hidden_exposure(drawing.departure, function, size),
+            drawing.departure.unobserved,
+        ),
+        value_share=drawing.value_share,
+        first=drawing.first,
     )
 
 

@@ -77,8 +77,8 @@ class Criteria:
             base.
         bases: Number of equal shares of delta, of which these scores have one.
         deltas, universe, first: Tolerated probabilities of error, of allowing and of blocking, and
-            the number of APIs that may be asked for, and of the names of the first log: as of
-            `decision_criteria`.
+            the number of APIs that may be asked for (of levels the largest rank), and of the names
+            of the first log: as of `decision_criteria` and `Drawing`.
         log_terms: Evidence that sets of each size need to be allowed, and to be blocked, nats;
             infinite where none is enough.
     """
@@ -121,6 +121,35 @@ class Criteria:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How users were drawn and are looked at; by default all by one law, at every look.
+
+    Attributes:
+        departure: How the population may differ from the law of the observed users.
+        expected, value_share, look: As of `serving_of`.
+        first: How many names the first log had that was stored, where all candidates are among
+            them, and 0 where one is not: half of delta is for sets of these. Null: all of it is for
+            all names.
+        whole_menu: Design all tests of the menu, or the first alone: a tenth of the time, for
+            forecasts.
+    """
+
+    departure: Departure = NO_DEPARTURE
+    expected: int | None = None
+    value_share: float = 1.0
+    look: Look | None = None
+    first: int | None = None
+    whole_menu: bool = True
+
+    def serving(self, users: int) -> tuple[Serving | None, int, Fakes | None]:
+        """Return what serves so many users: see `serving_of`."""
+        return serving_of(users, self.departure.fakes, self.expected, self.value_share, self.look)
+
+
+PLAIN_DRAWING = Drawing()
+
+
 def decision_criteria(
     *,
     users: int,
@@ -128,15 +157,9 @@ def decision_criteria(
     population: int,
     budget: float,
     delta: float,
-    universe: int = UNIVERSE,
-    chains: Sequence[int] | None = None,
+    universe: int | Sequence[int] = UNIVERSE,
     allowing: tuple[float, float] | None = None,
-    departure: Departure = NO_DEPARTURE,
-    expected: int | None = None,
-    value_share: float = 1.0,
-    whole_menu: bool = True,
-    look: Look | None = None,
-    first: int | None = None,
+    drawing: Drawing = PLAIN_DRAWING,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -150,73 +173,58 @@ def decision_criteria(
         delta: Tolerated probability that any allowed set is above the budget, ever; and of the same
             size, that any blocked set is within it; in (0, 1).
         universe: `D`, number of APIs that may be asked for, at least 1. For a question that was
-            fixed before the data were seen, the number of its candidates.
-        chains: For level vectors in place of sets: how many levels each component has above its
-            lowest, all fixed before the data were seen. The size of a vector is then its rank, the
-            sum of its levels, and `universe` the largest rank.
+            fixed before the data were seen, the number of its candidates. For level vectors in
+            place of sets how many levels each component has above its lowest, all fixed before the
+            data were seen: the size of a vector is then its rank, the sum of its levels.
         allowing: Budget and delta of allowing, where they are not those of blocking; with a budget
             of 0 nothing is allowed.
-        departure: How the population may differ from the law of the observed users.
-        expected, value_share, look: As of `serving_of`.
-        whole_menu: Design all tests of the menu, or the first alone: a tenth of the time, for
-            forecasts.
-        first: How many names the first log had that was stored, where all candidates are among
-            them, and 0 where one is not: half of delta is for sets of these. Null: all of it is for
-            all names.
-
-    Raises:
-        PolicyError: An argument is out of its range; the error names it.
-
-    Notes:
-        An allowed set above the budget has a subset that is minimal among the sets above the
-        budget, and is allowed too. Those minimal sets form an antichain, so by the inequality of
-        Lubell (1966), Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it
-        suffices to test a set at `delta / C(D, size)`. The limits must not increase with the size,
-        so the largest binomial coefficient up to the size stands there. Blocking is a union over
-        all sets: half of delta for those of few APIs, alike; the rest for larger ones. What holds a
-        set above the budget is above it.
-
-        Level vectors are points of a product of chains, where the numbers of vectors of each rank
-        stand in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
+        drawing: How the users were drawn, and at which looks the tests hold.
     """
     check_sample(users)
     check_threshold(2 if k is None else k, population)
-    within, allow_delta = allowing or (budget, delta)
     check_share("budget", budget)
-    for share in (allow_delta, delta):
-        check_share("delta", share)
-    if universe < 1:
-        raise PolicyError("universe", f"must be at least one API, got {universe}")
+    within, allow_delta = allowing or (budget, delta)
     deltas = allow_delta, delta
-    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share, look)
-    terms = tuple(
-        math.log(BASES if serving is None else serving.bases)
-        + (level_terms(share, universe, first) if chains is None else vector_terms(share, chains))[
-            side
-        ]
-        for side, share in enumerate(deltas)
-    )
+    largest = _largest(deltas, universe)
+    names = largest, drawing.first
+    serving, size, fakes = drawing.serving(users)
+    bases = BASES if serving is None else serving.bases
+    allow, block = (math.log(bases) + terms_of(each, universe, drawing.first) for each in deltas)
+    terms = allow[0], block[1]
     if serving is None:
-        return _criteria((None, None), terms, BASES, deltas, (universe, first))
-    designed = _DESIGN_SIZE if chains is None else universe
-    nats = float(terms[0][min(designed, universe)]), float(terms[1][1])
+        return _criteria((None, None), terms, bases, deltas, names)
+    designed = _DESIGN_SIZE if isinstance(universe, int) else largest
+    nats = float(terms[0][min(designed, largest)]), float(terms[1][1])
     # Who is not observed may all be exposed, or be whom others hide among.
-    function = function_of(k, population, departure.factors)
-    within -= departure.unobserved
-    beyond = budget + hidden_exposure(departure, function, size)
+    function = function_of(k, population, drawing.departure.factors)
+    within -= drawing.departure.unobserved
+    beyond = budget + hidden_exposure(drawing.departure, function, size)
     least = _LEAST_SHARPNESS * budget
+    ends = max(within, least), min(beyond, _MOST)
     menus = (
-        _menu(serving, function, most, sign=sign, log_term=term, whole=whole_menu)
-        for most, sign, term in zip(
-            (max(within, least), min(beyond, _MOST)), _SIDES, nats, strict=True
-        )
+        _menu(serving, function, most, sign=sign, log_term=term, whole=drawing.whole_menu)
+        for most, sign, term in zip(ends, _SIDES, nats, strict=True)
     )
     tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in menus)
     if within < least:
         terms = np.full(terms[0].size, math.inf), terms[1]
     if beyond >= _MOST:
         terms = terms[0], np.full(terms[1].size, math.inf)
-    return _criteria(tests, terms, serving.bases, deltas, (universe, first))
+    return _criteria(tests, terms, bases, deltas, names)
+
+
+def _largest(deltas: tuple[float, ...], universe: int | Sequence[int]) -> int:
+    """Return the size of the largest sets, or the rank of the largest level vector, once checked.
+
+    Raises:
+        PolicyError: It is 0; or a delta is no share.
+    """
+    for share in deltas:
+        check_share("delta", share)
+    largest = universe if isinstance(universe, int) else sum(universe)
+    if largest < 1:
+        raise PolicyError("universe", f"must be at least one API, got {largest}")
+    return largest
 
 
 def _criteria(
@@ -263,13 +271,29 @@ def blocking_tests(score: Score, limits: NDArray[np.float64]) -> tuple[Criterion
     return Criterion(plain, constant, LARGEST_BLOCKED), refute
 
 
+def terms_of(delta: float, universe: int | Sequence[int], first: int | None) -> NDArray[np.float64]:
+    """`ln(1 / level)` of sets, or of level vectors: see `level_terms` and `vector_terms`."""
+    if isinstance(universe, int):
+        return np.array(level_terms(delta, universe, first))
+    return np.array(vector_terms(delta, universe))
+
+
 def level_terms(
     delta: float, universe: int, first: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`ln(1 / level)` of the sets of each size from 0, for allowing and for blocking.
 
     Those for blocking are alike for the sets of few APIs, which share half of delta. `first` as of
-    `decision_criteria`.
+    `Drawing`.
+
+    Notes:
+        An allowed set above the budget has a subset that is minimal among the sets above the
+        budget, and is allowed too. Those minimal sets form an antichain, so by the inequality of
+        Lubell (1966), Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it
+        suffices to test a set at `delta / C(D, size)`. The limits must not increase with the size,
+        so the largest binomial coefficient up to the size stands there. Blocking is a union over
+        all sets: half of delta for those of few APIs, alike; the rest for larger ones. What holds a
+        set above the budget is above it.
     """
     if first is not None:  # a half for all names, and one for those of the first log: theorem E
         within, above = level_terms(delta / 2, universe)
@@ -298,6 +322,10 @@ def vector_terms(
     """`ln(1 / level)` of the level vectors of each rank from 0, for allowing and for blocking.
 
     Blocking is a union over all vectors, alike.
+
+    Notes:
+        Level vectors are points of a product of chains, where the numbers of vectors of each rank
+        stand in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
     """
     numbers = vectors_of_ranks(chains)
     allow = [math.log(vectors) for vectors in accumulate(numbers, max)]

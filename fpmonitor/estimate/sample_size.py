@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.looks import decision_criteria
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.looks import Criteria
-    from fpmonitor.policy import Look
     from fpmonitor.spectrum import CountSpectrum
 
 MOST_USERS = 10**8
@@ -109,16 +106,11 @@ class Forecast:
 
 def users_needed(
     sets: Iterable[tuple[CountSpectrum, int]],
+    tests: Callable[[int], Criteria],
     *,
     users: int,
-    k: int,
     population: int,
-    budget: float,
-    delta: float,
-    universe: int,
     generator: np.random.Generator,
-    look: Look | None = None,
-    first: int | None = None,
 ) -> tuple[Forecast, ...]:
     """Forecast for each set at which of the looks to come it is decided.
 
@@ -127,8 +119,9 @@ def users_needed(
 
     Args:
         sets: Count spectrum of each set, and its number of APIs.
+        tests: Designs those of so many users; the first of the menu are enough.
         users: `m`, users observed so far.
-        k, population, budget, delta, universe, look, first: As in `decision_criteria`.
+        population: `n`, users.
         generator: Of the paths, which are the same for all sets.
 
     Notes:
@@ -143,36 +136,41 @@ def users_needed(
     number = max(math.ceil(math.log(MOST_USERS / users) / math.log(_LOOK)), 1)
     looks = np.ceil(users * _LOOK ** np.arange(number + 1))
     moves = generator.standard_normal((_PATHS, number))
-    fitted = np.cumsum(moves * np.sqrt(np.diff(looks)), axis=1) / looks[1:]
-    seen = np.cumsum(moves * np.sqrt(-np.diff(1 / looks)), axis=1)
+    paths = _Paths(
+        looks=looks,
+        fitted=np.cumsum(moves * np.sqrt(np.diff(looks)), axis=1) / looks[1:],
+        seen=np.cumsum(moves * np.sqrt(-np.diff(1 / looks)), axis=1),
+        tests=cache(tests),
+    )
 
-    @cache
-    def criteria(observed: int) -> Criteria:
-        return decision_criteria(
-            users=observed,
-            k=k,
-            population=population,
-            budget=budget,
-            delta=delta,
-            universe=universe,
-            whole_menu=False,
-            look=look,
-            first=first,
-        )
+    def forecast(spectrum: CountSpectrum, size: int) -> Forecast:
+        laws = (fit_law(spectrum, population=population, power=power) for power in _POWERS)
+        means, lows, highs = zip(*(paths.ends(law, size) for law in laws), strict=True)
+        return Forecast(_whole(means[0]), _whole(min(lows)), _whole(max(highs)))
 
-    def ends(law: FittedDistribution, size: int) -> tuple[float, float, float]:
+    return tuple(forecast(spectrum, size) for spectrum, size in sets)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Paths:
+    """Scores by the user less their means, in standard deviations of one user, at looks to come.
+
+    Attributes:
+        looks: float64, shape (l + 1,), users at each, those of today first.
+        fitted, seen: float64, shape (paths, l): with the fitted mean; and from the score of today,
+            whatever the mean is.
+        tests: Those of a number of users.
+    """
+
+    looks: NDArray[np.float64]
+    fitted: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    tests: Callable[[int], Criteria]
+
+    def ends(self, law: FittedDistribution, size: int) -> tuple[float, float, float]:
         """Users on average, and what they are below and above in one case of ten each."""
-        observed, decided = [users], 0.0
-        distances = [_distances(criteria(users), law, size, users)]
-        while decided < _ENOUGH and observed[-1] < looks[-1]:
-            step = _STEP if observed[-1] < _FAR * users else _STEP**2
-            now = min(math.ceil(observed[-1] * step), int(looks[-1]))
-            observed.append(now)
-            distances.append(_distances(criteria(now), law, size, now))
-            spreads = np.sqrt([(1 - users / now) / now, 1 / users - 1 / now])
-            within, above = scipy.special.ndtr(np.divide.outer(distances[-1], spreads))
-            decided = float((within + 1 - above).min())
-        ahead = looks[1:][looks[1:] <= observed[-1]]
+        observed, distances = self._borders(law, size)
+        ahead = self.looks[1:][self.looks[1:] <= observed[-1]]
         # Distances are nearly linear in the standard deviation of a mean.
         within, above = (
             np.interp(-(ahead**-0.5), -(np.array(observed) ** -0.5), side)
@@ -180,19 +178,29 @@ def users_needed(
         )
         average, whichever = (
             _decided_at((paths <= within) | (paths > above), ahead)
-            for paths in (fitted[:, : ahead.size], seen[:, : ahead.size])
+            for paths in (self.fitted[:, : ahead.size], self.seen[:, : ahead.size])
         )
         late = np.isinf(average)
         average[late] = math.inf if late.mean() > 1 - _ENOUGH else ahead[-1]
         low, high = np.quantile(whichever, (0.1, 0.9), method="nearest")
         return float(average.mean()), float(low), float(high)
 
-    def forecast(spectrum: CountSpectrum, size: int) -> Forecast:
-        laws = (fit_law(spectrum, population=population, power=power) for power in _POWERS)
-        means, lows, highs = zip(*(ends(law, size) for law in laws), strict=True)
-        return Forecast(_whole(means[0]), _whole(min(lows)), _whole(max(highs)))
-
-    return tuple(forecast(spectrum, size) for spectrum, size in sets)
+    def _borders(
+        self, law: FittedDistribution, size: int
+    ) -> tuple[list[int], list[tuple[float, float]]]:
+        """Numbers of users, and the distances at each, until nearly all paths are decided."""
+        users = int(self.looks[0])
+        observed, decided = [users], 0.0
+        distances = [_distances(self.tests(users), law, size, users)]
+        while decided < _ENOUGH and observed[-1] < self.looks[-1]:
+            step = _STEP if observed[-1] < _FAR * users else _STEP**2
+            now = min(math.ceil(observed[-1] * step), int(self.looks[-1]))
+            observed.append(now)
+            distances.append(_distances(self.tests(now), law, size, now))
+            spreads = np.sqrt([(1 - users / now) / now, 1 / users - 1 / now])
+            within, above = scipy.special.ndtr(np.divide.outer(distances[-1], spreads))
+            decided = float((within + 1 - above).min())
+        return observed, distances
 
 
 def _decided_at(decided: NDArray[np.bool_], looks: NDArray[np.float64]) -> NDArray[np.float64]:

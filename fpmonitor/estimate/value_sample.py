@@ -18,7 +18,7 @@ from fpmonitor.estimate.exposure import (
     subsample_exposure_probability,
 )
 from fpmonitor.estimate.limits import Limits, exposure_limits
-from fpmonitor.estimate.looks import Criteria, decision_criteria
+from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
@@ -119,8 +119,7 @@ def value_limits(
         k=k,
         population=population,
         delta=_delta_of_test(delta, users, level, planned, tests),
-        expected=users,
-        value_share=0.5**level,
+        drawing=Drawing(expected=users, value_share=0.5**level),
     )
     return ValueLimits(limits=limits, k=k, population=population, level=level)
 
@@ -147,8 +146,7 @@ def value_criteria(
         budget=budget,
         delta=_delta_of_test(delta, users, level, planned, tests),
         universe=1,
-        expected=users,
-        value_share=0.5**level,
+        drawing=Drawing(expected=users, value_share=0.5**level),
     )
 
 

@@ -47,6 +47,7 @@ _REASONS: dict[Effect | None, str] = {
 _SOUGHT: frozenset[Effect] = HIDING | {"untried"}
 _KEPT_FROM_SOME: frozenset[Effect] = _SOUGHT | {"evaded"}
 _MOST_WAYS = 6
+_NO_CONTROL = "this format has no control for it"
 _CHANGED = "changed by a control that a withheld API needs, or by the product itself"
 _SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
     "evaded": "by-passable",
@@ -182,7 +183,6 @@ class ControlExporter:
             *filter(None, [replaced]),
             *self.notes,
             *self._beside(actions, in_force),
-            *self._left_out(actions, in_force, options),
             *self._told(decision, in_force),
         )
         return ExportResult(
@@ -242,7 +242,12 @@ class ControlExporter:
         """Judge every action, and the list as a whole: everywhere, and within reach."""
 
         def judged(product: Product) -> tuple[tuple[ApiVerdict, ...], Headline]:
-            found = tuple(judge(action, actions, in_force, product) for action in actions)
+            found = tuple(
+                self._with_left_out(
+                    judge(action, actions, in_force, product), actions, in_force, options
+                )
+                for action in actions
+            )
             withheld = {one.api: one.enforced for one in found if one.is_withheld}
             return found, headline_of(decision, withheld, in_force, product, options.measure)
 
@@ -261,19 +266,31 @@ class ControlExporter:
         laid_out = tuple(sorted(hidden.intersection(drawn)))
         return told, replace(headline, near=headline_near, laid_out=laid_out)
 
-    def _left_out(
-        self, actions: Sequence[ApiAction], chosen: Sequence[Control], options: ExportOptions
-    ) -> list[str]:
-        """Say which controls stop more pages than they withhold APIs: the list lacks them."""
-        blocked, product = _divided(actions)[0], self.product
-        return [
-            f"left out, as it stops {', '.join(_stops([control], product))}: {control.name}"
-            " (--allow-breakage sets it)"
-            for control in self.controls(options)
-            if control not in chosen
-            and any(effect_of(api, [control], product) in _KEPT_FROM_SOME for api in blocked)
-            and not is_worth_it(control, blocked, product)
-        ]
+    def _with_left_out(
+        self,
+        verdict: ApiVerdict,
+        actions: Sequence[ApiAction],
+        chosen: Sequence[Control],
+        options: ExportOptions,
+    ) -> ApiVerdict:
+        """Say of an API that stays readable which controls for it the list lacks, and why."""
+        if verdict.enforced or not verdict.is_withheld or verdict.verdict == "unknown":
+            return verdict
+        (blocked, allowed), product = _divided(actions), self.product
+        reasons = []
+        for control in self.controls(options):
+            kept = effect_of(verdict.means or verdict.api, [control], product) in _KEPT_FROM_SOME
+            if control in chosen or not kept:
+                continue
+            reason = "not in this list"
+            if not is_worth_it(control, blocked, product):
+                stops = ", ".join(_stops([control], product))
+                reason = f"left out, as it stops {stops} (--allow-breakage sets it)"
+            elif changed := changed_by([control], allowed, product):
+                reason = f"left out, as it changes {', '.join(changed)}"
+            reasons.append(f"{control.name}: {reason}")
+        note = "" if reasons and verdict.note == _NO_CONTROL else verdict.note
+        return replace(verdict, note="; ".join(filter(None, [note, *reasons])))
 
     def _beside(self, actions: Sequence[ApiAction], chosen: Sequence[Control]) -> list[str]:
         """Say which controls the list has for what tells the same as a withheld API."""
@@ -426,7 +443,7 @@ def judge(
             breaks=_stops(acting, product),
             note=_way_round(api, ways, product)
             or _notes_of(acting)
-            or _REASONS.get(effect, "this format has no control for it"),
+            or _REASONS.get(effect, _NO_CONTROL),
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions), product)

@@ -1,83 +1,59 @@
 // Runs in each page and frame before its own scripts, and at the beginning of its workers. `withheld` has, for each
 // name that is withheld, the text of the value that all are told, or null for a plain refusal. `base` is the address
-// of a worker's script, null in pages; `scope` is the window or the worker.
-function install(withheld, base, scope) {
+// of a worker's script, null in pages.
+//
+// A page may put functions of its own in the place of the browser's, and objects that pass through these are seen. So
+// what meets a value of the browser's own is taken here before the page begins: lists are read by their places, objects
+// for the browser inherit nothing, and what a page gives is made a text or a number once, before it is judged.
+function run(withheld, base) {
   "use strict";
-  const { apply, construct } = Reflect;
-  const { defineProperty, getOwnPropertyDescriptor } = Object;
-  const { URL, Blob, DOMException } = scope;
-  const mark = Symbol.for("fpmonitor");
-  if (scope[mark]) return;
-  defineProperty(scope, mark, { value: true });
-  const names = Object.keys(withheld);
+  const { apply, construct, defineProperty, getOwnPropertyDescriptor } = Reflect;
+  const { parse, stringify } = JSON;
+  const { freeze, getPrototypeOf } = Object;
+  const { exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
+  const { iterator } = Symbol, { then } = Promise.prototype, { fill } = Int8Array.prototype;
+  const lengthOf = getOwnPropertyDescriptor(getPrototypeOf(Int8Array.prototype), "length").get;
+  const mark = Symbol.for("fpmonitor"), code = `${run}`, table = stringify(withheld);
+
+  const matches = (pattern, text) => apply(exec, pattern, [text]) !== null;
+  const each = (list, how) => {
+    for (let place = 0; place < list.length; place++) how(list[place]);
+  };
+  const put = (target, member, value, enumerable = true) =>
+    defineProperty(target, member, { __proto__: null, value, writable: true, enumerable, configurable: true });
   const proxied = (original, how) =>
-    new Proxy(original, { apply: (target, self, given) => how(target, self, given) });
+    new Proxy(original, { __proto__: null, apply: (target, self, given) => how(target, self, given) });
+  const after = (promise, kept, failed) => {
+    put(promise, "constructor", undefined);
+    return apply(then, promise, [kept, failed]);
+  };
+  const listed = (parts) => ({
+    __proto__: null,
+    [iterator]() {
+      let place = 0;
+      return { __proto__: null, next: () => ({ __proto__: null, done: place >= parts.length, value: parts[place++] }) };
+    },
+  });
 
   // A value as its reader expects it.
   const told = (text, real) => {
     if (text === null) return undefined;
-    if (typeof real == "number") return Number(text);
+    if (typeof real == "number") return +text;
     if (typeof real == "boolean") return text == "true";
     if (typeof real == "object" && real)
       try {
-        return Object.freeze(JSON.parse(text));
+        return freeze(parse(text));
       } catch {}
     return text;
   };
-  const refused = () => new DOMException("The request is not allowed.", "NotAllowedError");
-  const none = Object.freeze(Object.assign([], { item: () => null, namedItem: () => null, refresh() {} }));
-  const blank = ({ width, height }) => Object.assign(scope.document.createElement("canvas"), { width, height });
-  const clear = (_, [, , width, height]) => new scope.ImageData(Math.abs(width), Math.abs(height));
-
-  // What a method gives in place of what it read; others throw, or reject where they would have promised.
-  const instead = {
-    "AnalyserNode.getByteFrequencyData": (_, [into]) => void into.fill(0),
-    "AnalyserNode.getByteTimeDomainData": (_, [into]) => void into.fill(128),
-    "AnalyserNode.getFloatFrequencyData": (_, [into]) => void into.fill(-Infinity),
-    "AnalyserNode.getFloatTimeDomainData": (_, [into]) => void into.fill(0),
-    "AudioBuffer.copyFromChannel": (_, [into]) => void into.fill(0),
-    "AudioBuffer.getChannelData": (self) => new scope.Float32Array(self.length),
-    // Whether a font is there: all are, and all load.
-    "FontFace.load": (self, given, real) => apply(real, self, given).catch(() => self),
-    "FontFaceSet.check": () => true,
-    "FontFaceSet.load": async (self, given, real) => {
-      await apply(real, self, given).catch((error) => {
-        if (error.name == "SyntaxError") throw error;
-      });
-      const asked = `${given[0]}`.toLowerCase();
-      return [...self].filter(({ family }) => asked.includes(family.replace(/^["']|["']$/g, "").toLowerCase()));
-    },
-    "GPU.requestAdapter": async () => null,
-    "CanvasRenderingContext2D.getImageData": clear,
-    "HTMLCanvasElement.toBlob": (self, given, real) => apply(real, blank(self), given),
-    "HTMLCanvasElement.toDataURL": (self, given, real) => apply(real, blank(self), given),
-    "MediaDevices.enumerateDevices": async () => [],
-    "Navigator.getGamepads": () => [],
-    "Navigator.javaEnabled": () => false,
-    "NavigatorUAData.getHighEntropyValues": async ({ brands, mobile, platform }) => ({ brands, mobile, platform }),
-    "OffscreenCanvas.convertToBlob": ({ width, height }, given, real) => {
-      const copy = new scope.OffscreenCanvas(width, height);
-      copy.getContext("2d");
-      return apply(real, copy, given);
-    },
-    "OffscreenCanvasRenderingContext2D.getImageData": clear,
-    "SpeechSynthesis.getVoices": () => [],
-    "WebGLRenderingContext.getContextAttributes": (self, given, real) => {
-      const told = apply(real, self, given);
-      return told && Object.assign(told, { antialias: true });
-    },
-    "WebGLRenderingContext.getExtension": (self, given, real) => (common.test(given[0]) ? apply(real, self, given) : null),
-    "WebGLRenderingContext.getSupportedExtensions": (self, given, real) =>
-      apply(real, self, given)?.filter((name) => common.test(name)) ?? null,
-    "WebGLRenderingContext.readPixels": () => undefined,
-  };
+  const none = freeze(Object.assign([], { item: () => null, namedItem: () => null, refresh() {} }));
   const promises =
     /^(Navigator\.(getBattery|request.*)|Keyboard\..*|VideoFrame\.copyTo|Window\.(queryLocalFonts|getScreenDetails))$/;
-  const lists = /^Navigator\.(plugins|mimeTypes)$/;
   const numbers = {
     VENDOR: 0x1f00, RENDERER: 0x1f01, VERSION: 0x1f02, SHADING_LANGUAGE_VERSION: 0x8b8c,
     UNMASKED_VENDOR_WEBGL: 0x9245, UNMASKED_RENDERER_WEBGL: 0x9246,
   };
+  const kindsOfHints = { wow64: false, formFactors: [], fullVersionList: [] };
   // What nearly all graphics have: pages that ask for no more go on.
   const common =
     /^(ANGLE_instanced_arrays|EXT_blend_minmax|EXT_color_buffer_float|OES_(element_index_uint|standard_derivatives|texture_(half_)?float|vertex_array_object)|WEBGL_(debug_renderer_info|lose_context))$/i;
@@ -96,187 +72,483 @@ function install(withheld, base, scope) {
     MAX_VERTEX_UNIFORM_COMPONENTS: 1024, MAX_VERTEX_UNIFORM_VECTORS: 256, MAX_VIEWPORT_DIMS: 4096,
     MIN_PROGRAM_TEXEL_OFFSET: -8, SAMPLES: 4, SAMPLE_BUFFERS: 1, SUBPIXEL_BITS: 4, UNIFORM_BUFFER_OFFSET_ALIGNMENT: 256,
   };
+  const limited = Object.entries(least);
 
-  const owner = (name) => (name == "Window" ? scope : scope[name]?.prototype);
-  function trap(interfaceName, member, name) {
-    const target = owner(interfaceName);
-    const found = target && getOwnPropertyDescriptor(target, member);
-    if (!found?.configurable) return;
-    const text = withheld[name];
-    if (found.get)
-      found.get = proxied(found.get, (real, self) => {
-        let value;
-        try {
-          value = apply(real, self, []);
-        } catch (error) {
-          if (error instanceof scope.TypeError) throw error; // for what is no such object, as without us
-        }
-        return lists.test(name) ? none : told(text, value);
-      });
-    else if (typeof found.value == "function")
-      found.value = proxied(found.value, (real, self, given) => {
-        const answer = instead[name.replace("WebGL2", "WebGL")];
-        if (answer) return answer(self, given, real);
-        if (promises.test(name)) return Promise.reject(refused());
-        throw refused();
-      });
-    else found.value = told(text, found.value);
-    defineProperty(target, member, found);
-  }
-  function trapGetter(target, member, how) {
-    const found = target && getOwnPropertyDescriptor(target, member);
-    if (!found?.get) return;
-    found.get = proxied(found.get, (real, self) => how(self, apply(real, self, [])));
-    defineProperty(target, member, found);
-  }
-
-  const parameters = new Map();
-  const hints = new Map();
-  const features = [];
-  for (const name of names) {
-    const [base, selector] = name.split("#");
-    const [interfaceName, member] = base.split(".");
+  // What is to be done in each window and worker.
+  const traps = [], gone = [], features = [], hidden = [], parameters = { __proto__: null }, hints = { __proto__: null };
+  for (const name of Object.keys(withheld)) {
+    const [base, selector] = name.split("#"), [type, member] = base.split("."), text = withheld[name];
     if (name.startsWith("css:")) features.push(name.slice(4));
-    else if (member == "getParameter") parameters.set(numbers[selector] ?? selector, withheld[name]);
-    else if (member == "getHighEntropyValues" && selector) hints.set(selector, withheld[name]);
-    else if (member == "constructor") for (const prefix of ["", "webkit", "moz"]) delete scope[prefix + interfaceName];
-    else if (member && selector === undefined) {
-      trap(interfaceName, member, name);
-      if (interfaceName == "Navigator") trap("WorkerNavigator", member, name);
-    }
-  }
-  if (parameters.size)
-    for (const type of ["WebGLRenderingContext", "WebGL2RenderingContext"]) {
-      const target = owner(type);
-      if (!target) continue;
-      const limits = new Map(parameters.has("limits") ? Object.entries(least).map(([name, limit]) => [target[name], limit]) : []);
-      if (limits.size) limits.set(0x84ff, 2).delete(undefined); // of filters that follow a direction
-      if (limits.size && target.getInternalformatParameter)
-        target.getInternalformatParameter = proxied(target.getInternalformatParameter, (real, self, given) => {
-          const samples = apply(real, self, given);
-          return samples?.length ? scope.Int32Array.of(least.SAMPLES) : samples;
+    else if (member == "getParameter") parameters[numbers[selector] ?? selector] = text;
+    else if (member == "getHighEntropyValues" && selector) hints[selector] = text;
+    else if (member == "constructor") gone.push(type, `webkit${type}`, `moz${type}`);
+    else if (member && selector === undefined)
+      for (const owner of type == "Navigator" ? [type, "WorkerNavigator"] : [type])
+        traps.push({
+          owner, member, text, by: name.replace("WebGL2", "WebGL"), promises: promises.test(name),
+          isList: /^Navigator\.(plugins|mimeTypes)$/.test(name),
         });
-      target.getParameter = proxied(target.getParameter, (real, self, given) => {
-        if (parameters.has(given[0])) return parameters.get(given[0]);
-        const value = apply(real, self, given);
-        if (!limits.has(given[0]) || value === null) return value;
-        return typeof value == "object" ? value.fill(limits.get(given[0])) : limits.get(given[0]);
+  }
+  hidden.push(...Object.keys(hints));
+  if (features.includes("resolution")) features.push("device-pixel-ratio");
+  const feature = new RegExp(`[(<>=]\\s*(-webkit-|-moz-)?(min-|max-|min--moz-|max--moz-)?(${features.join("|")})(?![\\w-])`, "i");
+  // A window that may be as large as the screen tells its size: none that a script makes is larger than all screens.
+  const most = { __proto__: null, width: 800, height: 600 };
+  const bounded = { __proto__: null };
+  for (const side in most) if (`Screen.${side}` in withheld) bounded[side] = most[side];
+  const isBounded = "width" in bounded || "height" in bounded;
+  const sizes = /\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi;
+  for (const [member, value] of [["exec", exec], ["flags", "gi"], ["global", true], ["unicode", false]]) put(sizes, member, value);
+
+  function install(scope) {
+    // A window that goes on to another document keeps what it has, but for the view of what is put in.
+    const known = getOwnPropertyDescriptor(scope, mark);
+    if (known) return known.value();
+    let again = () => {};
+    defineProperty(scope, mark, { __proto__: null, value: () => again() });
+    const { ImageData, OffscreenCanvas, Float32Array, Int32Array, TypeError, DOMException } = scope;
+    const owned = (type) => (type == "Window" ? scope : scope[type]?.prototype);
+    const native = (type, member, part = "value") => {
+      const target = owned(type);
+      return target && getOwnPropertyDescriptor(target, member)?.[part];
+    };
+    const exchange = (target, member, part, how) => {
+      const found = target && getOwnPropertyDescriptor(target, member);
+      if (typeof found?.[part] != "function" || !found.configurable) return;
+      found[part] = proxied(found[part], how);
+      defineProperty(target, member, found);
+    };
+    const method = (type, member, how) => exchange(owned(type), member, "value", how);
+    const getter = (type, member, how) =>
+      exchange(owned(type), member, "get", (real, self) => how(self, apply(real, self, [])));
+
+    const nameOf = native("DOMException", "name", "get"), createElement = native("Document", "createElement");
+    const contextOf = native("OffscreenCanvas", "getContext");
+    const setWidth = native("HTMLCanvasElement", "width", "set"), setHeight = native("HTMLCanvasElement", "height", "set");
+    const blank = (self) => {
+      const made = apply(createElement, scope.document, ["canvas"]);
+      apply(setWidth, made, [self.width]);
+      apply(setHeight, made, [self.height]);
+      return made;
+    };
+    const clear = (_, given) => new ImageData(Math.abs(given[2]), Math.abs(given[3]));
+    const refused = () => new DOMException("The request is not allowed.", "NotAllowedError");
+    // What a method gives in place of what it read; others throw, or reject where they would have promised.
+    const instead = {
+      __proto__: null,
+      "AnalyserNode.getByteFrequencyData": (_, given) => void apply(fill, given[0], [0]),
+      "AnalyserNode.getByteTimeDomainData": (_, given) => void apply(fill, given[0], [128]),
+      "AnalyserNode.getFloatFrequencyData": (_, given) => void apply(fill, given[0], [-Infinity]),
+      "AnalyserNode.getFloatTimeDomainData": (_, given) => void apply(fill, given[0], [0]),
+      "AudioBuffer.copyFromChannel": (_, given) => void apply(fill, given[0], [0]),
+      "AudioBuffer.getChannelData": (self) => new Float32Array(self.length),
+      // Whether a font is there: all are, and all load.
+      "FontFace.load": (self, given, real) => after(apply(real, self, given), undefined, () => self),
+      "FontFaceSet.check": () => true,
+      "FontFaceSet.load": (self, given, real) => {
+        const asked = `${given[0]}`.toLowerCase();
+        const found = () => [...self].filter(({ family }) => asked.includes(family.replace(/^["']|["']$/g, "").toLowerCase()));
+        return after(apply(real, self, given), found, (error) => {
+          if (apply(nameOf, error, []) == "SyntaxError") throw error;
+          return found();
+        });
+      },
+      "GPU.requestAdapter": async () => null,
+      "CanvasRenderingContext2D.getImageData": clear,
+      "HTMLCanvasElement.toBlob": (self, given, real) => apply(real, blank(self), given),
+      "HTMLCanvasElement.toDataURL": (self, given, real) => apply(real, blank(self), given),
+      "MediaDevices.enumerateDevices": async () => [],
+      "Navigator.getGamepads": () => [],
+      "Navigator.javaEnabled": () => false,
+      "NavigatorUAData.getHighEntropyValues": async ({ brands, mobile, platform }) => ({ brands, mobile, platform }),
+      "OffscreenCanvas.convertToBlob": (self, given, real) => {
+        const copy = new OffscreenCanvas(self.width, self.height);
+        apply(contextOf, copy, ["2d"]);
+        return apply(real, copy, given);
+      },
+      "OffscreenCanvasRenderingContext2D.getImageData": clear,
+      "SpeechSynthesis.getVoices": () => [],
+      "WebGLRenderingContext.getContextAttributes": (self, given, real) => {
+        const found = apply(real, self, given);
+        if (found) put(found, "antialias", true);
+        return found;
+      },
+      "WebGLRenderingContext.getExtension": (self, given, real) => {
+        const name = `${given[0]}`;
+        return matches(common, name) ? apply(real, self, [name]) : null;
+      },
+      "WebGLRenderingContext.getSupportedExtensions": (self, given, real) => {
+        const found = apply(real, self, given), kept = [];
+        for (let place = 0; place < found?.length; place++)
+          if (matches(common, found[place])) put(kept, kept.length, found[place]);
+        return found && kept;
+      },
+      "WebGLRenderingContext.readPixels": () => undefined,
+    };
+    each(gone, (name) => delete scope[name]);
+    each(traps, ({ owner, member, text, by, promises, isList }) => {
+      const target = owned(owner), found = target && getOwnPropertyDescriptor(target, member);
+      if (!found?.configurable) return;
+      if (found.get)
+        found.get = proxied(found.get, (real, self) => {
+          let value;
+          try {
+            value = apply(real, self, []);
+          } catch (error) {
+            if (error instanceof TypeError) throw error; // for what is no such object, as without us
+          }
+          return isList ? none : told(text, value);
+        });
+      else if (typeof found.value == "function")
+        found.value = proxied(found.value, (real, self, given) => {
+          if (instead[by]) return instead[by](self, given, real);
+          if (promises) return (async () => { throw refused(); })();
+          throw refused();
+        });
+      else found.value = told(text, found.value);
+      defineProperty(target, member, found);
+    });
+    each(["WebGLRenderingContext", "WebGL2RenderingContext"], (type) => {
+      const target = owned(type), limits = { __proto__: null };
+      if (!target) return;
+      if ("limits" in parameters) {
+        each(limited, (limit) => {
+          if (target[limit[0]] !== undefined) limits[target[limit[0]]] = limit[1];
+        });
+        limits[0x84ff] = 2; // of filters that follow a direction
+        method(type, "getInternalformatParameter", (real, self, given) => {
+          const samples = apply(real, self, given);
+          return samples && apply(lengthOf, samples, []) ? Int32Array.of(least.SAMPLES) : samples;
+        });
+      }
+      method(type, "getParameter", (real, self, given) => {
+        const asked = given[0] >>> 0;
+        if (asked in parameters) return parameters[asked];
+        const value = apply(real, self, given.length ? [asked] : []);
+        if (!(asked in limits) || value === null) return value;
+        return typeof value == "object" ? apply(fill, value, [limits[asked]]) : limits[asked];
+      });
+    });
+    if (hidden.length)
+      method("NavigatorUAData", "getHighEntropyValues", (real, self, given) => {
+        const asked = [], answered = [];
+        try {
+          for (const one of given[0]) {
+            const hint = `${one}`, to = hint in hints ? answered : asked;
+            put(to, to.length, hint);
+          }
+        } catch {
+          return apply(real, self, []);
+        }
+        return after(apply(real, self, [listed(asked)]), (found) => {
+          each(answered, (hint) => hints[hint] !== null && put(found, hint, told(hints[hint], kindsOfHints[hint])));
+          return found;
+        });
+      });
+    if ("FontFace.load" in withheld) {
+      getter("FontFace", "loaded", (self, value) => after(value, undefined, () => self));
+      getter("FontFace", "status", (_, value) => (value == "error" ? "loaded" : value));
+    }
+    // Scripts are told that no media feature matches, however it is written; style sheets are beyond reach.
+    if (features.length && scope.matchMedia) {
+      const mediaOf = native("MediaQueryList", "media", "get");
+      method("Window", "matchMedia", (real, self, given) => {
+        const query = apply(real, self, given);
+        return matches(feature, apply(mediaOf, query, [])) ? apply(real, self, ["not all"]) : query;
       });
     }
-  if (hints.size && owner("NavigatorUAData")) {
-    const target = owner("NavigatorUAData");
-    target.getHighEntropyValues = proxied(target.getHighEntropyValues, async (real, self, given) => {
-      const found = await apply(real, self, given);
-      for (const [hint, text] of hints)
-        if (text === null) delete found[hint];
-        else if (hint in found) found[hint] = told(text, found[hint]);
-      return found;
-    });
+    if ("Window.devicePixelRatio" in withheld)
+      getter("ResizeObserverEntry", "devicePixelContentBoxSize", (self) => self.contentBoxSize);
+    if (scope.document) again = installFrames(scope, { native, method, getter, exchange });
+    installWorkers(scope, { native, method });
   }
-  if ("FontFace.load" in withheld) {
-    trapGetter(owner("FontFace"), "loaded", (self, value) => value.catch(() => self));
-    trapGetter(owner("FontFace"), "status", (_, value) => (value == "error" ? "loaded" : value));
-  }
-  // Scripts are told that no media feature matches, however it is written; style sheets are beyond reach.
-  if (features.length && scope.matchMedia) {
-    if (features.includes("resolution")) features.push("device-pixel-ratio");
-    const feature = new RegExp(`[(<>=]\\s*(-webkit-|-moz-)?(min-|max-|min--moz-|max--moz-)?(${features.join("|")})(?![\\w-])`, "i");
-    scope.matchMedia = proxied(scope.matchMedia, (real, self, given) => {
-      const query = apply(real, self, given);
-      return feature.test(query.media) ? apply(real, self, ["not all"]) : query;
-    });
-  }
-  if ("Window.devicePixelRatio" in withheld)
-    trapGetter(owner("ResizeObserverEntry"), "devicePixelContentBoxSize", (self) => self.contentBoxSize);
+
+  const { has, add } = WeakSet.prototype, { get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
+  const FRAMES = "iframe,frame,object,embed";
+  const hasFrame = /<(i?frame|object|embed)\b/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
   // Frames that a script reaches before they have loaded. Those of another origin run this script by themselves.
   const reach = (window) => {
     try {
-      if (window?.document) install(withheld, null, window);
+      if (window?.document) install(window);
     } catch {}
     return window;
   };
-  const reachAll = () => {
-    for (let place = 0; place < scope.length; place++) reach(scope[place]);
-  };
-  // A window that may be as large as the screen tells its size: none that a script makes is larger than all screens.
-  const most = { width: 800, height: 600 };
-  const sides = Object.keys(most).filter((side) => `Screen.${side}` in withheld);
-  const bounded = (features) =>
-    sides.length && features
-      ? `${features}`.replace(/\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi, (text, part, side, size) =>
-          sides.includes(side.toLowerCase()) ? `${part ?? ""}${side}=${Math.min(size, most[side.toLowerCase()])}` : text)
-      : features;
-  if (scope.document) {
-    if (sides.length)
-      for (const [member, now] of [["resizeTo", () => [0, 0]], ["resizeBy", (window) => [window.outerWidth, window.outerHeight]]])
-        if (scope[member])
-          scope[member] = proxied(scope[member], (real, self, given) => {
-            const had = now(self ?? scope);
-            const fits = (side, place) => !sides.includes(side) || had[place] + Number(given[place]) <= most[side];
-            return fits("width", 0) && fits("height", 1) ? apply(real, self, given) : undefined;
-          });
-    for (const name of ["HTMLIFrameElement", "HTMLFrameElement", "HTMLObjectElement", "HTMLEmbedElement"]) {
-      trapGetter(owner(name), "contentWindow", (_, value) => reach(value));
-      trapGetter(owner(name), "contentDocument", (_, value) => (reach(value?.defaultView), value));
-    }
-    scope.open = proxied(scope.open, (real, self, [address, name, features, ...rest]) =>
-      reach(apply(real, self, [address, name, bounded(features), ...rest])));
-    for (const [name, members] of Object.entries({
-      Node: "appendChild insertBefore replaceChild",
-      Element: "append prepend before after replaceWith replaceChildren insertAdjacentElement insertAdjacentHTML moveBefore",
-      CharacterData: "before after replaceWith",
-      Document: "append prepend replaceChildren write writeln open close",
-      DocumentFragment: "append prepend replaceChildren",
-      Range: "insertNode surroundContents",
-    }))
-      for (const member of members.split(" ")) {
-        const target = owner(name);
-        if (target[member])
-          target[member] = proxied(target[member], (real, self, given) => {
-            const value = apply(real, self, given);
-            reachAll();
-            return value;
-          });
+
+  function installFrames(scope, { native, method, getter, exchange }) {
+    const { document } = scope, roots = new WeakMap(), watched = new WeakSet();
+    const countOf = getOwnPropertyDescriptor(scope, "length")?.get, isTrusted = scope.trustedTypes?.isHTML;
+    const isOf = native("Element", "matches"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe");
+    const addedOf = native("MutationRecord", "addedNodes", "get"), shadowOf = native("Element", "shadowRoot", "get");
+    const typeOf = native("Node", "nodeType", "get"), documentOf = native("Node", "ownerDocument", "get"), viewOf = native("Document", "defaultView", "get");
+    const isConnectedOf = native("Node", "isConnected", "get"), parentOf = native("Node", "parentNode", "get"), firstOf = native("Node", "firstChild", "get"), appendChild = native("Node", "appendChild");
+    const replaced = native("Element", "replaceWith"), restored = native("CharacterData", "replaceWith");
+    const write = native("Document", "write"), createComment = native("Document", "createComment"), createFragment = native("Document", "createDocumentFragment");
+    const importNode = native("Document", "importNode"), implementationOf = native("Document", "implementation", "get");
+    const createDocument = native("DOMImplementation", "createHTMLDocument"), setInner = native("Element", "innerHTML", "set");
+    const inElement = native("Element", "querySelectorAll"), inFragment = native("DocumentFragment", "querySelectorAll");
+    const windowsOf = { __proto__: null };
+    each(["HTMLIFrameElement", "HTMLFrameElement", "HTMLObjectElement", "HTMLEmbedElement"], (type) => {
+      windowsOf[type] = native(type, "contentWindow", "get");
+    });
+
+    const written = { __proto__: null };
+    each(["before", "after", "append", "prepend", "replaceWith", "replaceChildren"], (member) => {
+      written[member] = native("Element", member);
+    });
+    const attempt = (how, self, given) => {
+      try {
+        return apply(how, self, given);
+      } catch {}
+    };
+    const kindOf = (node) => (typeof node == "object" ? attempt(typeOf, node, []) : 0); // 1: an element, 11: a fragment
+    const within = (node, wanted, how) => {
+      const kind = kindOf(node);
+      if (kind !== 1 && kind !== 11) return;
+      const found = apply(kind == 1 ? inElement : inFragment, node, [wanted]);
+      for (let place = 0, many = apply(nodesIn, found, []); place < many; place++) how(found[place]);
+    };
+    const isFrame = (node) => kindOf(node) === 1 && apply(isOf, node, [FRAMES]);
+    const reachAll = (view = scope) => {
+      for (let place = countOf ? apply(countOf, view, []) : view.length; place-- > 0; ) reach(view[place]);
+    };
+    const reachFrom = (node) => {
+      const view = attempt(viewOf, attempt(documentOf, node, []) ?? node, []);
+      if (view && view !== scope) attempt(reachAll, null, [view]);
+      reachAll();
+    };
+    // What the text of a page puts in, and shadow trees: scripts of a frame's address begin a moment later.
+    const reachFrame = (frame) => {
+      for (const type in windowsOf) reach(windowsOf[type] && attempt(windowsOf[type], frame, []));
+    };
+    let shadows = false;
+    const look = (node) => {
+      if (kindOf(node) !== 1) return;
+      if (isFrame(node)) reachFrame(node);
+      within(node, FRAMES, reachFrame);
+      enter(node);
+      if (shadows) within(node, "*", enter);
+    };
+    const enter = (host) => {
+      const root = apply(get, roots, [host]) ?? attempt(shadowOf, host, []);
+      if (!root) return;
+      shadows = true;
+      watch(root);
+      within(root, FRAMES, reachFrame);
+      within(root, "*", enter);
+    };
+    const watcher = new scope.MutationObserver((records) => {
+      for (let place = 0; place < records.length; place++) {
+        const added = apply(addedOf, records[place], []);
+        for (let one = 0, many = apply(nodesIn, added, []); one < many; one++) look(added[one]);
       }
-    for (const [name, member] of [["Element", "innerHTML"], ["Element", "outerHTML"], ["HTMLIFrameElement", "srcdoc"]]) {
-      const target = owner(name), found = getOwnPropertyDescriptor(target, member);
-      found.set = proxied(found.set, (real, self, given) => (apply(real, self, given), reachAll()));
-      defineProperty(target, member, found);
+      reachAll();
+    });
+    const watch = (root) => {
+      if (apply(has, watched, [root])) return;
+      apply(add, watched, [root]);
+      apply(observe, watcher, [root, { __proto__: null, childList: true, subtree: true }]);
+    };
+    watch(document);
+    method("Element", "attachShadow", (real, self, given) => {
+      const root = apply(real, self, given);
+      shadows = true;
+      apply(set, roots, [self, root]);
+      watch(root);
+      return root;
+    });
+
+    // A frame is put in alone: a script that is put in with it would run before us.
+    const hold = (given, first, end) => {
+      const held = [];
+      const keep = (frame) => {
+        const comment = apply(createComment, document, [""]);
+        put(held, held.length, [comment, frame]);
+        return comment;
+      };
+      for (let place = first; place < end; place++)
+        if (!isFrame(given[place])) within(given[place], FRAMES, (frame) => apply(replaced, frame, [keep(frame)]));
+        else if (end - first > 1) put(given, place, keep(given[place]));
+      return held;
+    };
+    const insert = (real, self, given, first = 0, end = given.length) => {
+      const held = attempt(isConnectedOf, self, []) === false ? [] : hold(given, first, end);
+      try {
+        return apply(real, self, given);
+      } finally {
+        for (let place = 0; place < held.length; place++) apply(restored, held[place][0], [held[place][1]]);
+        reachFrom(self);
+        if (shadows) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
+      }
+    };
+    const inserting = (types, members, first, end) =>
+      each(types, (type) => each(members, (member) =>
+        method(type, member, (real, self, given) => insert(real, self, given, first, end ?? given.length))));
+    inserting(["Node"], ["appendChild", "insertBefore", "replaceChild"], 0, 1);
+    inserting(["Range"], ["insertNode", "surroundContents"], 0, 1);
+    inserting(["Element"], ["insertAdjacentElement"], 1, 2);
+    inserting(["Element", "Document", "DocumentFragment"], ["append", "prepend", "replaceChildren"], 0);
+    inserting(["Element", "CharacterData", "DocumentType"], ["before", "after", "replaceWith"], 0);
+    const reaching = (types, member) =>
+      each(types, (type) => method(type, member, (real, self, given) => {
+        const value = apply(real, self, given);
+        reachFrom(self);
+        return reach(value);
+      }));
+    reaching(["Element", "Document", "DocumentFragment"], "moveBefore");
+    reaching(["ShadowRoot"], "setHTMLUnsafe");
+    reaching(["Document"], "open");
+    reaching(["Document"], "close");
+
+    // The same for texts: those with frames are read in a document where nothing runs, and their nodes put in.
+    const textOf = (given) => (given !== null && typeof given == "object" && isTrusted && apply(isTrusted, scope.trustedTypes, [given]) ? given : `${given}`);
+    const parsed = (context, text, how) => {
+      const inert = apply(createDocument, apply(implementationOf, document, []), [""]), nodes = apply(createFragment, inert, []);
+      const copy = apply(importNode, inert, [attempt(isOf, context, ["*"]) ? context : document.body, false]);
+      apply(how, copy, [text]);
+      for (let node; (node = apply(firstOf, copy, [])); ) apply(appendChild, nodes, [node]);
+      return nodes;
+    };
+    const isRisky = (text) => matches(hasFrame, `${text}`) && matches(runsAtOnce, `${text}`);
+    const writing = (real, self, given, text, how, context, parser = setInner) => {
+      if (isRisky(text) && apply(isConnectedOf, self, []) && !apply(isOf, self, ["template"])) insert(written[how], self, [parsed(context(self), text, parser)]);
+      else apply(real, self, given);
+      reachFrom(self);
+    };
+    const itself = (self) => self, parent = (self) => apply(parentOf, self, []);
+    const places = {
+      __proto__: null, beforebegin: ["before", parent], afterbegin: ["prepend", itself], beforeend: ["append", itself], afterend: ["after", parent],
+    };
+    exchange(scope.Element.prototype, "innerHTML", "set", (real, self, given) => {
+      const text = given[0] === null ? "" : textOf(given[0]);
+      writing(real, self, [text], text, "replaceChildren", itself);
+    });
+    exchange(scope.Element.prototype, "outerHTML", "set", (real, self, given) => {
+      const text = given[0] === null ? "" : textOf(given[0]);
+      writing(real, self, [text], text, "replaceWith", parent);
+    });
+    method("Element", "insertAdjacentHTML", (real, self, given) => {
+      const where = apply(toLowerCase, `${given[0]}`, []), text = textOf(given[1]);
+      if (!(where in places)) return apply(real, self, given);
+      writing(real, self, [where, text], text, places[where][0], places[where][1]);
+    });
+    method("Element", "setHTMLUnsafe", (real, self, given) => {
+      const text = textOf(given[0]);
+      shadows = true;
+      writing(real, self, [text, given[1]], text, "replaceChildren", itself, real);
+      look(self);
+    });
+    exchange(scope.HTMLIFrameElement?.prototype, "srcdoc", "set", (real, self, given) => (apply(real, self, given), reachFrom(self)));
+    method("Document", "execCommand", (real, self, given) => {
+      const text = textOf(given[2]);
+      const done = isRisky(text) ? false : apply(real, self, given.length > 2 ? [given[0], given[1], text] : given);
+      reachFrom(self);
+      return done;
+    });
+    // Tags are written one by one: scripts among them find the frames before them reached.
+    each(["write", "writeln"], (member) =>
+      method("Document", member, (real, self, given) => {
+        let text = "", from = 0;
+        each(given, (one) => (text += `${one}`));
+        if (!matches(hasFrame, text)) {
+          apply(real, self, given);
+          return reachFrom(self);
+        }
+        if (member == "writeln") text += "\n";
+        for (let place = 1; place <= text.length; place++)
+          if (place == text.length || text[place] == "<") {
+            apply(write, self, [apply(slice, text, [from, place])]);
+            from = place;
+            reachFrom(self);
+          }
+      }));
+    for (const type in windowsOf) {
+      getter(type, "contentWindow", (_, value) => reach(value));
+      getter(type, "contentDocument", (_, value) => (reach(value && attempt(viewOf, value, [])), value));
+      method(type, "getSVGDocument", (real, self, given) => {
+        const value = apply(real, self, given);
+        reach(value && attempt(viewOf, value, []));
+        return value;
+      });
     }
+
+    const smaller = (features) =>
+      isBounded && features !== undefined
+        ? apply(replaceIn, sizes, [`${features}`, (_, part, side, size) => {
+            const limit = bounded[apply(toLowerCase, side, [])];
+            return `${part ?? ""}${side}=${limit === undefined || +size < limit ? size : limit}`;
+          }])
+        : features;
+    method("Window", "open", (real, self, given) => reach(apply(real, self, [given[0], given[1], smaller(given[2])])));
+    const outerWidth = getOwnPropertyDescriptor(scope, "outerWidth")?.get, outerHeight = getOwnPropertyDescriptor(scope, "outerHeight")?.get;
+    const fits = (side, size) => bounded[side] === undefined || size <= bounded[side];
+    const resizing = (member, had) =>
+      method("Window", member, (real, self, given) => {
+        const by = [+given[0], +given[1]], fit = fits("width", had(self, outerWidth) + by[0]) && fits("height", had(self, outerHeight) + by[1]);
+        return fit ? apply(real, self, by) : undefined;
+      });
+    if (isBounded) {
+      resizing("resizeTo", () => 0);
+      resizing("resizeBy", (self, side) => apply(side, self ?? scope, []));
+    }
+    return () => watch(scope.document);
   }
 
+  const { get: kept, set: keep, delete: forget } = Map.prototype;
+
   // Workers begin with this script. What theirs ask for lies beside it.
-  const at = (address) => new URL(address, base ?? scope.document.baseURI).href;
-  if (base !== null) {
-    const { importScripts, fetch } = scope;
-    if (importScripts) scope.importScripts = (...addresses) => importScripts.apply(scope, addresses.map(at));
-    scope.fetch = (what, ...rest) => fetch.call(scope, typeof what == "string" ? at(what) : what, ...rest);
-    const requests = owner("XMLHttpRequest");
-    requests.open = proxied(requests.open, (real, self, [how, address, ...rest]) => apply(real, self, [how, at(address), ...rest]));
-  }
-  // Pages forget the addresses of their blobs early, and Firefox imports none without a type: their text is put behind ours.
-  const blobs = new Map();
-  const { createObjectURL, revokeObjectURL } = URL;
-  URL.createObjectURL = proxied(createObjectURL, (real, self, given) => {
-    const address = apply(real, self, given);
-    if (given[0] instanceof Blob) blobs.set(address, given[0]);
-    return address;
-  });
-  URL.revokeObjectURL = proxied(revokeObjectURL, (real, self, given) => (blobs.delete(`${given[0]}`), apply(real, self, given)));
-  const file = (...parts) => apply(createObjectURL, URL, [new Blob(parts, { type: "text/javascript" })]);
-  for (const name of ["Worker", "SharedWorker"])
-    if (scope[name])
-      scope[name] = new Proxy(scope[name], {
-        construct(target, [address, options, ...rest], as) {
-          const own = at(address), named = JSON.stringify(own);
-          const first = `(${install})(${JSON.stringify(withheld)}, ${named}, globalThis);`;
-          const script = blobs.get(own);
+  function installWorkers(scope, { native, method }) {
+    const { URL, Blob } = scope, hrefOf = native("URL", "href", "get"), blobs = new Map(), { createObjectURL } = URL;
+    const at = (address) => apply(hrefOf, new URL(address, base ?? scope.document.baseURI), []);
+    if (base !== null) {
+      const { importScripts, fetch } = scope;
+      if (importScripts) scope.importScripts = (...addresses) => apply(importScripts, scope, addresses.map(at));
+      scope.fetch = (what, options) => apply(fetch, scope, [typeof what == "string" ? at(what) : what, options]);
+      method("XMLHttpRequest", "open", (real, self, given) => {
+        put(given, 1, at(given[1]));
+        return apply(real, self, given);
+      });
+    }
+    // Pages forget the addresses of their blobs early, and Firefox imports none without a type: their text is put behind ours.
+    const sizeOf = native("Blob", "size", "get");
+    const isBlob = (object) => {
+      try {
+        return apply(sizeOf, object, []) >= 0;
+      } catch {
+        return false;
+      }
+    };
+    URL.createObjectURL = proxied(createObjectURL, (real, self, given) => {
+      const address = apply(real, self, given);
+      if (isBlob(given[0])) apply(keep, blobs, [address, given[0]]);
+      return address;
+    });
+    URL.revokeObjectURL = proxied(URL.revokeObjectURL, (real, self, given) => {
+      const address = `${given[0]}`;
+      apply(forget, blobs, [address]);
+      return apply(real, self, [address]);
+    });
+    const file = (parts) => apply(createObjectURL, URL, [new Blob(listed(parts), { __proto__: null, type: "text/javascript" })]);
+    const begin = (original) => {
+      const wrapped = new Proxy(original, {
+        __proto__: null,
+        construct(target, given, as) {
+          const own = at(given[0]), named = stringify(own), options = given[1];
+          const first = `(${code})(${table}, ${named});`;
+          const script = apply(kept, blobs, [own]);
           const whole = options?.type == "module"
-            ? [`import ${JSON.stringify(file(first))};\n`, script ?? `import ${named};`]
+            ? [`import ${stringify(file([first]))};\n`, script ?? `import ${named};`]
             : [`${first}\n`, script ?? `importScripts(${named});`];
-          return construct(target, [file(...whole), options, ...rest], as);
+          return construct(target, [file(whole), options], as);
         },
       });
+      put(original.prototype, "constructor", wrapped, false);
+      return wrapped;
+    };
+    if (scope.Worker) put(scope, "Worker", begin(scope.Worker), false);
+    if (scope.SharedWorker) put(scope, "SharedWorker", begin(scope.SharedWorker), false);
+  }
+
+  install(globalThis);
 }
-install(/* what is withheld */ null, null, globalThis);
+run(/* what is withheld */ null, null);

@@ -28,37 +28,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """The metrics of a mechanism under a prior."""
+    """The metrics of a mechanism under a prior, in nats or shares; in JSON null where infinite.
 
-    ldp: float  # LDP level, nats; infinite when a report can exclude a value.
-    # average_privacy, worst_case_privacy: `S_mu` and `S^wc`, shares.
+    Attributes:
+        ldp: LDP level: the largest log ratio of the probabilities of a report; infinite when a
+            report can exclude a value.
+        average_privacy: `S_mu`: share of what was unknown about a value that stays unknown to
+            somebody who knows the distribution.
+        worst_case_privacy: `S^wc`, `e^-ldp`: what is promised whatever others answer.
+        asymptotic_utility: `U^as`: limit of the digit utility minus `log(n) / 2`; minus infinity
+            when the mechanism is not faithful.
+        participation: `F_mu`: share of truthful users with the same utility.
+        participation_bound, participation_bound_any_prior: Upper bounds of it from the LDP level,
+            for this prior and for every one with a density; infinite where the level is, and above
+            1 where they say nothing.
+        entropy_given_p: `H(X | P)`: entropy of a value, given the distribution.
+        rank: `d`: rank of the matrix; the number of values when the mechanism is faithful.
+        classes: `b'`: classes of values that no report confounds; 1 for a finite LDP level.
+        distribution_utility, tally_utility: Share of the information on the distribution, and of
+            the entropy of the tally, that reports of a number of users have; null without one.
+        distribution_utility_limit, tally_utility_limit: Their limits for many users,
+            `(d - 1) / (a - 1)` and `(d + b' - 2) / (2a - 2)` for `a` values.
+        digit_utility: Each coordinate is known to about `e^-U` from a number of users; null
+            without one.
+        asymptotic_utility_error, digit_utility_error: Standard errors where Monte Carlo was needed,
+            else 0.
+        tally_utility_error: Standard error of what `tally_utility` has beyond the distribution; NaN
+            where that is its limit for many users.
+        obstacle: Why there are none although a number of users was given; else empty.
+    """
+
+    ldp: float
     average_privacy: float
     worst_case_privacy: float
-    asymptotic_utility: float  # `U^as`, nats; minus infinity when the mechanism is not faithful.
-    participation: float  # `F_mu`, a share.
-    # participation_bound, participation_bound_any_prior: Upper bounds of it from the LDP level, for
-    # this prior and for every one with a density; infinite where the level is, and above 1 where
-    # they say nothing.
+    asymptotic_utility: float
+    participation: float
     participation_bound: float
     participation_bound_any_prior: float
-    entropy_given_p: float  # `H(X | P)`, nats.
-    rank: int  # `d`: rank of the matrix; the number of values when the mechanism is faithful.
-    classes: int  # `b'`: classes of values that no report confounds; 1 for a finite LDP level.
-    # distribution_utility_limit, tally_utility_limit: Their limits for many users, shares.
+    entropy_given_p: float
+    rank: int
+    classes: int
     distribution_utility_limit: float
     tally_utility_limit: float
-    # distribution_utility, tally_utility: Shares, for a number of users; None without one.
     distribution_utility: float | None
     tally_utility: float | None
-    digit_utility: float | None  # Nats, for a number of users; None without one.
-    # asymptotic_utility_error, digit_utility_error: Standard errors where Monte Carlo was needed,
-    # else 0; nats.
+    digit_utility: float | None
     asymptotic_utility_error: float
     digit_utility_error: float
-    # Standard error of what `tally_utility` has beyond the distribution, a share; NaN where that is
-    # its limit for many users.
     tally_utility_error: float
-    obstacle: str  # Why there are none although a number of users was given; else empty.
+    obstacle: str
 
     def to_json(self) -> dict[str, float | None]:
         """Return the metrics without their errors; null where infinite."""

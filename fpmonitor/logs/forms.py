@@ -9,16 +9,25 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
+import msgspec
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.log_file import BROKEN_FILE, BUFFER_BYTES, MAX_RECORD_BYTES, LogFile
 from fpmonitor.sql import quote_path, quote_text
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_AROUND = b" \t\r\n\x1e"  # JSON text sequences (RFC 7464) begin each record by the last
+_FIRST_LINES = 20
+_RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
+_NAMES = msgspec.json.Decoder(list[str])
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 
 
@@ -26,7 +35,7 @@ def readable_log(path: Path, label: str, scratch: Path) -> LogFile:
     """Return the log, or a copy in a form that every reader takes.
 
     That is UTF-8 without a byte order mark before JSON, and one JSON object a line in place of an
-    array or of objects over several lines.
+    array, parts of one, or objects over several lines.
     """
     return _one_record_a_line(_in_utf_8(_named(path, label, scratch), scratch), scratch)
 
@@ -60,12 +69,15 @@ def _encoding(head: bytes) -> str | None:
 
 
 def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
-    first_line = log.head.lstrip(b" \t\r\n").split(b"\n", 1)[0]
+    first_line = log.head.lstrip(_AROUND).split(b"\n", 1)[0]
     shape = {b"[": "array", b"{": "unstructured"}.get(first_line[:1])
-    if shape is None or (shape == "unstructured" and _is_json(first_line)):
+    if shape is None:
         return log
-    if shape == "array" and _last_byte(log) != b"]":  # DuckDB takes one that breaks off at a comma
+    # DuckDB takes an array that breaks off at a comma.
+    if shape == "array" and _last_byte(log) != b"]":
         return log
+    if shape == "unstructured" and _is_json(first_line):
+        return _by_line(log, scratch) if _is_listed(log.head) else log
     copy = LogFile(new_file(scratch), log.label)
     records = (
         f"read_json_objects({quote_path(log.path)}, format = '{shape}', "
@@ -78,9 +90,75 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
                 f"TO {quote_text(str(copy.path))} "
                 "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
             )
-    except duckdb.InvalidInputException:
-        return log  # lines of which the first is broken, or for readers of other forms
-    return copy if copy.head[:1] in {b"{", b""} else log
+    except duckdb.InvalidInputException:  # or lines of which the first is broken
+        copy = _by_line(log, scratch) if _is_listed(log.head) else log
+    copy = _with_names(copy, scratch)
+    return copy if copy.head.lstrip()[:1] in {b"{", b""} else log
+
+
+def _is_listed(head: bytes) -> bool:
+    """Whether lines are records, of which one is within an array, or has a separator beside it."""
+    lines = [line for line in head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES] if line.strip()]
+    found = [_records_in(line) for line in lines]
+    others = (one and one != [line.strip()] for one, line in zip(found, lines, strict=True))
+    return bool(found and found[0]) and any(others)
+
+
+def _by_line(log: LogFile, scratch: Path) -> LogFile:
+    """Copy a log of lines that are parts of an array, or arrays; any other line stays as it is."""
+
+    def records(line: bytes) -> bytes:
+        found = _records_in(line)
+        return line if found is None else b"\n".join(found) + b"\n"
+
+    return _changed(log, scratch, records)
+
+
+def _records_in(line: bytes) -> list[bytes] | None:
+    """Return the records of a line without what is beside them; null where it is another."""
+    text = line.strip(_AROUND + b",")
+    if text[:1] != b"[" or text == b"[":
+        text = b"[" + text.strip(b"[], \t") + b"]"
+    try:
+        found = [bytes(record) for record in _RECORDS.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    starts = {record[:1] for record in found}
+    return found if starts <= {b"{"} or starts == {b"["} else [text]
+
+
+def _with_names(log: LogFile, scratch: Path) -> LogFile:
+    """Copy a log of rows that are arrays, of which the first names the columns."""
+    first, *rest = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    try:
+        names = _NAMES.decode(first)
+        rows = [_RECORDS.decode(line) for line in rest[:-1] if line.strip()]
+    except (msgspec.DecodeError, RecursionError):
+        return log
+    cells = {bytes(cell) for row in rows for cell in row}
+    are_names = len({*names}) == len(names) and not cells & {msgspec.json.encode(n) for n in names}
+    if not rows or not are_names or any(len(row) != len(names) for row in rows):
+        return log
+
+    def record(line: bytes) -> bytes:
+        if line == first + b"\n":
+            return b"\n"
+        try:
+            row = dict(zip(names, _RECORDS.decode(line), strict=True))
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            return line
+        return msgspec.json.encode(row) + b"\n"
+
+    return _changed(log, scratch, record)
+
+
+def _changed(log: LogFile, scratch: Path, change: Callable[[bytes], bytes]) -> LogFile:
+    """Copy a log line by line; the parts of one that is too long come by themselves."""
+    copy = LogFile(new_file(scratch), log.label)
+    with log.open() as file, copy.path.open("wb") as target:
+        while line := file.readline(MAX_RECORD_BYTES + 1):
+            target.write(change(line))
+    return copy
 
 
 def _last_byte(log: LogFile) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
 
 _FALSE_CAUSES = 0.01
+_DATE = re.compile(r"(?<!\d)\d{4}(?:\D?\d\d)+(?!\d)")  # and time, in the name of a log
 _MOST_DAYS = 31  # that are looked at for faults, the newest
 
 
@@ -312,7 +314,9 @@ class Look:
         named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
         more = f" and {len(named) - 1:,} more" if len(named) > 1 else ""
         of = f" of {named[0]}{more}" if named else ""
-        return [problem("future", named[0] if named else "visits", of=of)] if users >= k else []
+        # The logs of a host are one thing: a clock that stays wrong is told once, and not each day.
+        what = _DATE.sub("*", named[0]) if named else "visits"
+        return [problem("future", what, of=of)] if users >= k else []
 
     def _message(
         self,

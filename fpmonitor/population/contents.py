@@ -225,14 +225,12 @@ class Contents(Draws):
     def _by_visits(self, visits: VisitRows, apis: Sequence[str]) -> dict[str, SpectrumSource]:
         """Return what counts visits; who has none that brought a value of these APIs is left out.
 
-        Raises:
-            InputError: Nobody has such a visit.
+        Where nobody has one all count, and all are alike.
         """
         if self._visits == "last":
             return {}
-        visits = with_values(visits, apis, whole=False)
-        if not len(visits.rows):
-            raise InputError("unit: no visit brought a value of these APIs", hint="name others")
+        having = with_values(visits, apis, whole=False)
+        visits = having if len(having.rows) else visits
         paths = PathSource(visits, self.snapshot.key)
         if self._visits == "path":
             return {USERS: paths}
@@ -249,8 +247,12 @@ class Contents(Draws):
             for each in found
         }
 
-    def visit_rows(self, apis: Sequence[str]) -> VisitRows:
+    def visit_rows(
+        self, apis: Sequence[str], *, among: NDArray[np.bool_] | None = None
+    ) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.
+
+        Where `among` has an entry for each row of the snapshot, of those only.
 
         Raises:
             InputError: The users have one visit each as far as is kept; or the visits are asked for
@@ -271,14 +273,16 @@ class Contents(Draws):
         codes = {**found.codes, **{api: nothing for api in apis if api in self._unobserved}}
         shown = {api: self._recoding.column(api, codes, found.rows) for api, codes in codes.items()}
         found = replace(found, codes=shown)
-        if self._rows is None:
+        if self._rows is None and among is None:
             return found
         kept = np.zeros(self.snapshot.users, dtype=np.bool_)
-        kept[self._rows] = True
-        return found.only(kept[found.rows])
+        kept[slice(None) if self._rows is None else self._rows] = True
+        return found.only((kept if among is None else kept & among)[found.rows])
 
-    def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
+    def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> SpectrumSource | None:
         """Count the groups of those users only who are in some rows of the snapshot, in memory.
+
+        By what counts as a value of a user.
 
         Args:
             rows: bool, one for each row of the snapshot; None is returned where nobody is left.
@@ -286,6 +290,8 @@ class Contents(Draws):
         kept = rows if self._rows is None else rows[self._rows]
         if not kept.any():
             return None
+        if self._visits != "last":
+            return SourceBeside(self._by_visits(self.visit_rows(apis, among=rows), apis))
         return MemorySource(apis, [self.column(api)[kept] for api in apis])
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:

@@ -10,8 +10,8 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
-from fpmonitor.population.snapshot import CohortSpectra, SpectrumQueries
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.population.snapshot import SpectrumQueries
+from fpmonitor.spectrum import CohortSpectra, CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -104,10 +104,6 @@ class ExposureIndex:
         """Exposure of one set; the numbers are those of `answers.exposure`.
 
         APIs are named as in the log or as in the vocabulary.
-
-        Raises:
-            InputError: An empty set, or a name that may mean several APIs.
-            UnknownNameError: An API that is not held.
         """
         wanted, spectrum = self.counted(apis)
         lower, upper = self.sample.limits(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fpmonitor.population.memory import CodeTable, MemorySource, joined_kinds
 from fpmonitor.population.snapshot import check_values_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,16 +37,14 @@ def level_source(users: Population, components: Sequence[Component]) -> MemorySo
         raise UndecidableError(
             "levels: the users do not fit into memory", hint="ask of a window of fewer users"
         )
-    shown = [_Shown.of(users, component) for component in components]
-    rows = CodeTable(
-        tuple(each.kinds for each in shown),
-        tuple(len(each.codes[0]) for each in shown),
-        np.ones(users.users, dtype=np.int64),
-    ).merged(range(len(shown)))
+    kinds, values = zip(*(kinds_of(users, component) for component in components), strict=True)
+    rows = CodeTable(kinds, tuple(map(len, values)), np.ones(users.users, dtype=np.int64)).merged(
+        range(len(kinds))
+    )
     columns = {
-        f"{component.name}={len(each.codes) - place}": codes[kinds]
-        for component, each, kinds in zip(components, shown, rows.columns, strict=True)
-        for place, codes in enumerate(each.codes)
+        f"{component.name}={level}": codes[merged]
+        for component, found, merged in zip(components, values, rows.columns, strict=True)
+        for level, codes in _codes_by_level(component, found)
     }
     return MemorySource([*columns], [*columns.values()], rows.weights)
 
@@ -63,24 +61,14 @@ def kinds_of(
     ]
 
 
-class _Shown(NamedTuple):
-    """What a component shows.
-
-    `kinds` is the position of the values of each user among all there are; `codes` what each level,
-    from fine to coarse, makes of each kind: equal codes look alike.
-    """
-
-    kinds: NDArray[np.intp]
-    codes: list[NDArray[np.intp]]
-
-    @classmethod
-    def of(cls, users: Population, component: Component) -> Self:
-        kinds, values = kinds_of(users, component)
-        codes, coarser = [], np.arange(len(values))
-        for level in component.levels:
-            shown = [level.shown(each) for each in values]
-            values = [*dict.fromkeys(shown)]
-            place = {each: code for code, each in enumerate(values)}
-            coarser = np.array([place[each] for each in shown], dtype=np.intp)[coarser]
-            codes.append(coarser)
-        return cls(kinds, codes)
+def _codes_by_level(
+    component: Component, values: list[tuple[Value, ...]]
+) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Yield what each level, from fine to coarse, makes of each kind: equal codes look alike."""
+    coarser = np.arange(len(values))
+    for place, level in enumerate(component.levels):
+        shown = [level.shown(each) for each in values]
+        values = [*dict.fromkeys(shown)]
+        code = {each: number for number, each in enumerate(values)}
+        coarser = np.array([code[each] for each in shown], dtype=np.intp)[coarser]
+        yield len(component.levels) - place, coarser

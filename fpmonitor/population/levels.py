@@ -82,10 +82,10 @@ class LevelMap(
         name: What people call the level.
         raw: Shows all; alone.
         step: Rounds a number down to a multiple of this; of a group, one for each API.
-        edges: Shows the largest of these that a number reaches; increasing.
+        edges: Shows the largest of these that a number reaches, and `below` the first; increasing.
         top: Shows these values, and `other` for the rest.
-        regex: Shows what this finds first in a value. Classes such as digits are those of ASCII,
-            and a dot is any character.
+        regex: Shows what this finds first in a value, and `other` where it finds nothing. Classes
+            such as digits are those of ASCII, and a dot is any character.
         sizes: Of several numbers: shows the largest of these, by product, that fits into all.
         design: To be made from users; alone.
     """

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.spectrum import CohortSpectrum, CountSpectrum, SpectrumSource
+from fpmonitor.spectrum import CohortSpectra, CohortSpectrum, CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -390,6 +390,25 @@ class MemorySource(SpectrumSource):
         columns = tuple(self.table.columns[place] for place in places)
         cardinalities = tuple(self.table.cardinalities[place] for place in places)
         return self._of(apis, CodeTable(columns, cardinalities, self.table.weights))
+
+    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
+        """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
+        table = self.table
+        places = list(dict.fromkeys(self.apis.index(api) for api in (*given, *apis)))
+        ranks, groups = rank_keys(*table.keys(places))
+        row = np.empty(groups, dtype=np.intp)
+        row[ranks] = np.arange(len(ranks))
+        cohort = table.keys(places[: len(given)])[0][row]
+        users = np.bincount(ranks, table.weights, minlength=groups).astype(np.int64)
+        starts = np.flatnonzero(np.diff(cohort, prepend=-1))
+        telling = [table.columns[place] for place in places[: len(given)]]
+        return [
+            CohortSpectra(
+                codes=tuple(int(column[row[start]]) for column in telling),
+                spectrum=CountSpectrum.from_counts(users[start:end]),
+            )
+            for start, end in zip(starts, [*starts[1:], groups], strict=True)
+        ]
 
     @property
     def always(self) -> tuple[int, ...]:

@@ -144,11 +144,7 @@ def star_columns(
 def star_source(
     found: Pairs, apis: Sequence[str], means: Mapping[str, str], snapshot: Snapshot
 ) -> MemorySource:
-    """Return the star values of those who came back, as a source of spectra.
-
-    Raises:
-        UndecidableError: Nobody came back then.
-    """
+    """Return the star values of those who came back, as a source of spectra."""
     check_came_back([found], "after")
     return MemorySource(apis, star_columns(found, apis, means, snapshot))
 

@@ -29,7 +29,7 @@ from fpmonitor.population.contents import Contents
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.sample import CertifiedSample, HeldUsers
+from fpmonitor.population.sample import CertifiedSample
 from fpmonitor.population.snapshot import (
     SpectrumQueries,
 )
@@ -190,9 +190,12 @@ class Population(Contents):
         check_users(users.users, question.k, self.audience)
         question = users.question(question)
         said = self.snapshot.said
+        # paths never: last values are asked for
+        source = cast("MemorySource | SpectrumQueries", users.source(together))
+        in_memory = isinstance(source, MemorySource)
         return CertifiedSample(
             question,
-            users._held(together, given),  # noqa: SLF001 -- its own class
+            source,
             digest=users.digest,
             seal=users.seal,
             audience=self.audience,
@@ -201,6 +204,7 @@ class Population(Contents):
             universe=universe_of(len(self.apis)) if chosen else None,
             first=self.first_of(together) if chosen else None,
             drawn=users.drawn,
+            codes={api: np.unique(users.column(api)) for api in given} if in_memory else {},
         )
 
     def index(
@@ -221,18 +225,11 @@ class Population(Contents):
         """
         named = self.named(candidates)
         sample = self.sample(question, [named])
-        if isinstance(sample.source, HeldUsers):
+        if isinstance(sample.source, MemorySource):
             if kept is not None and not question.given:
                 users = self.asked(question, named)
                 columns = {api: users.column(api) for api in sample.source.apis}
                 wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
                 sample.know(kept.follow(columns, filter(None, wanted)))
-            merged = sample.source.source.restricted(sample.source.apis)
-            sample.source = HeldUsers(source=merged, codes={})
+            sample.source, sample.codes = sample.source.restricted(sample.source.apis), {}
         return ExposureIndex(sample, self.means)
-
-    def _held(self, apis: Sequence[str], given: Sequence[str]) -> HeldUsers | SpectrumQueries:
-        source = self.source(apis)
-        if not isinstance(source, MemorySource):
-            return cast("SpectrumQueries", source)  # paths never: `sample` asks of last values
-        return HeldUsers(source=source, codes={api: np.unique(self.column(api)) for api in given})

@@ -11,10 +11,9 @@ import numpy as np
 
 from fpmonitor.disclosure import Audience, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.population.memory import rank_keys
-from fpmonitor.population.snapshot import CohortSpectra
-from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
+from fpmonitor.spectrum import CountSpectrum, ToldSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.memory import MemorySource
     from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.question import Question
+    from fpmonitor.spectrum import CohortSpectra
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class CertifiedSample:
     """Users, and what is asked of them: what is told of their spectra, and limits."""
 
     question: Question  # Its population is named.
-    source: HeldUsers | SpectrumQueries  # Spectra of the users.
+    source: MemorySource | SpectrumQueries  # Spectra of the users.
     _: KW_ONLY
     digest: str  # Of the data.
     seal: str  # The same as it may leave.
@@ -47,6 +47,9 @@ class CertifiedSample:
     universe: int | None = None  # APIs that may be chosen after looking; null for none.
     first: int | None = None  # As of `Limits`.
     drawn: Drawn | None = None  # Null where all users count.
+    # API -> codes as the snapshot has them, without repetition and increasing, where those of the
+    # source are their positions. Of APIs that may make cohorts.
+    codes: Mapping[str, NDArray[np.integer[Any]]] = field(default_factory=dict)
     _known: dict[tuple[str, ...], CountSpectrum] = field(default_factory=dict, init=False)
 
     @property
@@ -115,15 +118,26 @@ class CertifiedSample:
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
-            departure=self.question.sample.departure,
-            expected=self.question.sample.expected(self.users),
-            look=self.question.sample.look,
-            first=self.first,
+            drawing=Drawing(
+                departure=self.question.sample.departure,
+                expected=self.question.sample.expected(self.users),
+                look=self.question.sample.look,
+                first=self.first,
+            ),
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, as they are."""
-        return self.source.cohorts(given, apis)
+        return [
+            replace(
+                cohort,
+                codes=tuple(
+                    int(self.codes[api][code]) if api in self.codes else code
+                    for api, code in zip(given, cohort.codes, strict=True)
+                ),
+            )
+            for cohort in self.source.cohorts(given, apis)
+        ]
 
     def rng(self, purpose: str, apis: Sequence[str]) -> np.random.Generator:
         """Random numbers that follow from the data, not the question: nobody can draw again."""
@@ -157,52 +171,3 @@ def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
             members["binding_stratum"] = drawn.binding
             members["unobserved_share"] = drawn.unobserved
     return members
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class HeldUsers(SpectrumSource):
-    """Users in memory."""
-
-    source: MemorySource  # Their values.
-    # API -> codes as the snapshot has them, without repetition and increasing: those of the source
-    # are their positions. Of APIs that may make cohorts.
-    codes: Mapping[str, NDArray[np.integer[Any]]]
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs that may be asked for, sorted."""
-        return self.source.apis
-
-    @property
-    def users(self) -> int:
-        """Number of users."""
-        return self.source.users
-
-    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
-        """Count spectrum of the tuples of the values of `apis`."""
-        return self.source.spectrum(apis)
-
-    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
-        """Count spectra of many sets, in their order."""
-        return self.source.spectra(sets)
-
-    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
-        """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
-        table = self.source.table
-        places = list(dict.fromkeys(self.apis.index(api) for api in (*given, *apis)))
-        ranks, groups = rank_keys(*table.keys(places))
-        row = np.empty(groups, dtype=np.intp)
-        row[ranks] = np.arange(len(ranks))
-        cohort = table.keys(places[: len(given)])[0][row]
-        users = np.bincount(ranks, table.weights, minlength=groups).astype(np.int64)
-        starts = np.flatnonzero(np.diff(cohort, prepend=-1))
-        return [
-            CohortSpectra(
-                codes=tuple(self._code(api, row[start]) for api in given),
-                spectrum=CountSpectrum.from_counts(users[start:end]),
-            )
-            for start, end in zip(starts, [*starts[1:], groups], strict=True)
-        ]
-
-    def _code(self, api: str, row: np.intp) -> int:
-        return int(self.codes[api][self.source.table.columns[self.apis.index(api)][row]])

@@ -30,18 +30,10 @@ if TYPE_CHECKING:
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.spectrum import CohortSpectra
     from fpmonitor.unit import Unit
 
 Days = tuple[date, date]
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CohortSpectra:
-    """Users that share the values of some APIs, and how those of other APIs divide them."""
-
-    codes: tuple[int, ...]  # Code of each API that makes the cohort, 0 for absent.
-    spectrum: CountSpectrum  # Count spectrum of its users.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

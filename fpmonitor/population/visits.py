@@ -71,11 +71,6 @@ def path_words(visits: VisitRows, ids: NDArray[np.intp], key: str) -> NDArray[np
     return np.add.reduceat(word, starts)
 
 
-def path_spectrum(visits: VisitRows, ids: NDArray[np.intp], key: str) -> CountSpectrum:
-    """Count spectrum of the paths of `ids`, the numbers of the tuples of visits."""
-    return CountSpectrum.from_counts(np.unique(path_words(visits, ids, key), return_counts=True)[1])
-
-
 @dataclass(frozen=True, eq=False)
 class PathSource(SpectrumSource):
     """All visits of each user in their order, as a source of spectra."""
@@ -95,7 +90,8 @@ class PathSource(SpectrumSource):
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the paths of the tuples of the values of `apis`."""
-        return path_spectrum(self.visits, tuple_ids(self.visits, sorted({*apis})), self.key)
+        words = path_words(self.visits, tuple_ids(self.visits, sorted({*apis})), self.key)
+        return CountSpectrum.from_counts(np.unique(words, return_counts=True)[1])
 
 
 class VisitSource(GroupedSource):

@@ -35,6 +35,8 @@ class AskStatus:
     minimum: int | None
     undelivered: int  # Number of batches that wait for their recipient.
     seconds: int | None  # Time since the request was added; null where it is not known.
+    # What the randomised answers of a user may tell, nats; null where some are not randomised.
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Reconciliation:
     """Both sides of a request: the shuffler's, and that of the recipient.
 
     Attributes:
-        id, epoch, round, recipient, open, seconds: As in `AskStatus`, of the shuffler.
+        id, epoch, round, recipient, open, seconds, epsilon: As in `AskStatus`, of the shuffler.
         accepted, repeated, held, minimum, passed_on: Messages at the shuffler: taken, sent again
             and not taken twice, waiting, the minimum, and sent on.
         wanted: Messages that lack to the minimum; 0 once something was passed on.
@@ -64,6 +66,7 @@ class Reconciliation:
     round: int | None
     recipient: RecipientRole | None
     open: bool
+    epsilon: float | None
     id: str
     seconds: int | None
     accepted: int
@@ -99,6 +102,7 @@ def status_of(role: Shuffler | Recipient) -> RoleStatus:
                 recipient=store.asks[ask_id].recipient if ask_id in store.asks else None,
                 open=ask_id in store.asks and not store.is_closed(ask_id),
                 messages=outcomes,
+                epsilon=store.asks[ask_id].epsilon if ask_id in store.asks else None,
                 minimum=minima.get(ask_id),
                 undelivered=waiting[ask_id],
                 seconds=None
@@ -133,6 +137,7 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
                 open=ask.open,
                 id=ask.id,
                 seconds=ask.seconds,
+                epsilon=ask.epsilon,
                 accepted=ask.messages.get("accepted", 0),
                 repeated=ask.messages.get("replayed", 0),
                 held=held,
@@ -146,3 +151,20 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
             )
         )
     return found
+
+
+def spent(asks: Sequence[Reconciliation]) -> str:
+    """Say what the randomised answers of a user may tell together; empty where there are none.
+
+    The levels of answers to all requests add up, over APIs, rounds and epochs.
+    """
+    levels = [each.epsilon for each in asks if each.epsilon is not None]
+    if not levels:
+        return ""
+    epochs = len({each.epoch for each in asks if each.epsilon is not None})
+    plain = len(asks) - len(levels)
+    also = f"; {plain:,} more are not randomised" if plain else ""
+    return (
+        f"a user who answers all {len(levels):,} randomised requests, of {epochs:,} epochs, has "
+        f"spent epsilon {sum(levels):.3g}{also}"
+    )

@@ -287,6 +287,15 @@ class CollectionRequest(
         """Which request it is, for people."""
         return f"round {self.round} of epoch {self.epoch} for the {self.recipient}"
 
+    @property
+    def epsilon(self) -> float | None:
+        """LDP level of all answers of a user together, nats; null where one has none."""
+        asked = [api for apis in self.sets for api in apis]
+        level = sum(
+            self.randomise[api].level if api in self.randomise else math.inf for api in asked
+        )
+        return level if math.isfinite(level) else None
+
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
             raise InputError(f"ask: sets must be 1 to {MAX_SETS} distinct sets")

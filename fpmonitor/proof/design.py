@@ -25,6 +25,8 @@ from fpmonitor.proof.numbers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
 BITS_A_NAT = 1.5
 COARSE = 64  # bits, where all terms are positive
 DESIGN_SIZES = 2
@@ -40,6 +42,7 @@ MOST_FACTOR = 10_000
 WIDEST_TABLE = 6_000_000_000  # products
 WIDEST_CLOCK = 10_000_000  # products
 ROUNDING = 2.0**-53
+TOGETHER = 128  # steps of a mean
 SMALLEST, SMALLEST_SHARE = 1e-280, 1e-15  # of numbers that no product takes out of range
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
 
@@ -105,7 +108,20 @@ class DesignProof:
         self.share = exact(content.get("share", 1))  # of the sum over designs
         self.seen = exact(content.get("value_share", 1))  # chance of a value to be looked at
         self.end = self.starts[-1]
+        self.capped = bool(content.get("capped", False))
+        self._check_form()
+        whole = sum(self.mixture, arb(0))
+        self.mixture = [weight / whole for weight in self.mixture]
+        self._tabulate()
+        self.known: dict[float, Point] = {}
+        self.shared = Shared({}, {}, []) if shared is None else shared
+        self.peak = self._most_exposed() if self.least != self.most else arb(1)
+
+    def _check_form(self) -> None:
+        """Refuse numbers that no design has."""
+        content = self.content
         require(holds=content.get("function") == self.FUNCTION, what="another question: function")
+        require(holds=not self.capped or self.sign < 0, what="form")
         require(
             holds=self.sign in {-1, 1}
             and 2 <= self.k <= self.population
@@ -131,8 +147,9 @@ class DesignProof:
             and self.table[-1] == 0,
             what="form",
         )
-        whole = sum(self.mixture, arb(0))
-        self.mixture = [weight / whole for weight in self.mixture]
+
+    def _tabulate(self) -> None:
+        """Compute by count what the proofs sum over, as precisely as the deepest weight needs."""
         ends = zip(self.weights, self.starts[1:], strict=True)
         deepest = max(float(abs(weight * (stop - 1)).upper()) for weight, stop in ends)
         require(holds=deepest <= DEEPEST, what="score: too large")
@@ -145,8 +162,6 @@ class DesignProof:
         self.f = [value.exp() for value in self.phi] + [arb(1), arb(1)]
         self.excess = [value.expm1() for value in self.phi]
         self.largest = max(float(abs(value).upper()) for value in self.excess)
-        self.capped = bool(content.get("capped", False))
-        require(holds=not self.capped or self.sign < 0, what="form")
         borders = {start + step for start in self.starts[1:] for step in (-2, -1)}
         self.dents = {
             count: dent
@@ -159,9 +174,6 @@ class DesignProof:
             dents.append(self.dents.get(count, arb(0)).max(arb(0)) * inverse)
             inverse /= count + 1
         self.excess_of, self.dents_of = arb_poly(moment), arb_poly(dents)
-        self.known: dict[float, Point] = {}
-        self.shared = Shared({}, {}, []) if shared is None else shared
-        self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""
@@ -411,28 +423,20 @@ class DesignProof:
     def _doubtful(self, known: int, most: float) -> list[int]:
         """List counts below `known` of which double precision does not show that they are safe.
 
-        `E f(Bin(c, share))` is what is left of f after c steps, each of which takes the mean of
-        neighbours by the share: sums of positive products, so that a step loses four roundings at
-        most, and nothing else. Balls take ten times as long, for thousands of counts.
+        Balls take ten times as long, for thousands of counts.
         """
         f = np.array([float(value) for value in self.f[: self.end + 1]])
-        kept = np.array([[float(share)] for share in self.shares])
-        lost = np.array([[float(1 - share)] for share in self.shares])
-        in_range = f.min() > SMALLEST and f.max() < 1 / SMALLEST
-        if not in_range or min(kept.min(), lost.min()) < SMALLEST_SHARE:
+        chances = [(float(share), float(1 - share)) for share in self.shares]
+        in_range = f.min() > SMALLEST and f.max() < min(1, f.min()) / SMALLEST
+        if not in_range or min(map(min, chances)) < SMALLEST_SHARE:
             return list(range(1, known))
-        mixture = np.array([float(weight) for weight in self.mixture])
-        moments = np.tile(f, (kept.size, 1))
-        mean, largest = np.zeros(known), np.zeros(known)
-        for count in range(1, known):
-            # f is 1 from the end on, and no more is needed than is looked at later
-            left = moments[:, : known - count + 1]
-            left[:, :-1] = lost * left[:, :-1] + kept * left[:, 1:]
-            logarithms = np.log(moments[:, 0])
-            mean[count], largest[count] = mixture @ logarithms, np.abs(logarithms).max()
+        logarithms = np.log([_means_left(f, kept, lost, known) for kept, lost in chances])
+        mean = np.array([float(weight) for weight in self.mixture]) @ logarithms
+        largest = np.abs(logarithms).max(axis=0)
         at = np.arange(known)
         scores = self.sign * float(self.scale) * at * [float(one) for one in self.table[:known]]
-        lossy = 8 * at + 16 + 2 * (kept.size + 20) * largest + 8 * np.abs(scores) + 8 * at * most
+        lossy = 12 * at + 16 + 2 * (len(chances) + 20) * largest
+        lossy += 8 * np.abs(scores) + 8 * at * most
         are_safe = scores - mean + ROUNDING * lossy <= at * most
         return [count for count in range(1, known) if not are_safe[count]]
 
@@ -625,6 +629,30 @@ def designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
     total = sum((exact(design["share"]) for design in designs), arb(0))
     require(holds=bool(total <= 1), what="weights of the designs")
     return designs
+
+
+def _means_left(
+    f: NDArray[np.float64], kept: float, lost: float, known: int
+) -> NDArray[np.float64]:
+    """`E f(Bin(c, kept))` for c below `known`; f is 1 from its end on.
+
+    It is what is left of f after c steps, each of which takes the mean of neighbours by the share.
+    So many steps together are sums of products with their chances. All is positive: a chance loses
+    four roundings a step at most, and a sum one for each of its terms. A chance too small for a
+    double is lost, too: times the largest f that is 1e-40 of the least.
+    """
+    block = min(TOGETHER, known)
+    chances = np.zeros((block + 1, block + 1))
+    chances[0, 0] = 1.0
+    for steps in range(block):
+        chances[steps + 1] = lost * chances[steps]
+        chances[steps + 1, 1:] += kept * chances[steps, :-1]
+    left, found = f, []
+    for done in range(0, known, block):
+        left = np.append(left[: known - done + 1], np.ones(block))  # what is cut off is not needed
+        found.append(chances[:-1] @ left[: block + 1])
+        left = np.convolve(left, chances[-1, ::-1], "valid")
+    return np.concatenate(found)[:known]
 
 
 def _vectors_of_ranks(chains: Sequence[int]) -> list[int]:

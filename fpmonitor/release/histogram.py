@@ -8,7 +8,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -68,6 +68,46 @@ class ReleasePolicy:
 
     def __post_init__(self) -> None:
         check_k(self.k)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseTerms:
+    """How a release is to be made.
+
+    Attributes:
+        k: Threshold, users.
+        transforms: API -> what it returns instead.
+        mechanism: See `Manifest`.
+        budget: Largest share of the users with values that local suppression may withhold.
+        sensitive: Of one of the APIs: note in the manifest how much the table tells of it, and keep
+            what is demanded.
+        levels: Components whose levels a generalisation shows.
+    """
+
+    k: int
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    mechanism: Mechanism = "histogram"
+    budget: float = 0.05
+    sensitive: Protection | None = None
+    levels: Sequence[Component] = ()
+
+    @property
+    def protection(self) -> Protection | None:
+        """What a sensitive attribute demands; null where nothing is."""
+        return self.sensitive if self.sensitive is not None and self.sensitive.demands else None
+
+    def check(self, apis: Sequence[str]) -> None:
+        """Check the terms of a release of some APIs.
+
+        Raises:
+            InputError: An API is called `users`.
+        """
+        check_k(self.k)
+        check_share("budget", self.budget)
+        if USERS in apis:
+            hint = "rename it on ingest"
+            raise InputError(f"an API called {USERS!r} cannot be released", hint=hint)
+        _check_levels(self.levels, apis, self.mechanism, self.sensitive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +171,19 @@ class Manifest:
     # (the normalised certainty penalty). Null in manifests of earlier versions.
     information_loss: _Share | None = None
 
+    @property
+    def terms(self) -> ReleaseTerms:
+        """Return those by which the table is made again."""
+        policy = self.policy
+        return ReleaseTerms(
+            k=policy.k,
+            transforms=self.transforms,
+            mechanism=self.mechanism,
+            budget=0.5 if policy.budget is None else policy.budget,
+            sensitive=policy.protection,
+            levels=self.levels,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
@@ -175,16 +228,11 @@ def read_values(
 
 def make_release(
     values: pl.DataFrame,
+    terms: ReleaseTerms,
     *,
-    k: int,
-    transforms: Mapping[str, Transform],
     digest: str,
     made: datetime,
-    mechanism: Mechanism = "histogram",
-    budget: float = 0.05,
     sampling: Sampling | None = None,
-    sensitive: Protection | None = None,
-    levels: Sequence[Component] = (),
 ) -> Release:
     """Make a release of the values of users.
 
@@ -192,61 +240,50 @@ def make_release(
     "(absent)" is a value like others.
 
     Args:
-        values: As `read_values` gives them.
-        transforms, digest, made: Noted in the manifest.
-        k: Threshold, users.
-        mechanism: See `Manifest`.
-        budget: Largest share of the users with values that local suppression may withhold.
+        values, terms: As `read_values` gives them for the transforms of the terms.
+        digest, made: Noted in the manifest.
         sampling: Draw users beforehand; for a histogram only, whose rows depend on their own users
             alone.
-        sensitive: Of one of the APIs: note in the manifest how much the table tells of it, and keep
-            what is demanded.
-        levels: Components whose levels a generalisation shows.
 
     Raises:
-        PolicyError: `k` or `budget` is out of its range, users are drawn for another mechanism than
-            the histogram, or levels or demands are made of another than the generalisation.
-        InputError: An API is called `users`, or there are too many for local suppression.
-        UndecidableError: No row would be published, or the budget cannot be kept.
+        PolicyError: Users are drawn for another mechanism than the histogram.
+        UndecidableError: No row would be published.
     """
-    apis = tuple(values.columns)
-    check_k(k)
-    check_share("budget", budget)
-    if USERS in apis:
-        raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
-    if sampling is not None and mechanism != "histogram":
+    apis, k, named = tuple(values.columns), terms.k, terms.sensitive
+    if sampling is not None and terms.mechanism != "histogram":
         raise PolicyError("sample", "is for the mechanism histogram", hint="omit --mechanism")
-    _check_levels(levels, apis, mechanism, sensitive)
-    protection = sensitive if sensitive is not None and sensitive.demands else None
+    terms.check(apis)
     drawn = values if sampling is None else values.filter(drawn_users(len(values), sampling))
     present = with_absent(drawn)
     generalised = None
-    if mechanism == "generalisation":
+    if terms.mechanism == "generalisation":
         if len(present) < k:
             raise UndecidableError(f"fewer than {k} users have a value: there would be no row")
-        generalised = generalise(present, apis, k, levels, protection)
+        generalised = generalise(present, apis, k, terms.levels, terms.protection)
         outcome, dropping = _shown(generalised), None
     else:
-        outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
+        outcome, dropping = _suppress(
+            present, apis, k, mechanism=terms.mechanism, budget=terms.budget
+        )
     published = _published(outcome.table)
     suppressed = _suppressed(outcome, dropping, present, len(values) - published.users, k)
     manifest = Manifest(
-        mechanism=mechanism,
+        mechanism=terms.mechanism,
         policy=ReleasePolicy(
             apis=apis,
             k=k,
-            budget=budget if mechanism == "cells" else None,
-            protection=protection,
+            budget=terms.budget if terms.mechanism == "cells" else None,
+            protection=terms.protection,
         ),
-        transforms=dict(sorted(transforms.items())),
+        transforms=dict(sorted(terms.transforms.items())),
         data=ReleasedData(digest),
         date=made.replace(microsecond=0),
         patterns=outcome.patterns,
         published=published,
         suppressed=suppressed,
         sampling=sampling,
-        sensitive=None if sensitive is None else sensitivity_of(outcome.table, sensitive.api),
-        levels=tuple(levels),
+        sensitive=None if named is None else sensitivity_of(outcome.table, named.api),
+        levels=tuple(terms.levels),
         information_loss=suppressed.cells_share if generalised is None else generalised.loss,
     )
     return Release(outcome.table, manifest, generalised)
@@ -389,16 +426,7 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> Release
     if digest != manifest.data.digest:
         raise InputError("the release was not made of the data of this database", hint=hint)
     again = make_release(
-        values,
-        k=manifest.policy.k,
-        transforms=manifest.transforms,
-        digest=digest,
-        made=manifest.date,
-        mechanism=manifest.mechanism,
-        budget=0.5 if manifest.policy.budget is None else manifest.policy.budget,
-        sampling=manifest.sampling,
-        sensitive=manifest.policy.protection,
-        levels=manifest.levels,
+        values, manifest.terms, digest=digest, made=manifest.date, sampling=manifest.sampling
     )
     if not again.table.equals(release.table):
         raise InputError("the table differs from what its manifest describes", hint=hint)

@@ -41,18 +41,27 @@ _MAX_SPLITS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueGuarantee:
-    """Deltas for a user with one value, against the same release without it."""
+    """Deltas for a user with one value of probability p, against the same release without it.
 
-    # That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`: what protects rare
-    # values, whatever epsilon.
+    Attributes:
+        delta_threshold: That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`:
+            what protects rare values, whatever epsilon.
+        delta_count: Of the count of the value alone, published without a threshold: the exact
+            divergence, where known records make n smaller.
+        delta_histogram: Of the value against a second one of equal probability, in the whole
+            histogram without a threshold: the mean over `N ~ Bin(n - 1, 2p)` of the delta of
+            `Bin(N, 1/2)`. Above probability 1/2, where there is no room for a second one, against
+            absent.
+        delta_active: Of the value against absent, if the attacker has planted `k - 1` records of
+            it: the exact divergence of the count of the others.
+        delta: The best that is proven without planted records, `min(2 delta_threshold,
+            delta_histogram)`: by rarity or by numbers.
+    """
+
     delta_threshold: float
-    delta_count: float  # Of the count of the value alone, published without a threshold.
-    # Of the value against a second one of equal probability, in the whole histogram without a
-    # threshold; above probability 1/2, where there is no room for a second one, against absent.
+    delta_count: float
     delta_histogram: float
-    # Of the value against absent, if the attacker has planted `k - 1` records of it; exact.
     delta_active: float
-    # The best that is proven without planted records: of these two values, by rarity or by numbers.
     delta: float
 
 
@@ -296,6 +305,19 @@ def split_guarantee(
         0.0 if common is None else blanket_delta(users, min(common, 0.5), epsilon, known=known)
     )
     by_rarity = 0.0 if rare is None else threshold_delta(users, rare, k, known=known)
+    return guarantee_of(epsilon, common, rare, by_numbers, by_rarity, suppressed=suppressed)
+
+
+def guarantee_of(
+    epsilon: float,
+    common: float | None,
+    rare: float | None,
+    by_numbers: float,
+    by_rarity: float,
+    *,
+    suppressed: bool = False,
+) -> HistogramGuarantee:
+    """Put together what hides two common values, and a rare one and absent: `split_guarantee`."""
     both = common is not None and rare is not None
     passing = math.exp(epsilon) * by_rarity * (2 if suppressed else 1)
     return HistogramGuarantee(

@@ -18,22 +18,27 @@ from fpmonitor.release.suppression import USERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveAttribute:
-    """How much a table tells of a sensitive attribute."""
+    """How much a table tells of a sensitive attribute. A class is alike in all other APIs.
 
-    api: str  # The attribute.
-    classes: int  # Classes in which it is published.
-    # l, entropy_l: l-diversity: the least number of different values in a class; and the least
-    # exponential of the entropy of its values, which counts rare ones for less.
+    Attributes:
+        api: The attribute.
+        classes: Classes in which it is published.
+        l, entropy_l: l-diversity: the least number of different values in a class; and the least
+            exponential of the entropy of its values, which counts rare ones for less.
+        t: t-closeness: the largest distance of a class from the whole table, as the share of users
+            who would have to have another value.
+        t_ordered: The same for values that are numbers: a user is moved over a share of the range
+            of their ranks. Null where a value is none.
+        beta: beta-likeness: by which share the probability of a value rises at most for who knows
+            the class.
+    """
+
+    api: str
+    classes: int
     l: int  # noqa: E741 -- as it is called
     entropy_l: float
-    # t-closeness: the largest distance of a class from the whole table, as the share of users who
-    # would have to have another value.
     t: float
-    # The same for values that are numbers: a user is moved over a share of the range of their
-    # ranks. Null where a value is none.
     t_ordered: float | None
-    # beta-likeness: by which share the probability of a value rises at most for who knows the
-    # class.
     beta: float
 
     @property

@@ -18,6 +18,7 @@ from fpmonitor.release.partial_knowledge import (
     HistogramGuarantee,
     blanket_delta,
     check_release_epsilon,
+    guarantee_of,
     threshold_delta,
 )
 
@@ -67,13 +68,13 @@ def several_guarantee(
     )
     order = np.argsort(shares, kind="stable")
     shares, passing = shares[order], np.maximum.accumulate(passing[order])
-    best = _split(epsilon, None, float(shares[-1]), 0.0, float(passing[-1]))
+    best = guarantee_of(epsilon, None, float(shares[-1]), 0.0, float(passing[-1]))
     for place in np.unique(np.linspace(0, shares.size - 1, _MAX_SPLITS).astype(int)):
         rare = float(shares[place - 1]) if place else None
         least = min(float(shares[place]), absent if place or absent > 0 else 1.0)
         by_numbers = blanket_delta(users, min(least, 0.5), epsilon, known=known)
         by_rarity = float(passing[place - 1]) if place else 0.0
-        split = _split(epsilon, float(shares[place]), rare, by_numbers, by_rarity)
+        split = guarantee_of(epsilon, float(shares[place]), rare, by_numbers, by_rarity)
         best = min(best, split, key=lambda one: one.delta)
     return best
 
@@ -83,18 +84,3 @@ def _passing(users: int, row: NDArray[np.float64], k: int, known: int) -> NDArra
     distinct, places = np.unique(row, return_inverse=True)
     deltas = [threshold_delta(users, float(p), k, known=known) if p else 0.0 for p in distinct]
     return np.asarray(np.array(deltas)[places.reshape(-1)], dtype=np.float64)
-
-
-def _split(
-    epsilon: float, common: float | None, rare: float | None, by_numbers: float, by_rarity: float
-) -> HistogramGuarantee:
-    both = common is not None and rare is not None
-    return HistogramGuarantee(
-        epsilon=epsilon,
-        common_from=common,
-        rare_up_to=rare,
-        common_common=by_numbers,
-        rare_absent=by_rarity,
-        rare_rare=2 * by_rarity,
-        rare_common=by_numbers + math.exp(epsilon) * by_rarity if both else 0.0,
-    )

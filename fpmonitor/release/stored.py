@@ -25,8 +25,8 @@ from fpmonitor.release.audit import (
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
 from fpmonitor.release.exclusion import boxes_of
 from fpmonitor.release.histogram import (
-    Mechanism,
     Release,
+    ReleaseTerms,
     check_origin,
     group_of_users,
     make_release,
@@ -46,9 +46,7 @@ from fpmonitor.store.snapshot import Window, take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
-    from fpmonitor.release.generalisation import Protection
     from fpmonitor.store.database import Database
     from fpmonitor.store.transforms import Transform
 
@@ -56,16 +54,11 @@ if TYPE_CHECKING:
 def release_users(
     database: Database,
     apis: Sequence[str],
+    terms: ReleaseTerms,
     *,
-    k: int,
     window: Window | None = None,
-    transforms: Mapping[str, Transform] | None = None,
-    mechanism: Mechanism = "histogram",
-    budget: float = 0.05,
     sample: float | None = None,
     epsilon: float = 1.0,
-    sensitive: Protection | None = None,
-    levels: Sequence[Component] = (),
     made: datetime | None = None,
 ) -> Release:
     """Make a k-anonymous table of the values of some APIs, and its manifest.
@@ -74,33 +67,27 @@ def release_users(
 
     Args:
         apis: The columns of the table.
-        transforms: API -> what it returns instead.
+        terms: With APIs by any of their names.
         sample, epsilon: Draw each user with this probability, in secret, for differential privacy
             at epsilon nats.
-        sensitive: One of the APIs, of which the manifest says how much the table tells, and what a
-            generalisation keeps of it.
-        levels: Components whose levels a generalisation shows.
         made: Date of the manifest; now by default.
     """
     refuse_digests(database, "release")
-    wanted, transforms = _columns(database, apis, window, transforms)
+    wanted, transforms = _columns(database, apis, window, terms.transforms)
+    sensitive = terms.sensitive
     if sensitive is not None:
         [named] = stored_names(database, [sensitive.api], window)
         sensitive = replace(sensitive, api=named)
+    levels = [replace(one, apis=stored_names(database, one.apis, window)) for one in terms.levels]
     snapshot = take_snapshot(database, window)
     return make_release(
         read_values(database, snapshot, wanted, transforms),
-        k=k,
-        transforms=transforms,
+        replace(terms, transforms=transforms, sensitive=sensitive, levels=levels),
         digest=keyed_digest(snapshot.digest, data_key(database)),
         made=made or datetime.now(UTC),
-        mechanism=mechanism,
-        budget=budget,
         sampling=None
         if sample is None
-        else sampling_of(sample, k, epsilon, seed=secrets.token_bytes(16)),
-        sensitive=sensitive,
-        levels=[replace(one, apis=stored_names(database, one.apis, window)) for one in levels],
+        else sampling_of(sample, terms.k, epsilon, seed=secrets.token_bytes(16)),
     )
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import (
     FIRST_LOOK,
-    by_visits,
     draws,
     limits,
     unobserved,
@@ -83,13 +82,12 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
         tables.insert(0, _realised_table(reports))
     if reports[0].followed:
         tables[:0] = map(followed_table, reports)
-    if reports[0].visits is not None:
-        tables.insert(0, _visit_table(reports))
     if reports[0].forecast is not None:
         tables.append(forecast_table(reports))
-    return Output(
-        tables=[_exposure_table(reports), *tables], rows=lines, document=rows, no_csv=no_csv
-    )
+    # What sites see comes before values that may come from several visits.
+    first = [] if reports[0].visits is None else [visit_table(reports)]
+    tables = [*first, _exposure_table(reports), *tables]
+    return Output(tables=tables, rows=lines, document=rows, no_csv=no_csv)
 
 
 def _named_ends(bounds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
@@ -107,10 +105,10 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     return Table(
         title=(
             f"Share of users in groups of fewer than {first.k}, in a population of "
-            f"{first.population:,}"
+            f"{first.population:,}{', by last values' * (first.visits is not None)}"
         ),
         caption=(
-            f"{_beyond_last(reports)}{linked_note(reports)} {in_short_limits(first)}"
+            f"{linked_note(reports)} {in_short_limits(first)}"
             f"{drawn_note(first.drawn)}{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
@@ -121,16 +119,6 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ],
         rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
-
-
-def _beyond_last(reports: Sequence[ExposureReport]) -> str:
-    """Say what last values hide of the set of which most is hidden, before other sentences."""
-    hiding = [(found.path, found, one) for one in reports if (found := one.by_visits)]
-    if not hiding:
-        return ""
-    _, found, report = max(hiding, key=lambda entry: entry[0])
-    of = f" ({', '.join(report.apis)})" if len(reports) > 1 else ""
-    return f"Last values count. {by_visits(found)}{of}. --visits limits both. "
 
 
 def linked_note(reports: Sequence[ExposureReport]) -> str:
@@ -190,7 +178,9 @@ def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
 def in_short_limits(report: ExposureReport) -> str:
     """Say what limits of sets promise, for the screen; `docs/certificate/sentences.md` has all."""
     sample = report.sample
-    looks = "It holds for one look." if sample.looked_at_once else "Rerun it as users arrive."
+    visits = report.visits  # who comes back has other last values
+    is_once = sample.looked_at_once or (visits is not None and visits.visits > visits.users)
+    looks = "It holds for one look." if is_once else "Rerun it as users arrive."
     if sample.look == "first":
         looks = f"{FIRST_LOOK} {looks}"
     return (
@@ -296,7 +286,7 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
     )
 
 
-def _visit_table(reports: Sequence[ExposureReport]) -> Table:
+def visit_table(reports: Sequence[ExposureReport]) -> Table:
     """Show what one visit exposes, and what all visits of a user do."""
     first = reports[0]
     days = max((r.visits.days or 0 for r in reports if r.visits), default=0)
@@ -311,7 +301,10 @@ def _visit_table(reports: Sequence[ExposureReport]) -> Table:
         f"its {first.population:,} users again, values in their order."
     )
     return Table(
-        title=f"By one visit, and by all visits of {days:,.0f} days",
+        title=(
+            f"Share of users in groups of fewer than {first.k}, by one visit and by all visits of "
+            f"{days:,.0f} days"
+        ),
         caption=" ".join(filter(None, [*map(_visits_note, reports), seen])),
         columns=[
             *columns("text", "API set", "seen"),

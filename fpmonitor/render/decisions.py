@@ -174,6 +174,13 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
     """
     if people is None:
         return
+    if (visits := people.visits) is not None:
+        for seen, exposed in (("One visit", visits.visit), ("All visits", visits.path)):
+            yield (
+                f"{seen} of each user with the recommended APIs: "
+                f"{percent(exposed.empirical, 2)} of the users are exposed (limits "
+                f"{percent(exposed.lower, 2)} to {percent(exposed.upper, 2)})."
+            )
     yield (
         "No method that uses the recommended APIs alone links the visits of more than "
         f"{percent(people.linked, 2)} of {people.population:,} users, on average."
@@ -185,7 +192,8 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
         yield (
             f"Worst-off group of at least {percent(people.listed_from)} of the users: {named}, "
             f"{percent(worst.empirical, 2)} of {worst.users:,} users exposed (limits "
-            f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)})."
+            f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)}"
+            f"{', by last values' * (people.visits is not None)})."
         )
     each = f"each {' and '.join(people.kinds)} with {percent(people.least_share)} of the users"
     yield (

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
 from fpmonitor.policy import told_from
-from fpmonitor.render.answers import WORDS_OF_APIS, exposure_told, names_output, values_told
+from fpmonitor.render.answers import (
+    WORDS_OF_APIS,
+    exposure_told,
+    names_output,
+    values_told,
+    visit_table,
+)
 from fpmonitor.render.decisions import (
     bounds,
     called,
@@ -32,6 +38,7 @@ from fpmonitor.render.figures import (
     of_conflicts,
     of_curve,
     of_exposures,
+    of_followed,
     of_ranking,
     of_tolerance,
     of_trend,
@@ -79,6 +86,7 @@ def write_html(findings: Findings) -> str:
         ("conflicts", "What is not allowed together", _conflicts(findings.decision)),
         ("open", "What is undecided, and what would decide it", _undecided(findings.decision)),
         ("bias", "How biased the sample may be", _tolerance(findings.decision)),
+        ("followed", "Who can be followed, and how long", _followed(findings)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
@@ -221,6 +229,15 @@ def _trust(findings: Findings) -> str:
     if findings.recommended is None or not findings.recommended.trust:
         return ""
     return figure_html(of_trust(findings.recommended))
+
+
+def _followed(findings: Findings) -> str:
+    """Show what visits of a user expose, and who is linked today and after some days."""
+    seen = [one for one in [findings.recommended] if one is not None and one.visits is not None]
+    visits = table_html(visit_table(seen)) if seen else ""
+    return visits + (
+        "" if findings.followed is None else figure_html(of_followed(findings.followed))
+    )
 
 
 def _one_more(findings: Findings) -> str:

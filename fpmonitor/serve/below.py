@@ -22,7 +22,9 @@ from fpmonitor.serve.dashboard import Dashboard
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
 
-_NICENESS = 5  # of the process that answers: who sends comes first
+# Of the process that answers: who sends comes first. It keeps a tenth of a busy processor, or what
+# waits would never be stored.
+_NICENESS = 10
 
 
 def asked_app(questions: Questions) -> Starlette:

@@ -20,37 +20,51 @@ _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeConfig:
-    """What the service does."""
+    """What the service does.
 
-    db: Path = Path("fpmonitor.duckdb")  # The database; created if it does not exist.
-    # Folder in which accepted records wait for the database; next to the database by default.
+    Attributes:
+        db: The database; created if it does not exist.
+        spool: Folder in which accepted records wait for the database; beside it by default.
+        keys: File of the hashes of write keys and read tokens; beside the database by default.
+        decision: Decision that is served and shown.
+        source: Answers are about records of this source alone, or with `!` before it of all others,
+            as with `--source`; about all by default.
+        host: Where to listen.
+        port: Where to listen; 0 lets the system choose.
+        origins: Origins of pages that may send records; `*` for any.
+        headers: Request headers that are stored with records, as `http:` APIs.
+        max_connections: At once; beyond them, those that have kept a request waiting longest give
+            way.
+        max_body_bytes: Largest body, also after unpacking.
+        max_records: Records of one request.
+        records_per_minute: Of one write key.
+        max_names: API names that a write key may bring besides those of the vocabulary, until it is
+            forgotten.
+        max_spool_bytes: Waiting and refused bytes above which requests are put off (429).
+        min_free_bytes: Space on the disk, besides twice what waits, below which requests are put
+            off (429).
+        flush_seconds: How often waiting records go to the database.
+        query_limit: Exact counts of chosen sets that a read token may have answered: a number, or
+            `log2`; no limit by default.
+    """
+
+    db: Path = Path("fpmonitor.duckdb")
     spool: Path | None = None
-    # File of the hashes of write keys and read tokens; next to the database by default.
     keys: Path | None = None
-    decision: Path | None = None  # Decision that is served and shown.
-    # Answers are about records of this source alone, or with `!` before it of all others, as with
-    # `--source`; about all by default.
+    decision: Path | None = None
     source: str | None = None
-    # host, port: Where to listen; port 0 lets the system choose.
     host: str = "127.0.0.1"
     port: _Count = 8017
-    origins: tuple[str, ...] = ()  # Origins of pages that may send records; `*` for any.
-    # Request headers that are stored with records, as `http:` APIs; none by default.
+    origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    # At once; beyond them, those that have kept a request waiting longest give way.
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = MAX_CONNECTIONS
-    max_body_bytes: _Count = 1_000_000  # Largest body, also after unpacking.
-    max_records: _Count = 2_000  # Records of one request.
-    records_per_minute: _Count = 600_000  # Of one write key.
-    # API names that a write key may bring besides those of the vocabulary, until it is forgotten.
+    max_body_bytes: _Count = 1_000_000
+    max_records: _Count = 2_000
+    records_per_minute: _Count = 600_000
     max_names: _Count = 1_000
-    # Waiting and refused bytes above which requests are put off (429).
     max_spool_bytes: _Count = 2_000_000_000
-    # Room on the disk, besides as much as waits, below which requests are put off (429).
     min_free_bytes: _Count = 64_000_000
-    # How often waiting records go to the database.
     flush_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
-    # Exact counts of chosen sets that a read token may have answered: a number, or `log2`.
     query_limit: str | None = None
 
     @property

@@ -27,7 +27,7 @@ from fpmonitor.errors import (
 )
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.kept_spectra import KeptSpectra
-from fpmonitor.population.sample import HeldUsers
+from fpmonitor.population.memory import MemorySource
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
 from fpmonitor.safe_files import beside
@@ -269,11 +269,11 @@ class Questions:
         source, seal = explorer.sample.source, explorer.seal
         if self.lists is None:
             return held
-        if self.limits_counts or not isinstance(source, HeldUsers):
+        if self.limits_counts or not isinstance(source, MemorySource):
             self.lists.see(seal, at)
         else:
             columns = self._kept.columns  # of these users, as nobody else reads meanwhile
-            users = UsersOfNow(source=source.source, columns=columns, seal=seal, read=at)
+            users = UsersOfNow(source=source, columns=columns, seal=seal, read=at)
             self.lists.follow(users)
         return held
 

@@ -67,14 +67,19 @@ class Judged:
 
 def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> list[Judged]:
     """Say of each log what its members are."""
-    visits = "SELECT 0 AS log, * FROM staged_visit"
+    fields = {
+        "values": "SELECT 0 AS log, * FROM staged_visit",
+        "users": "(SELECT count(*) FROM staged_user)",
+    }
     if staged.own:
-        visits = (
-            'SELECT log, digest, "time", source, 1 AS records FROM staged WHERE problem IS NULL'
-        )
+        fields = {
+            "values": 'SELECT log, digest, "time", source, 1 AS records '
+            "FROM staged WHERE problem IS NULL",
+            "users": "count(DISTINCT digest)",
+        }
     counted = {
         log: _Counted(*rest)
-        for log, *rest in database.rows("ingest/count_fields", fragments={"values": visits})
+        for log, *rest in database.rows("ingest/count_fields", fragments=fields)
     }
     found: dict[int, dict[str, _Found]] = defaultdict(dict)
     names = {number: name for name, number in staged.apis.items()}

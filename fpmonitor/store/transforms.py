@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{32}:\d+")
 class Transform(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Less of a value: the steps are taken in this order.
+    """Less of a value, as `--what-if` asks about: the steps are taken in this order.
 
     Attributes:
         brands: Drop the made-up brand (GREASE) from a list of brands, and sort it.

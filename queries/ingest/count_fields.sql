@@ -2,7 +2,7 @@
 SELECT
     log,
     sum(records)::BIGINT,
-    count(DISTINCT digest),
+    {users},
     COALESCE(sum(records) FILTER ("time" IS NOT NULL), 0)::BIGINT,
     count(DISTINCT "time"),
     COALESCE(sum(records) FILTER (source IS NOT NULL), 0)::BIGINT,

@@ -14,6 +14,7 @@ from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
@@ -256,8 +257,7 @@ def test_ranking_for_a_population_above_the_users_uses_the_upper_limit(monitor: 
         population=100 * USERS,
         delta=0.05,
         universe=1000,
-        look=users.look,
-        first=users.first_of(["rare", "colour"]),
+        drawing=Drawing(look=users.look, first=users.first_of(["rare", "colour"])),
     )
     for line in ranking.sets:
         assert line.exposure == together.of(monitor.population().spectrum(line.apis))[1]

@@ -89,18 +89,39 @@ def test_values_that_change_single_out_by_all_visits_and_are_named(
     assert f"{A} changes" not in said
 
 
-def test_who_comes_several_times_is_told_of_the_option(
+def test_who_comes_several_times_is_told_of_visits_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [(u, 1 + day, u % 4, 0) for u in range(200) for day in range(3)]
     database = stored(tmp_path, rows)
-    for words, noted in (([], True), (["--visits"], False), (["--until", "2026-03-02"], False)):
+    for before, options, told in (
+        ([], [], True),
+        ([], ["--until", "2026-03-02"], False),
+        ([], ["--missing", "exposed"], False),
+        ([], ["--given", B], False),
+        (["--for-others"], [], False),
+    ):
         capsys.readouterr()
-        assert run(["exposure", A, *words, "--db", database]) == 0
-        assert ("--visits" in capsys.readouterr().err) == noted
+        words = [*before, "exposure", A, *options, "--db", database]
+        assert run([*words, "--format", "json"]) == 0
+        [found] = json.loads(capsys.readouterr().out)
+        assert ("visits" in found) == told
+        assert run([*words, "--format", "table"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert ("by one visit and by all visits" in shown) == told
+        if told:
+            assert shown.index("one visit") < shown.index("by last values")
+
+
+def test_what_visits_tell_counts_for_a_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = stored(tmp_path, [(u, 1 + day, u % 4, 0) for u in range(200) for day in range(2)])
+    assert run(["exposure", A, "--reader", "ann", "--db", database]) == 0
     capsys.readouterr()
-    assert run(["--for-others", "exposure", A, "--db", database]) == 0
-    assert "--visits" not in capsys.readouterr().err
+    assert run(["audit", "queries", "--db", database, "--format", "json"]) == 0
+    [reader] = json.loads(capsys.readouterr().out)
+    assert reader["answered"] == 3  # last values, one visit, all visits
 
 
 def test_how_often_people_come_exposes_nobody(
@@ -185,8 +206,8 @@ def test_limits_from_the_mean_of_draws_hold_for_a_visit_of_a_user(keep: float) -
             values[again, visit] = values[again, visit - 1]
         visits = visit_rows(values + 1)
         ids = tuple_ids(visits, [A])
-        drawn = [CountSpectrum.from_counts(np.bincount(ids[at])) for at in drawn_visits(visits, 16)]
-        lower, upper = limits.of_mean(drawn)
+        drawn = [np.bincount(ids[at]) for at in drawn_visits(visits, 16)]
+        lower, upper = limits.of_mean(CountSpectrum.from_counts(np.concatenate(drawn)), 16)
         missed += [lower > truth, upper < truth]
     assert (missed / runs <= 0.2).all()
 
@@ -231,27 +252,23 @@ def test_what_last_values_hide_is_told_before_all_else(
     asked = ["--k", "10", "-n", "3000"]
     [line] = json.loads(said("exposure", "screen,depth", *asked, "--format", "json"))
     assert line["empirical"] == 0
-    assert line["by_visits"] == {"visit": pytest.approx(0.5, abs=0.02), "path": 1.0}
+    assert line["visits"]["visit"]["empirical"] == pytest.approx(0.5, abs=0.02)
+    assert line["visits"]["path"]["empirical"] == 1
     told = "A site that knows its users again finds 100 % of those observed in such groups"
-    for names in (["screen,depth"], []):
-        shown = said("exposure", *names, *asked, "--format", "table")
-        assert f"Last values count. {told}" in shown
-    [depth] = json.loads(said("exposure", "depth", *asked, "--format", "json"))
-    assert "by_visits" not in depth
     output = tmp_path / "d.json"
     decided = ["decide", *asked, "--budget", "10%", "--fixed-question"]
     decided += ["--assume", "screen", "-q", "-o", str(output)]
-    shown = said(*decided)
+    shown = said(*decided, "--unit", "last")
     content = json.loads(output.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth", "screen"]
     assert told in content["guarantee"]
     assert "--unit both" in content["guarantee"]
-    shown = said(*decided[:-2], "--format", "table")
+    shown = said(*decided[:-2], "--unit", "last", "--format", "table")
     assert shown.index(told) < shown.index("Assumes the 3,000 observed users")
     assert run(["audit", "certificate", str(output), "--db", database]) == 0
-    # who counts visits has nothing hidden
+    # who counts visits has nothing hidden, and they count where nobody says otherwise
     by_visits = tmp_path / "both.json"
-    said(*decided[:-1], str(by_visits), "--unit", "both")
+    said(*decided[:-1], str(by_visits))
     content = json.loads(by_visits.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth"]
     assert "by_visits" not in content

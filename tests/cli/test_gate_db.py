@@ -155,6 +155,7 @@ def end_in(code: CodeType, after: float) -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
+@pytest.mark.long
 def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
     folder: Path,
     tmp_path: Path,

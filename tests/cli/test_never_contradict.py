@@ -83,6 +83,9 @@ def test_no_two_commands_contradict_each_other(
         made = folder / "decision.json"
         wanted = ["--candidates", ",".join(APIS), "--budget", str(budget), "-q", "-o", str(made)]
         assert run(["decide", *wanted, *asked, *option, *fixed]) in {0, 3}
+        if not made.exists():  # too few users to tell cohorts apart, or these expose too many
+            assert option[:1] == ("--given",), option
+            continue
         said = (users, n, k, budget, option, fixed)
         settled += agree(capsys, (str(made), db), exposed, budget, said)
     assert settled

@@ -257,6 +257,24 @@ def test_events_of_the_pro_service_are_refused_with_the_reason(tmp_path: Path) -
         stored(tmp_path, json.dumps(event))
 
 
+def test_raw_attributes_in_events_of_the_pro_service_are_components(tmp_path: Path) -> None:
+    attributes = {
+        "canvas": {"value": {"Winding": True, "Geometry": "g", "Text": "t"}},
+        "deviceMemory": {"value": 8},
+        "novelty": {"value": 3},
+        "platform": {"value": "Linux"},
+        "vendor": {"error": {"name": "Error", "message": "lost"}},
+    }
+    identified = {"data": {"visitorId": "v", "linkedId": "u", "ip": "192.0.2.1"}}
+    products = {"identification": identified, "rawDeviceAttributes": {"data": attributes}}
+    seen = values(stored(tmp_path, json.dumps({"products": products}))[1])
+    assert seen["HTMLCanvasElement.toDataURL#fingerprintjs.text"] == ("value", "t")
+    assert seen["CanvasRenderingContext2D.isPointInPath#fingerprintjs"] == ("value", "true")
+    assert seen["Navigator.platform#fingerprintjs"] == ("value", "Linux")
+    assert seen["Navigator.vendor#fingerprintjs"][0] == "error"
+    assert not any("visitorId" in name or "ip" in name.split(".") for name in seen)
+
+
 def test_components_that_thumbmarkjs_could_not_read_are_errors(tmp_path: Path) -> None:
     result = {
         "thumbmark": "f",

@@ -100,6 +100,18 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "columns": list(records()[0]),
         "rows": [list(row.values()) for row in records()],
     },
+    "CouchDB": lambda: {
+        "total_rows": USERS,
+        "offset": 0,
+        "rows": [
+            {"id": f"d{i % 3}", "key": f"d{i % 3}", "value": {"rev": "1-a"}, "doc": row}
+            for i, row in enumerate(records())
+        ],
+    },
+    "JSON:API": lambda: {
+        "links": {"self": "x"},
+        "data": [{"type": "visit", "attributes": row} for row in records()],
+    },
     "GraphQL": lambda: {"data": {"edges": [{"node": row} for row in records()]}},
 }
 
@@ -132,6 +144,50 @@ def test_a_document_of_records_is_read_record_by_record(
     log = tmp_path / "a.json"
     log.write_text(json.dumps(WRITERS[name](), indent=indent), encoding="utf-8")
     assert only(cells(tmp_path, log)) == EXPECTED
+
+
+LINES = [json.dumps(row) for row in records()]
+ROWS = [list(records()[0]), *(list(row.values()) for row in records())]
+PARTS_OF_ARRAYS = {
+    "a comma behind each": ",\n".join(LINES) + ",\n",
+    "a comma behind all but the last": ",\n".join(LINES),
+    "a comma before all but the first": "\n,".join(LINES) + "\n",
+    "a comma behind all after the third": "\n".join(LINES[:3]) + "\n" + ",\n".join(LINES[3:]),
+    "an end without a beginning": ",\n".join(LINES) + "\n]\n",
+    "an array on each line": "".join(f"[{line}]\n" for line in LINES),
+    "arrays of four": "".join(f"[{', '.join(LINES[i : i + 4])}]\n" for i in range(0, USERS, 4)),
+    "an array with one record a line": "[\n" + ",\n".join(LINES) + "\n]\n",
+    "a JSON text sequence": "".join(f"\x1e{line}\n" for line in LINES),
+    "rows below their names": "".join(json.dumps(row) + "\n" for row in ROWS),
+    "an array of rows below their names": json.dumps(ROWS),
+    "the same over several lines": json.dumps(ROWS, indent=1),
+}
+
+
+@pytest.mark.parametrize("name", PARTS_OF_ARRAYS)
+def test_parts_of_arrays_are_read_as_lines_are(tmp_path: Path, name: str) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(PARTS_OF_ARRAYS[name], encoding="utf-8")
+    assert only(cells(tmp_path, log)) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[\n" + ",\n".join(LINES) + "\n",
+        "".join(json.dumps(row) + "\n" for row in ROWS[1:]),
+        json.dumps(ROWS[1:]),
+        f"[{', '.join(LINES)},]",
+    ],
+    ids=["breaks off", "rows without names", "an array of them", "a comma behind the last"],
+)
+def test_an_array_that_cannot_be_read_is_refused_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    log = tmp_path / "a.json"
+    log.write_text(text, encoding="utf-8")
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "a JSON array" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["pandas index", "pandas columns", "wrapped", "lists"])
@@ -171,6 +227,15 @@ def test_a_result_of_a_library_alone_stays_one_record(tmp_path: Path) -> None:
     assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), *shown]) == 0
     [batch] = json.loads(batches.read_text())["batches"]
     assert (batch["collector"], batch["read"]) == ("fingerprintjs", 1)
+
+
+def test_a_log_of_hashes_alone_is_refused_for_that_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(json.dumps({"user": i, "print": i * 7}) + "\n" for i in range(30)))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), "--ignore", "print"]) == 2
+    assert "beside 'user' no column may be an API" in capsys.readouterr().err
 
 
 def test_members_that_both_hold_records_are_refused_by_name(

@@ -18,7 +18,7 @@ from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.refinement import refinement_of
-from fpmonitor.decide.search import search
+from fpmonitor.decide.search import Sought, search
 from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.criterion import Criterion, Score
@@ -31,7 +31,7 @@ from fpmonitor.render.figures import of_conflicts
 from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 
@@ -65,11 +65,17 @@ def question(seed: int) -> tuple[MemorySource, Criterion, dict[str, float]]:
 
 
 def best_of(
-    question: tuple[MemorySource, Criterion, dict[str, float]], effort: Effort, **asked: Any
+    question: tuple[MemorySource, Criterion, dict[str, float]],
+    effort: Effort,
+    *,
+    must: Collection[str] = (),
+    never: Collection[str] = (),
+    **asked: Any,
 ) -> BestSet:
     source, criterion, utility = question
     limits = criterion.limits.tolist()
-    return best_set(source, criterion, limits, weights=utility, effort=effort, **asked)
+    sought = Sought(weights=utility, must=must, never=never)
+    return best_set(source, criterion, limits, sought=sought, effort=effort, **asked)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,9 @@ def test_the_best_set_is_the_one_of_the_complete_borders(
     for seed in range(12):
         source, criterion, utility = question(seed)
         never = {"a05"} if seed % 2 else set[str]()
-        borders = search(source, allow=criterion, block=criterion, must=must, never=never)
+        borders = search(
+            source, allow=criterion, block=criterion, sought=Sought(must=must, never=never)
+        )
         truth = recommend(borders.allow, weights=utility)
         effort = Effort.of(3600)  # with an end, so that harder targets may wait
         best = best_of((source, criterion, utility), effort, must=must, never=never)

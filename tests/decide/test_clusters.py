@@ -34,6 +34,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     return stored(tmp_path_factory.mktemp("clusters"), [*large, *small])
 
 
+@pytest.mark.long
 def test_users_who_came_together_hide_nobody(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

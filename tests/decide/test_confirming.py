@@ -17,7 +17,7 @@ from fpmonitor.decide import confirming
 from fpmonitor.decide.asked import DecideQuestion
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.policy import Policy
 from fpmonitor.population.kept_values import kept_in_memory
 from fpmonitor.population.memory import MemorySource
@@ -116,7 +116,7 @@ def test_a_registered_question_has_its_level_for_the_search_and_the_others_toget
 
 def test_a_proof_for_few_values_proves_nothing_of_users_who_all_count() -> None:
     question = {"users": 5000, "k": 5, "population": 5000, "budget": 0.2, "delta": 0.05}
-    proof = decision_criteria(**question, universe=2, value_share=0.25).proofs(2)
+    proof = decision_criteria(**question, universe=2, drawing=Drawing(value_share=0.25)).proofs(2)
     policy = {name: question[name] for name in ("k", "population", "budget", "delta")}
     content = {
         "policy": policy | {"candidates": ["a", "b"]},

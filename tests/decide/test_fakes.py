@@ -32,6 +32,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
+@pytest.mark.long
 def test_what_rows_that_are_no_users_may_hide_is_paid_for_said_and_proved(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.search import search
+from fpmonitor.decide.search import Sought, search
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.population.levels import coarser
 from fpmonitor.population.memory import MemorySource
@@ -35,6 +35,9 @@ def users_of(chains: list[int], seed: int, rows: int) -> MemorySource:
             columns[f"c{place}={level}"] = shown
             shown = shown // int(rng.integers(1, 4))  # by one: a level that is as fine
     return MemorySource([*columns], [*columns.values()])
+
+
+LEVELS = Sought(along=coarser)
 
 
 def words(vector: Iterable[int]) -> tuple[str, ...]:
@@ -79,12 +82,12 @@ def test_borders_are_those_of_all_vectors_by_their_rank(
     passing = [v for v in vectors if allow.holds(source.spectrum(v), len(v))]
     blocked = [v for v in vectors if not block.holds(source.spectrum(v), len(v))]
     for blocking in (allow, block):
-        found = search(source, allow=allow, block=blocking, along=coarser)
+        found = search(source, allow=allow, block=blocking, sought=LEVELS)
         assert found.complete
         assert found.allow == maximal(passing)
         above = blocked if blocking is block else [v for v in vectors if v not in passing]
         assert found.block == minimal(above)
-        again = search(source, allow=allow, block=blocking, along=coarser, known=found)
+        again = search(source, allow=allow, block=blocking, sought=LEVELS, known=found)
         assert (again.allow, again.block) == (found.allow, found.block)
     refused = minimal([v for v in vectors if v not in passing])
     held = [v for v in refused if not any({*b} <= {*v} for b in found.block)]
@@ -101,14 +104,13 @@ def test_what_must_and_must_not_be_shown_is_kept(
     must, never = f"c{place}=1", f"c{last}={chains[last]}"
     if must == never:
         return
-    found = search(source, allow=allow, block=allow, must=[must], never=[never], along=coarser)
+    meant_alone = Sought(must=[must], never=[never], along=coarser)
+    found = search(source, allow=allow, block=allow, sought=meant_alone)
     vectors = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
     meant = [v for v in vectors if must in v and never not in v]
     assert found.allow == maximal([v for v in meant if allow.holds(source.spectrum(v), len(v))])
-    known = search(source, allow=allow, block=allow, along=coarser)
-    again = search(
-        source, allow=allow, block=allow, must=[must], never=[never], known=known, along=coarser
-    )
+    known = search(source, allow=allow, block=allow, sought=LEVELS)
+    again = search(source, allow=allow, block=allow, sought=meant_alone, known=known)
     assert again.allow == found.allow  # what is known of other vectors is in no list
 
 
@@ -120,7 +122,7 @@ def test_vectors_are_blocked_by_a_test_of_single_ones(monotone: bool) -> None:
     allow = Criterion(Score(weights), np.linspace(700, 300, 9))
     refute = Refutation(Score(weights), np.linspace(900, 700, 9), monotone)
     never = Criterion(Score(weights), np.full(9, 3000.0))
-    found = search(source, allow=allow, block=never, refute=refute, along=coarser)
+    found = search(source, allow=allow, block=never, refute=refute, sought=LEVELS)
     vectors = [words(v) for v in itertools.product(range(4), range(3), range(4))]
     for vector in found.block:
         assert refute.score(source.spectrum(vector)) > refute.limits[len(vector)]
@@ -144,7 +146,7 @@ def test_what_a_stopped_search_says_is_true(tests: int) -> None:
                 raise KeyboardInterrupt
             super().check(told)
 
-    found = search(source, allow=allow, block=allow, effort=Stopping(), along=coarser)
+    found = search(source, allow=allow, block=allow, effort=Stopping(), sought=LEVELS)
     assert not found.complete
     for vector in found.allow:
         assert {*coarser(vector)} == {*vector}

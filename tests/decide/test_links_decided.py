@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PEOPLE, VALUES = 3_000, 120
 DAYS = (1, 8, 29)  # of the visits, and the log ends on day 40
-ASKED = ["--k", "10", "--budget", "90%", "-n", "3000", "--fixed-question"]
+ASKED = ["--k", "10", "--budget", "90%", "-n", "3000", "--fixed-question", "--unit", "last"]
 STAYS = float(linked_probability(1 / VALUES, PEOPLE))  # who is linked by a value that stays: 4 %
 
 
@@ -123,6 +123,29 @@ def test_gate_check_and_checker_judge_links(
     for change in changed:
         output.write_text(json.dumps(content | change), encoding="utf-8")
         assert run(words) not in {0, 3}, change
+
+
+def test_a_report_draws_who_can_be_followed_after_the_days_that_were_decided_on(
+    database: str, tmp_path: Path
+) -> None:
+    output, page = tmp_path / "d.json", tmp_path / "report.html"
+    made(database, output, "--link-budget", "3%", "--after", "7d,28d")
+    assert run(["export", "--report", str(output), "--db", database, "-o", str(page)]) == 0
+    told = page.read_text(encoding="utf-8")
+    assert "Who can be followed, and how long" in told
+    assert "Linked later: depth, network" in told
+    assert "28 days" in told
+
+
+def test_windows_are_checked_for_links_where_users_can_come_back_within_one(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    check = ["check", str(output), "--by", "month", "--db", database]
+    made(database, output, "--link-budget", "3%", "--after", "7d")
+    assert run(check) == 0
+    made(database, output, "--link-budget", "3%", "--after", "28d")
+    assert "nobody can come back after 28 days within a month" in refused(capsys, *check)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide import refinement
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.search import Borders, Family, mask, search
+from fpmonitor.decide.search import Borders, Family, Sought, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria
@@ -309,7 +309,7 @@ def test_must_and_never_restrict_what_is_searched(seed: int) -> None:
     source = random_source(rng, columns=6, rows=80)
     allow, block = random_criteria(rng, source.users, 6)
     must, never = {"api01"}, {"api04", "api05"}
-    borders = search(source, allow=allow, block=block, must=must, never=never)
+    borders = search(source, allow=allow, block=block, sought=Sought(must=must, never=never))
     expected = brute_force(
         source, allow, block, lambda apis: must <= set(apis) and not never & set(apis)
     )
@@ -327,7 +327,7 @@ def test_empty_set_alone_allowed_and_not_even_that() -> None:
 
 def test_source_without_apis_has_the_empty_set() -> None:
     source = MemorySource(["a"], [[0, 1, 1]])
-    borders = search(source, allow=exact(2, 0, 0), block=exact(2, 0, 0), never=["a"])
+    borders = search(source, allow=exact(2, 0, 0), block=exact(2, 0, 0), sought=Sought(never=["a"]))
     assert (borders.allow, borders.block, borders.complete) == ([()], [], True)
 
 
@@ -391,7 +391,7 @@ def test_no_larger_set_than_the_maximal_size_is_looked_at(size: int) -> None:
     criterion = exact(8, source.users // 4, 8)
     whole = search(source, allow=criterion, block=criterion)
     assert max(map(len, whole.allow)) > 3
-    part = search(source, allow=criterion, block=criterion, max_size=size)
+    part = search(source, allow=criterion, block=criterion, sought=Sought(max_size=size))
     assert max(map(len, part.allow + part.block)) <= size
     small = [apis for apis in sets_of(source.apis) if len(apis) <= size]
     assert part.allow == maximal([apis for apis in small if within(whole.allow, apis)])
@@ -428,9 +428,9 @@ def test_bad_names_and_limits_are_refused() -> None:
     source = MemorySource(["a", "b"], [[0, 1], [0, 1]])
     good = exact(2, 1, 2)
     with pytest.raises(UnknownNameError, match="c"):
-        search(source, allow=good, block=good, must=["c"])
+        search(source, allow=good, block=good, sought=Sought(must=["c"]))
     with pytest.raises(InputError, match="both must and must not"):
-        search(source, allow=good, block=good, must=["a"], never=["a"])
+        search(source, allow=good, block=good, sought=Sought(must=["a"], never=["a"]))
     with pytest.raises(InputError, match="2 APIs need 3 limits"):
         search(source, allow=good, block=exact(2, 1, 1))
 

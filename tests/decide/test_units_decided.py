@@ -75,6 +75,38 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
+def test_visits_count_where_users_came_several_times(database: str, tmp_path: Path) -> None:
+    """By default; not where they cannot be counted with what is asked, nor where none returned."""
+    output = tmp_path / "d.json"
+    found = made(database, output, "network,depth")
+    assert (found["policy"]["visits"], found["recommended"]) == ("both", ["depth"])
+    for options in (
+        ["--unit", "last"],
+        ["--given", "font"],
+        ["--setting", "sample"],
+        ["--engine", "duckdb"],
+        ["--until", "2026-03-02"],
+    ):
+        assert "visits" not in made(database, output, "network,depth", *options)["policy"]
+
+
+def test_windows_are_checked_by_visits(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The network changes within a month, and nobody comes twice within a day."""
+    output = tmp_path / "d.json"
+    first = ["--until", "2026-03-02", "--unit", "both"]
+    assert made(database, output, "network,depth", *first)["allow"] == [["depth", "network"]]
+    found = {}
+    for by in ("day", "month"):
+        capsys.readouterr()
+        words = ["check", str(output), "--by", by, "--db", database, "--format", "json"]
+        code = run(words)
+        [line] = json.loads(capsys.readouterr().out)
+        found[by] = (code, line["verdict"], line["upper"] < 0.2)
+    assert found == {"day": (0, "allow", True), "month": (3, "undecided", False)}
+
+
 def test_no_tuple_counts_that_no_browser_showed(database: str, tmp_path: Path) -> None:
     chimera = made(database, tmp_path / "a.json", "font,theme")
     assert chimera["recommended"] != ["font", "theme"]

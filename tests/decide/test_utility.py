@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpmonitor.decide.search import Sought
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import InputError
 
@@ -18,22 +19,12 @@ def test_greatest_weight_wins_then_more_apis_then_the_alphabet() -> None:
     assert recommend([("d", "e"), ("a", "b")]).apis == ("a", "b")
 
 
-def test_must_and_never_are_kept() -> None:
-    allow = [("a", "b", "c"), ("c", "d")]
-    assert recommend(allow, must=["d"]).apis == ("c", "d")
-    assert recommend(allow, never=["a", "b"]).apis == ("c", "d")
-    assert recommend(allow, never=["a"], weights={"b": 3}).apis == ("b", "c")
-    assert recommend(allow, must=["a", "d"]) == RecommendedSet(apis=(), weight=0.0)
-    with pytest.raises(InputError, match="a"):
-        recommend(allow, must=["a"], never=["a"])
-
-
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
 def test_weights_must_be_finite_and_not_negative(weight: float) -> None:
     with pytest.raises(InputError, match="weight of a"):
         recommend([("a",)], weights={"a": weight})
     with pytest.raises(InputError, match="weight of a"):
-        weight_bound(["a"], [], weights={"a": weight})
+        weight_bound(["a"], [], Sought(weights={"a": weight}))
 
 
 @settings(deadline=None, max_examples=40)
@@ -54,11 +45,13 @@ def test_bound_is_the_greatest_weight_that_avoids_the_refused_sets(seed: int) ->
         if must <= set(chosen) and not any(set(chosen) >= set(members) for members in refused)
     ]
     greatest = max((sum(weights[api] for api in chosen) for chosen in open_sets), default=0.0)
-    assert weight_bound(apis, refused, weights=weights, must=must) == pytest.approx(greatest)
+    assert weight_bound(apis, refused, Sought(weights=weights, must=must)) == pytest.approx(
+        greatest
+    )
 
 
 def test_bound_without_refused_sets_is_the_weight_of_all() -> None:
-    assert weight_bound(["a", "b"], [], weights={"b": 2.5}) == 3.5
+    assert weight_bound(["a", "b"], [], Sought(weights={"b": 2.5})) == 3.5
 
 
 def test_bound_errs_high_when_time_is_short() -> None:

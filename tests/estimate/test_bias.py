@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.estimate.exposure import biased_exposure, exposure_probability, statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.policy import SampleModel
 from fpmonitor.spectrum import CountSpectrum
 
@@ -86,7 +86,7 @@ def test_a_biased_sample_of_a_population_above_the_budget_is_allowed_without_bia
     question = {"users": M, "k": K, "population": N, "budget": BUDGET, "delta": DELTA}
     departure = SampleModel(bias=bias).departure
     plain = decision_criteria(**question, universe=1).allow
-    biased = decision_criteria(**question, universe=1, departure=departure).allow
+    biased = decision_criteria(**question, universe=1, drawing=Drawing(departure=departure)).allow
     rng = np.random.default_rng(7)
     spectra = [CountSpectrum.from_counts(rng.multinomial(M, here)) for _ in range(RUNS)]
     assert np.mean([plain.holds(spectrum, 1) for spectrum in spectra]) > 0.7
@@ -100,7 +100,7 @@ def test_a_set_within_the_budget_is_not_blocked_for_a_bias_that_enlarges_it() ->
     question = {"users": M, "k": K, "population": N, "budget": BUDGET, "delta": DELTA}
     departure = SampleModel(bias=1.5).departure
     plain = decision_criteria(**question, universe=1).refute
-    biased = decision_criteria(**question, universe=1, departure=departure).refute
+    biased = decision_criteria(**question, universe=1, drawing=Drawing(departure=departure)).refute
     rng = np.random.default_rng(7)
     spectra = [CountSpectrum.from_counts(rng.multinomial(M, here)) for _ in range(RUNS)]
     assert np.mean([plain.refutes(spectrum, 1) for spectrum in spectra]) > 0.7
@@ -113,7 +113,9 @@ def test_limits_of_a_biased_sample_hold_the_exposure_that_plain_ones_miss() -> N
     spectrum = CountSpectrum.from_counts(np.random.default_rng(7).multinomial(M, here))
     question = {"users": M, "k": K, "population": N, "delta": DELTA}
     plain, biased = (
-        exposure_limits(**question, departure=SampleModel(bias=bias).departure).of(spectrum)
+        exposure_limits(**question, drawing=Drawing(departure=SampleModel(bias=bias).departure)).of(
+            spectrum
+        )
         for bias in (1.0, 1.5)
     )
     assert plain[1] < truth

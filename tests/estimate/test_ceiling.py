@@ -9,7 +9,7 @@ import pytest
 
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
 USERS = 3_000
@@ -68,7 +68,13 @@ def test_what_our_tests_decide_somebody_could(seed: int) -> None:
     spectrum = drawn(law, USERS, seed)
     for budget in (0.02, 0.05, 0.1, 0.3):
         criteria = decision_criteria(
-            users=USERS, k=10, population=USERS, budget=budget, delta=0.05, universe=1, look="first"
+            users=USERS,
+            k=10,
+            population=USERS,
+            budget=budget,
+            delta=0.05,
+            universe=1,
+            drawing=Drawing(look="first"),
         )
         if criteria.allow.holds(spectrum, 1) or not criteria.block.holds(spectrum, 1):
             assert (possible(spectrum, USERS, budget) or 10**9) < 1.2 * USERS

@@ -13,6 +13,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.declared import declared_limits, declared_share_limits
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.spectrum import CountSpectrum
 from tests.stored import stored
 
@@ -107,7 +108,9 @@ def test_scores_have_the_rest_of_delta(db: str, capsys: pytest.CaptureFixture[st
     """A support that says nothing leaves the limits of scores, at three quarters of delta."""
     arguments = ["--db", db, "--apis", "tier,colour", "--k", "5", "-n", "2000"]
     declared = asked(capsys, *arguments, "--support", str(10**9))
-    limits = exposure_limits(users=2_000, k=5, population=2_000, delta=0.0375, look="first")
+    limits = exposure_limits(
+        users=2_000, k=5, population=2_000, delta=0.0375, drawing=Drawing(look="first")
+    )
     counts = [
         sum(i % 7 == colour for i in range(start, end))
         for start, end in ((0, 300), (300, 1_000), (1_000, 2_000))

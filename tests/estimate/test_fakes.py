@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fpmonitor.estimate.averaging import one_thinning
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import decision_criteria, design_size
+from fpmonitor.estimate.looks import Drawing, decision_criteria, design_size
 from fpmonitor.policy import NO_DEPARTURE, SampleModel
 from fpmonitor.spectrum import CountSpectrum
 
@@ -71,7 +71,9 @@ def test_rows_that_hide_exposed_users_do_not_make_a_set_allowed() -> None:
     rng = np.random.default_rng(7)
     found = []
     for departure in (NO_DEPARTURE, sample.departure):
-        test = decision_criteria(users=USERS + FAKES, **question, departure=departure).allow
+        test = decision_criteria(
+            users=USERS + FAKES, **question, drawing=Drawing(departure=departure)
+        ).allow
         allowed = 0
         for _ in range(RUNS):
             users = np.append(rng.multinomial(USERS, law), 0)
@@ -93,10 +95,12 @@ def test_a_set_that_fakes_enlarge_is_not_blocked_and_limits_hold_its_exposure() 
     departures = (NO_DEPARTURE, SampleModel(fake_share=0.04).departure)
     question = {"k": K, "population": N, "delta": DELTA, "users": rows}
     tests = [
-        decision_criteria(**question, budget=BUDGET, universe=1, departure=each).refute
+        decision_criteria(
+            **question, budget=BUDGET, universe=1, drawing=Drawing(departure=each)
+        ).refute
         for each in departures
     ]
-    limits = [exposure_limits(**question, departure=each) for each in departures]
+    limits = [exposure_limits(**question, drawing=Drawing(departure=each)) for each in departures]
     rng = np.random.default_rng(7)
     refuted, missed = np.zeros(2), np.zeros(2)
     for _ in range(RUNS):
@@ -114,7 +118,7 @@ def test_a_set_far_below_the_budget_is_allowed_with_fakes(share: float) -> None:
     users = 50_000
     question = {"k": K, "population": users, "budget": BUDGET, "delta": DELTA, "universe": 1}
     test = decision_criteria(
-        users=users, **question, departure=SampleModel(fake_share=share).departure
+        users=users, **question, drawing=Drawing(departure=SampleModel(fake_share=share).departure)
     ).allow
     spectrum = CountSpectrum.from_counts(np.append(np.full(100, 490), np.ones(1000, dtype=int)))
     assert test.holds(spectrum, 1) == (share < 0.1)

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
-from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria, level_terms
+from fpmonitor.estimate.looks import LARGEST_BLOCKED, Drawing, decision_criteria, level_terms
 
 NAMES, FIRST = 6, 3
 
@@ -76,5 +76,8 @@ def test_what_each_pays() -> None:
 
 def test_a_set_of_the_first_names_is_decided_where_others_are_not() -> None:
     question = {"users": 3_000, "k": 10, "population": 3_000, "budget": 0.05, "delta": 0.05}
-    most = [decision_criteria(**question, first=first).log_terms[0][3] for first in (15, None, 0)]
+    most = [
+        decision_criteria(**question, drawing=Drawing(first=first)).log_terms[0][3]
+        for first in (15, None, 0)
+    ]
     assert most[0] < most[1] - 10 < most[2] - 10

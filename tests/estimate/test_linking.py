@@ -12,6 +12,7 @@ from scipy import stats
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.linking import LinkedFunction, linked_probability
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.policy import Departure
 from fpmonitor.spectrum import CountSpectrum
 
@@ -140,7 +141,11 @@ def test_who_was_not_observed_may_all_be_recognised_and_hides_nobody() -> None:
     spectrum = CountSpectrum.from_counts(np.full(40, 500))
     plain = exposure_limits(users=20_000, k=None, population=20_000, delta=0.05)
     away = exposure_limits(
-        users=20_000, k=None, population=20_000, delta=0.05, departure=Departure(unobserved=0.03)
+        users=20_000,
+        k=None,
+        population=20_000,
+        delta=0.05,
+        drawing=Drawing(departure=Departure(unobserved=0.03)),
     )
     assert away.of(spectrum)[1] == pytest.approx(plain.of(spectrum)[1] + 0.03)
     assert away.of(spectrum)[0] == pytest.approx(plain.of(spectrum)[0])
@@ -156,7 +161,11 @@ def test_bias_of_the_sample_moves_limits_by_what_it_may(bias: float) -> None:
     if bias > 1.6:  # the rest may not be rarer than this allows
         others = np.append(np.full(1_000, 0.3 / bias / 1_000), np.full(10, (1 - 0.3 / bias) / 10))
     limits = exposure_limits(
-        users=20_000, k=None, population=20_000, delta=0.05, departure=Departure((1 / bias, bias))
+        users=20_000,
+        k=None,
+        population=20_000,
+        delta=0.05,
+        drawing=Drawing(departure=Departure((1 / bias, bias))),
     )
     lower, upper = limits.of(CountSpectrum.from_counts(rng.multinomial(20_000, law)))
     assert lower <= linked(others, 20_000) <= upper

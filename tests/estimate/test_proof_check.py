@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from flint import arb, ctx
 
 from fpmonitor.decide.decision import ProofSide
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
+from fpmonitor.proof.design import ROUNDING, _means_left
 from fpmonitor.proof.files import check_proof
 from fpmonitor.safe_files import typed
 
@@ -70,7 +74,7 @@ def test_a_design_of_another_number_than_was_expected_has_no_more_of_delta() -> 
             budget=0.05,
             delta=0.05,
             universe=3,
-            expected=expected,
+            drawing=Drawing(expected=expected),
         )
         return {check_proof(content, once=True) for content in criteria.proofs(3).values()}
 
@@ -261,3 +265,20 @@ def test_a_file_of_before_is_proved_by_its_one_design_and_its_limits(
         changed = [limit + looser * 0.01 * abs(limit) for limit in content["limits"]]
         assert check_proof(content | {"limits": changed}).startswith("limit of"), name
         assert typed(content, ProofSide, "a proof").limits == content["limits"], "readers take it"
+
+
+@pytest.mark.parametrize(
+    ("end", "known", "share"), [(5, 3, 0.4), (90, 300, 0.999), (400, 257, 0.2)]
+)
+def test_means_in_double_precision_lose_no_more_than_is_reckoned_with(
+    end: int, known: int, share: float
+) -> None:
+    """Steps together at a time, below, at and beyond their number; half of 12 roundings a step."""
+    f = np.append(np.exp(np.random.default_rng(end).normal(0, 9, end)), 1.0)
+    found = _means_left(f, share, 1 - share, known)
+    with ctx.workprec(400):
+        left = [arb(float(value)) for value in f] + [arb(1)] * known
+        kept, lost = arb(share), 1 - arb(share)
+        for count, mean in enumerate(found.tolist()):
+            assert abs(arb(mean) / left[0] - 1) <= (6 * count + 2) * ROUNDING, count
+            left = [lost * a + kept * b for a, b in pairwise(left)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.estimate.exposure import biased_exposure, statistical_exposure, steepest_fall
-from fpmonitor.estimate.looks import decision_criteria, serving_of
+from fpmonitor.estimate.looks import Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import NO_DEPARTURE, Strata
 from fpmonitor.spectrum import CountSpectrum
@@ -161,7 +161,7 @@ def test_whom_nobody_observes_and_what_shares_may_be_keep_a_set_from_being_allow
             budget=BUDGET,
             delta=DELTA,
             universe=1,
-            departure=departure,
+            drawing=Drawing(departure=departure),
         ).allow
         for departure in (NO_DEPARTURE, known.departure())
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata
@@ -33,11 +33,10 @@ def criterion(
         allowing = (average.exposure, 0.025)
     return decision_criteria(
         users=users,
-        departure=sample.departure,
-        expected=sample.expected(users),
         allowing=allowing,
         universe=1,
         **QUESTION,
+        drawing=Drawing(departure=sample.departure, expected=sample.expected(users)),
     ).allow
 
 

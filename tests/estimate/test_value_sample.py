@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.averaging import AveragedScore, averaged, design_base
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import design_cells
+from fpmonitor.estimate.looks import Drawing, design_cells
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.estimate.value_sample import (
     level_share,
@@ -154,7 +154,9 @@ def test_all_values_have_the_limits_of_before() -> None:
     spectrum = CountSpectrum.from_counts(np.random.default_rng(4).poisson(8, 4000))
     users = spectrum.users
     all_values = value_limits(users=users, k=K, population=10**6, delta=DELTA, level=0)
-    before = exposure_limits(users=users, k=K, population=10**6, delta=DELTA, expected=users)
+    before = exposure_limits(
+        users=users, k=K, population=10**6, delta=DELTA, drawing=Drawing(expected=users)
+    )
     assert all_values.of(spectrum) == pytest.approx(before.of(spectrum), rel=1e-9)
 
 

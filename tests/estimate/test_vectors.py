@@ -51,7 +51,7 @@ def test_sets_are_the_vectors_of_one_level() -> None:
     sets = decision_criteria(
         **question, universe=3
     )  # of three, sets and vectors are designed alike
-    levels = decision_criteria(**question, universe=3, chains=[1, 1, 1])
+    levels = decision_criteria(**question, universe=[1, 1, 1])
     assert np.array_equal(sets.allow.limits, levels.allow.limits)
     assert np.array_equal(sets.allow.score.weights, levels.allow.score.weights)
 
@@ -84,13 +84,7 @@ def test_no_vector_above_the_budget_is_allowed_where_the_observed_shares_always_
     law = np.r_[0.9, np.full(1 << rank, 0.1 / (1 << rank))]
     budget = float(law @ exposure_probability(law, k=k, population=users)) * (1 - 1e-6)
     tests = decision_criteria(
-        users=users,
-        k=k,
-        population=users,
-        delta=delta,
-        budget=budget,
-        universe=sum(chains),
-        chains=chains,
+        users=users, k=k, population=users, delta=delta, budget=budget, universe=chains
     )
     rng, wrong = np.random.default_rng(0), np.zeros(2)
     for _ in range(runs):

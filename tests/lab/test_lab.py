@@ -239,10 +239,21 @@ def test_a_rule_that_stops_more_than_it_withholds_is_left_out_and_said() -> None
     for name in ("adguard", "ublock"):
         without = FORMATS[name].export(decision, ExportOptions())
         assert not without.controls
-        assert any("left out" in note and "chart that is sent" in note for note in without.notes)
+        assert "left out, as it stops chart that is sent" in without.verdicts[0].note
         with_it = FORMATS[name].export(decision, ExportOptions(allow_breakage=True))
         [verdict] = with_it.verdicts
         assert verdict.breaks == ("chart that is sent", "photo that is cropped and uploaded")
+
+
+def test_no_row_says_that_there_is_no_control_where_one_was_left_out() -> None:
+    api = "Navigator.languages"
+    decision = decided([api], allow=[], block=[[api]], recommended=[])
+    [ours] = FORMATS["webextension"].export(decision, ExportOptions()).verdicts
+    assert ours.note == (
+        "languages: left out, as it stops shop, text editor (--allow-breakage sets it)"
+    )
+    [none] = FORMATS["chromium-policies"].export(decision, ExportOptions()).verdicts
+    assert none.note == "this format has no control for it"
 
 
 @pytest.mark.parametrize("run", [run for run in CONTENT["runs"] if run.get("breaks")])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 import fpmonitor
+from fpmonitor.cli import run
 from fpmonitor.disclosure import publishable_coverage
-from fpmonitor.policy import HIDE_BELOW, told_from
+from fpmonitor.errors import PolicyError
+from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, told_from
+from tests.stored import stored
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fpmonitor.log import Log
 
 USERS = 2_000
@@ -41,3 +47,39 @@ def test_no_share_tells_of_fewer_than_the_threshold(k: int, few: int) -> None:
     told = few >= told_from(k)
     assert (publishable_coverage(few, USERS, k) is not None) == told
     assert (publishable_coverage(USERS - few, USERS, k) != 1) == told
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    capsys.readouterr()
+    assert run([*words, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("said", "from_users"), [((), 10), (("--hide-below", "15"), 15)])
+@pytest.mark.parametrize("few", [9, 12, 16])
+def test_what_is_hidden_follows_its_own_number(
+    said: tuple[str, ...],
+    from_users: int,
+    few: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A tenth of the users is k, of whom 9, 12 or 16 have values of their own."""
+    rows = [{"Screen.width": f"{i}" if i < few else "often"} for i in range(400)]
+    rows[0]["Navigator.oscpu"] = rows[1]["Navigator.oscpu"] = "x"
+    db = stored(tmp_path, [row | {"Navigator.language": "en"} for row in rows])
+    asked = ("-k", "10%", "-n", "1M", "--db", db)
+    [report] = told(capsys, *said, "--for-others", "exposure", "Screen.width", *asked)
+    assert report["suppressed"] == (few < from_users)
+    listed = told(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
+    assert "Navigator.oscpu" not in json.dumps(listed)
+    assert told_from(10**5) == 10, "what one command hides is not what the next one hides"
+
+
+def test_an_environment_that_names_no_number_hides_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HIDE_BELOW_VARIABLE, "25")
+    assert (told_from(10**5), told_from(4)) == (25, 4)
+    for wrong in ("", "1", "-5", "ten", "0x20"):
+        monkeypatch.setenv(HIDE_BELOW_VARIABLE, wrong)
+        with pytest.raises(PolicyError):
+            told_from(100)

@@ -83,12 +83,22 @@ def test_the_analyst_sees_the_released_set_and_whether_the_promise_held(there: P
     assert "certificate" in table
 
 
-def test_batches_and_uploads_count_once(there: Path) -> None:
+def test_batches_and_uploads_count_once(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     batches = [str(path) for path in (there / "round-1").iterdir()]
     found = json.loads(ran(*at("curator", "count", *batches)))
     assert found["messages"] == {"accepted": 0, "taken before": 3 * USERS}
-    again = json.loads(ran(*at("shuffler", "shuffle", "round-1.uploads")))
-    assert again == {"accepted": 0, "closed ask": 3 * USERS, "held": 0, "batches": []}
+    capsys.readouterr()
+    assert run([*at("shuffler", "shuffle", "round-1.uploads")]) == 1
+    told = capsys.readouterr()
+    late = {"accepted": 0, "closed ask": 3 * USERS, "held": 0, "batches": []}
+    assert json.loads(told.out) == late
+    assert f"{3 * USERS} messages came too late" in told.err
+    assert "round 1 of epoch 1" in told.err
+    # a request that is named is refused with its state before anything is taken
+    named = [*at("shuffler", "shuffle", "round-1.uploads"), "--ask", "pilot/round-1.json"]
+    for more in ([], ["--close"]):
+        assert run([*named, *more]) == 2
+        assert "is closed, with 360 messages passed on" in capsys.readouterr().err
 
 
 def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:

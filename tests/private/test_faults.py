@@ -199,6 +199,7 @@ def ran(*arguments: str) -> None:
     assert run([*arguments]) == 0
 
 
+@pytest.mark.long
 def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
     folder: Path, roles: dict[str, Serving]
 ) -> None:

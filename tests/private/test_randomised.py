@@ -29,6 +29,7 @@ from fpmonitor.private.randomised import (
     randomisation_of,
     randomised_ask,
 )
+from fpmonitor.private.status import AskStatus, RoleStatus, reconciled, spent
 from fpmonitor.private.study import (
     MECHANISMS,
     UNARY,
@@ -360,3 +361,38 @@ def test_the_mechanism_of_an_ask_is_the_one_that_users_apply() -> None:
     for name in MECHANISMS:
         mechanism = mechanism_of(ask_with(name, 0.7, study).randomise["x"])
         assert (mechanism.ldp_level, mechanism.values) == (pytest.approx(0.7), 4)
+
+
+def test_what_a_user_spends_adds_up_over_apis_and_epochs() -> None:
+    """And is told of randomised answers alone: plain ones have no level."""
+    study = study_of(apis=("x", "y"))
+    plan = ask_with("grr", 1.5, study).randomise["x"]
+    asks = [
+        randomised_ask(study, {"x": plan, "y": plan}, epoch=1),
+        randomised_ask(study, {"x": plan}, epoch=2),
+        first_ask(study),
+    ]
+    assert [ask.epsilon for ask in asks] == [3.0, 1.5, None]
+    roles = [
+        RoleStatus(
+            role="shuffler",
+            asks=tuple(
+                AskStatus(
+                    id=ask.id.hex(),
+                    epoch=ask.epoch,
+                    round=ask.round,
+                    recipient=ask.recipient,
+                    open=True,
+                    messages={},
+                    minimum=None,
+                    undelivered=0,
+                    seconds=None,
+                    epsilon=ask.epsilon,
+                )
+                for ask in asks
+            ),
+        )
+    ]
+    said = spent(reconciled(roles))
+    assert "all 2 randomised requests, of 2 epochs, has spent epsilon 4.5; 1 more" in said
+    assert spent(reconciled(roles)[2:]) == ""

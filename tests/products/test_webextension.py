@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,6 +62,13 @@ IN_WORKERS = ("cores", "platform", "agent", "version", "languages")
 READ, KINDS = (
     (Path(__file__).parent / "reached.js").read_text(encoding="utf-8").split("// Kinds of pages")
 )
+ROUND = (Path(__file__).parent / "ways_round.js").read_text(encoding="utf-8")
+HOSTILE = f"""<!doctype html><body>
+<iframe src=/slow></iframe><script>var parsed = self[0].navigator.hardwareConcurrency</script>
+<iframe src="javascript:parent.scripted = navigator.hardwareConcurrency; void 0"></iframe>
+<script>{ROUND}</script>"""
+CONSTRUCTOR = """const one = new Worker.prototype.constructor("/worker.js");
+one.onmessage = ({ data }) => postMessage(data);"""
 WORKER = (
     READ
     + """
@@ -82,6 +90,9 @@ class Site:
           one.onmessage = ({ data }) => postMessage(data);"""
         self.files = {
             "/page": (page, "text/html"),
+            "/hostile": (HOSTILE.replace("</script>`", "<\\/script>`"), "text/html"),
+            "/slow": ("slow", "text/html"),
+            "/constructor.js": (CONSTRUCTOR, "text/javascript"),
             "/frame": (frame, "text/html"),
             "/worker.js": (WORKER, "text/javascript"),
             "/nested.js": (nested, "text/javascript"),
@@ -95,6 +106,8 @@ class Site:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 text, kind = site.files.get(self.path, ("", "text/plain"))
+                if self.path == "/slow":
+                    time.sleep(2)
                 if self.path == "/page":
                     site.headers.append({name.lower(): text for name, text in self.headers.items()})
                 self.send_response(200)
@@ -141,19 +154,29 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written
 
 
-def check(found: dict[str, Any], *, workers: bool) -> None:
+def check(found: dict[str, Any]) -> None:
     """Nothing of the browser's own is read in any kind of page, frame or worker."""
     seen = {}
     for kind, read in found.items():
-        is_worker = "worker" in kind
-        if is_worker and not workers:
-            continue
         assert isinstance(read, dict), (kind, read)
-        wanted = {name: HIDDEN[name] for name in IN_WORKERS} if is_worker else HIDDEN
+        wanted = {name: HIDDEN[name] for name in IN_WORKERS} if "worker" in kind else HIDDEN
         wrong = {name: read.get(name) for name, value in wanted.items() if read.get(name) != value}
         if wrong:
             seen[kind] = wrong
     assert seen == {}
+
+
+def check_ways_round(read: dict[str, Any]) -> None:
+    """No way round that a page makes gives a value, unless it is what all are told."""
+    assert isinstance(read, dict), read
+    told = {
+        way: value["cores"] if isinstance(value, dict) else value
+        for way, value in read["ways"].items()
+    }
+    numbers = {way: value for way, value in told.items() if isinstance(value, int)}
+    assert {way: value for way, value in numbers.items() if value != 6} == {}
+    assert len(numbers) >= 19, set(told) - set(numbers)
+    assert set(read["others"].values()) == {False}, read["others"]
 
 
 @pytest.mark.browser
@@ -173,9 +196,13 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path) -> 
             page.goto(address)
             page.wait_for_function("window.found", timeout=120_000)
             found = json.loads(page.evaluate("window.found"))
+            page.goto(address.replace("/page", "/hostile"))
+            wait(lambda: page.evaluate("window.found"), 120)
+            round_it = json.loads(page.evaluate("window.found"))
         finally:
             browser.close()
-    check(found, workers=True)
+    check(found)
+    check_ways_round(round_it)
     assert site.headers[-1]["user-agent"] == "Shared/1.0"
     assert "dnt" not in site.headers[-1]
 
@@ -189,7 +216,10 @@ def test_firefox_reads_only_what_all_share(extension: Path, tmp_path: Path) -> N
         # Firefox puts rules for headers in force a moment after it has installed an extension.
         wait(lambda: browser.open(address) or site.headers[-1]["user-agent"] == "Shared/1.0", 60)
         found = json.loads(wait(lambda: browser.run("window.found"), 120))
-    check(found, workers=True)
+        browser.open(address.replace("/page", "/hostile"))
+        round_it = json.loads(wait(lambda: browser.run("window.found"), 120))
+    check(found)
+    check_ways_round(round_it)
     assert site.headers[-1]["user-agent"] == "Shared/1.0"
 
 

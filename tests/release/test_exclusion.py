@@ -13,7 +13,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.release.exclusion import boxes_of, downcode, link
-from fpmonitor.release.histogram import Release, make_release
+from fpmonitor.release.histogram import Release, ReleaseTerms, make_release
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ MADE = datetime(2026, 3, 2, tzinfo=UTC)
 
 def made_of(values: pl.DataFrame, mechanism: Mechanism, k: int = 5) -> Release:
     return make_release(
-        values, k=k, transforms={}, digest="d", made=MADE, mechanism=mechanism, budget=0.9
+        values, ReleaseTerms(k=k, mechanism=mechanism, budget=0.9), digest="d", made=MADE
     )
 
 

@@ -16,7 +16,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.population.levels import Component, LevelMap, read_levels
 from fpmonitor.release.generalisation import Protection, generalise
-from fpmonitor.release.histogram import make_release
+from fpmonitor.release.histogram import ReleaseTerms, make_release
 from fpmonitor.release.ladders import shortest_between
 from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.suppression import USERS, suppress_cells
@@ -182,9 +182,11 @@ def test_levels_that_cannot_be_shown_are_refused(first: str, second: str, words:
         )  # fmt: skip
     with pytest.raises(FpmonitorError, match=words):
         make_release(
-            users, k=5, transforms={}, digest="", made=datetime(2026, 3, 2, tzinfo=UTC),
-            mechanism="generalisation", levels=levels,
-        )  # fmt: skip
+            users,
+            ReleaseTerms(k=5, mechanism="generalisation", levels=levels),
+            digest="",
+            made=datetime(2026, 3, 2, tzinfo=UTC),
+        )
 
 
 # ---- Sensitive attributes -----------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.release.histogram import (
+    ReleaseTerms,
     make_release,
     manifest_path,
     read_release,
@@ -193,13 +194,13 @@ def test_manifest_and_audit_say_what_is_told_of_a_sensitive_attribute(
 
 def test_a_release_may_be_csv_and_is_read_again(tmp_path: Path) -> None:
     values = pl.DataFrame({"a": ["", "=x", 'b"', None] * 3, "n": ["", "1", "", "1"] * 3})
-    release = make_release(values, k=3, transforms={}, digest="d", made=MADE)
+    release = make_release(values, ReleaseTerms(k=3), digest="d", made=MADE)
     path = tmp_path / "rel.csv"
     write_release(release, path)
     assert path.read_text().startswith('"a","n","users"')
     assert read_release(path).table.equals(release.table)
     cells = make_release(
-        values, k=6, transforms={}, digest="d", made=MADE, mechanism="cells", budget=0.9
+        values, ReleaseTerms(k=6, mechanism="cells", budget=0.9), digest="d", made=MADE
     )
     write_release(cells, path)
     assert read_release(path).table.equals(cells.table)

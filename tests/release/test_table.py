@@ -24,6 +24,7 @@ from fpmonitor.release.attacks import attack_groups
 from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows
 from fpmonitor.release.examples import expected_group_success
 from fpmonitor.release.histogram import (
+    ReleaseTerms,
     group_of_users,
     make_release,
     manifest_path,
@@ -68,7 +69,7 @@ def released(
 ) -> Release:
     with Monitor(database) as monitor:
         return release_users(
-            monitor.database, apis, k=k, mechanism=mechanism, budget=0.2, made=MADE
+            monitor.database, apis, ReleaseTerms(k=k, mechanism=mechanism, budget=0.2), made=MADE
         )
 
 
@@ -111,7 +112,9 @@ def small(rows: Sequence[Sequence[str | None]], **choices: Any) -> Release:
     frame = pl.DataFrame(
         [list(row) for row in rows], schema=dict.fromkeys(names, pl.String), orient="row"
     )
-    return make_release(frame, **{"k": 2, "transforms": {}, "digest": "d", "made": MADE} | choices)
+    sampling = choices.pop("sampling", None)
+    terms = ReleaseTerms(**{"k": 2} | choices)
+    return make_release(frame, terms, digest="d", made=MADE, sampling=sampling)
 
 
 def test_a_histogram_holds_exactly_the_values_of_k_users(database: Path) -> None:
@@ -146,7 +149,9 @@ def test_absent_is_a_value_where_others_are_there() -> None:
 def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path) -> None:
     rounded = {"Screen.height": Transform(round=200)}
     with Monitor(database) as monitor:
-        release = release_users(monitor.database, APIS, k=50, transforms=rounded, made=MADE)
+        release = release_users(
+            monitor.database, APIS, ReleaseTerms(k=50, transforms=rounded), made=MADE
+        )
         write_release(release, tmp_path / "table.parquet")
         again = read_release(tmp_path / "table.parquet")
         heights = set(release.table["Screen.height"].to_list()) - {"(absent)"}
@@ -160,7 +165,7 @@ def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path)
 def test_a_transform_of_an_api_that_is_not_released_is_refused(database: Path) -> None:
     rounded = {"Screen.width": Transform(round=200)}
     with Monitor(database) as monitor, pytest.raises(UnknownNameError):
-        release_users(monitor.database, APIS, k=50, transforms=rounded)
+        release_users(monitor.database, APIS, ReleaseTerms(k=50, transforms=rounded))
 
 
 cells = st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=8, max_size=60)
@@ -282,7 +287,7 @@ def test_the_hash_attack_stays_at_the_baseline_on_a_private_histogram(
 
 def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> None:
     with Monitor(database) as monitor:
-        release = release_users(monitor.database, APIS, k=50, made=MADE)
+        release = release_users(monitor.database, APIS, ReleaseTerms(k=50), made=MADE)
         audit = attack_release(monitor.database, release, trials=300, seed=1)
         again = attack_release(monitor.database, release, trials=300, seed=1)
         assert audit == again, "same seed, same answer"
@@ -361,7 +366,7 @@ def test_audits_take_apis_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_other_users_may_weigh_the_predicates(database: Path) -> None:
     with Monitor(database) as monitor, Monitor(database.parent / "2", create=True) as others:
         others.ingest([str(ROOT / "fixtures" / "logs" / "browsers-1.jsonl.gz")])
-        release = release_users(monitor.database, APIS, k=50, made=MADE)
+        release = release_users(monitor.database, APIS, ReleaseTerms(k=50), made=MADE)
         audit = attack_release(monitor.database, release, trials=20, control=others.database)
     shares = next(one for one in audit.distributions if "the shares of" in one.distribution)
     assert shares.predicate_weights[0] < 0.8 / 20_000

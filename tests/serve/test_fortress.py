@@ -367,14 +367,21 @@ def answers(running: Running, sent: bytes) -> bytes:
     return found
 
 
+def assert_refused_and_closed(running: Running, path: str, version: bytes, head: bytes) -> None:
+    sent = b"POST " + path.encode() + b" HTTP/" + version + b"\r\nHost: localhost\r\n" + head
+    sent += b"\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    found = answers(running, sent)
+    assert found.startswith(b"HTTP/1.1 400"), path
+    assert found.count(b"HTTP/1.1 ") == 1, path
+    assert not found.endswith(b"[open]"), path
+
+
 def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(running: Running) -> None:
     for path in ("/v1/observations", "/v1/reports", "/login", "/healthz", "/", "/nowhere"):
         for order in (0, 1):
             lengths = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
             head = b"".join(reversed(lengths) if order else lengths)
-            sent = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n" + head
-            sent += b"\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            found = answers(running, sent)
-            assert found.startswith(b"HTTP/1.1 400"), path
-            assert found.count(b"HTTP/1.1 ") == 1, path
-            assert not found.endswith(b"[open]"), path
+            assert_refused_and_closed(running, path, b"1.1", head)
+        # A server that knows HTTP/1.0 takes the body for the next request.
+        chunked = b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"
+        assert_refused_and_closed(running, path, b"1.0", chunked)

@@ -1280,6 +1280,7 @@ def stop(process: subprocess.Popen[str], how: signal.Signals) -> None:
     process.communicate(timeout=60)
 
 
+@pytest.mark.long
 def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
     rng = random.Random(8)
     acknowledged: set[str] = set()

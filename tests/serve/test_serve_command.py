@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -148,6 +149,17 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     assert logged.count("Invalid HTTP request") == 1
     assert logged.count('"status": 400') == 1
     assert len(logged.splitlines()) < 30
+
+
+def test_nobody_who_comes_while_the_service_is_busy_has_to_come_again(running: Running) -> None:
+    """The system drops whom it has no room for; they try again a second later."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        senders = [running.connect(request) for _ in range(100)]  # a service takes 160 at once
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    assert {one.recv(12) for one in senders} == {b"HTTP/1.1 200"}
 
 
 ON_SMALL_DISK = [

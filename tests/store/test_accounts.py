@@ -86,6 +86,22 @@ def test_what_is_no_api_of_the_first_log_stops_no_later_one(
     assert run(["ingest", str(tmp_path / "renamed.csv"), *db]) == 2
 
 
+@pytest.mark.parametrize("name", ["Browserkennung", "agent", "navegador", "浏览器", "metrics._ua"])
+def test_user_agents_are_known_by_their_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Also where each user has another one, which else looks like an id."""
+    agents = [f"Mozilla/5.0 (X11; Linux) Firefox/{i}.0" for i in range(40)]
+    log, plan = tmp_path / "log.csv", tmp_path / "map.toml"
+    LOG.select("who", pl.Series(name, agents)).write_csv(log)
+    asked = ["ingest", str(log), "--user", "who", "--db", str(tmp_path / "x.duckdb")]
+    assert run([*asked, "--plan", str(plan)]) == 0
+    assert tomllib.loads(plan.read_text("utf-8"))["apis"] == {name: "Navigator.userAgent"}
+    capsys.readouterr()
+    assert run(asked) == 0
+    assert f"{name}: user agents, under an unknown name; " in capsys.readouterr().err
+
+
 def test_strict_is_content_with_a_log_of_which_all_is_taken(tmp_path: Path) -> None:
     LOG.select("who", "userAgent").write_csv(tmp_path / "log.csv")
     options = ["--user", "who", "--db", str(tmp_path / "x.duckdb"), "--strict"]

@@ -95,6 +95,7 @@ def sizes(database: Path) -> tuple[int, ...]:
     return rows(database, f"SELECT {', '.join(counts)}")[0]
 
 
+@pytest.mark.long
 def test_killed_ingest_leaves_the_whole_batch_or_nothing(log_path: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole.duckdb"
     began = time.monotonic()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
 from fpmonitor.question import Question
@@ -111,10 +111,12 @@ def test_both_halves_of_delta_are_for_one_promise() -> None:
     """The first look has half of what all looks had, and later ones share the other half."""
     question = {"users": 5_000, "k": 10, "population": 50_000, "delta": 0.05}
     every = exposure_limits(**question)
-    first, later = (exposure_limits(**question, look=look) for look in ("first", "later"))
+    first, later = (
+        exposure_limits(**question, drawing=Drawing(look=look)) for look in ("first", "later")
+    )
     assert first.bases == 2
     assert later.bases == 2 * every.bases
-    criteria = decision_criteria(**question, budget=0.05, universe=1, look="first")
+    criteria = decision_criteria(**question, budget=0.05, universe=1, drawing=Drawing(look="first"))
     assert criteria.allowing is not None
     assert criteria.allowing.scores[0].base.mean == pytest.approx(0.97 * 5_000)
 

@@ -46,7 +46,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "no logs": problem("no logs", "2026-04-26", "the day from 2026-04-26 on has too few users"),
     "late logs": problem("late logs", "2026-04-26", "by all of its logs, ..."),
     "cannot judge": problem("cannot judge", "users", "the logs hold too few users for a check"),
-    "future": problem("future", "host-d.jsonl", "visits have a time in the future; ..."),
+    "future": problem("future", "*-d.jsonl", "visits of 2026-04-15-d.jsonl have a time in ..."),
     "vanished": problem("vanished", "Screen.width", "fewer than 10 users have a value of it"),
     "appeared": problem("appeared", "Navigator.cpuClass", "it is new in the logs"),
 }

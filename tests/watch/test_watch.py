@@ -131,19 +131,36 @@ def test_values_that_all_differ_are_judged_and_not_set_aside_in_a_new_database(
     assert watch.outcome == "violated"
 
 
+def sets_shown(body: dict[str, Any]) -> list[str]:
+    return [one["what"] for one in body["problems"] if one["kind"] == "decide again"]
+
+
 def test_to_decide_again_lasts_while_logs_cannot_be_judged(settings: WatchSettings) -> None:
     blocked = replace(settings.decision, allow=(), recommended=(), block=(("a",),))
     settings = replace(settings, decision=blocked, by="day")
     told: list[dict[str, Any]] = []
-    path = day_log(settings.folder, 0, range(100), a=lambda _: "x")
-    Watch(settings, deliver=[collect(told)]).step()
+    for day in (0, 1):
+        path = day_log(settings.folder, day, range(100), a=lambda _: "x")
+        Watch(settings, deliver=[collect(told)]).step()
     path.unlink()
     with Monitor(settings.database) as monitor:
         forget_batch(monitor.database, str(path))
-    day_log(settings.folder, 1, range(2), a=lambda _: "x")
+    day_log(settings.folder, 2, range(2), a=lambda _: "x")
     Watch(settings, deliver=[collect(told)]).step()
-    kinds = [{problem["kind"] for problem in body["problems"]} for body in told]
-    assert kinds == [{"no logs", "decide again"}, {"cannot judge", "decide again"}]
+    assert [sets_shown(body) for body in told] == [[], ["sets"], ["sets"]]
+
+
+def test_sets_that_one_window_alone_shows_are_no_reason_to_decide_again(
+    settings: WatchSettings,
+) -> None:
+    """A wave of bots passes; who decided again by its command would decide on the bots."""
+    blocked = replace(settings.decision, allow=(), recommended=(), block=(("a",),))
+    settings = replace(settings, decision=blocked, by="day")
+    told: list[dict[str, Any]] = []
+    for day, kind in enumerate(("common", "telling", "common", "telling", "common", "common")):
+        day_log(settings.folder, day, range(100), a=WORLD[kind])
+        Watch(settings, deliver=[collect(told)]).step()
+        assert (["sets"] in map(sets_shown, told)) == (day == 5), day
 
 
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
@@ -964,12 +981,14 @@ def test_each_thing_in_the_way_is_told_once(
     assert (code, notices) == (0, [])
     assert "3 users have visits of the future" in said
     day_log(folder, "2099-01-02", range(903, 910), a=lambda _: 0, b=lambda _: 0)
-    assert problems(0) == (0, [("future", "2099-01-02.jsonl")])
+    assert problems(0) == (0, [("future", "*.jsonl")])
+    day_log(folder, "2099-01-03", range(910, 917), a=lambda _: 0, b=lambda _: 0)
+    assert problems(0) == (0, []), "the same host, another day"
     good(folder, 1)
     assert problems(1) == (0, [])
     # A source falls silent: told when a whole day is missing, once.
     assert problems(2) == (0, [])
-    assert problems(3) == (0, [("future", "2099-01-02.jsonl"), ("no logs", "2026-01-03")])
+    assert problems(3) == (0, [("future", "*.jsonl"), ("no logs", "2026-01-03")])
     assert problems(4) == (0, [])
     # An API comes under another name.
     rename = {"a": lambda u: u % 3, "B": lambda u: u % 2}

@@ -20,7 +20,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
 from fpmonitor.private.files import content_digest, file_parts
-from fpmonitor.private.status import RoleStatus, reconciled
+from fpmonitor.private.status import RoleStatus, reconciled, spent
 from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
 from fpmonitor.private.study import RECIPIENTS, ROLES, CollectionRequest
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -109,7 +109,7 @@ def shuffle(
         typer.Option("-o", "--output", help="Write batches to this folder.", metavar="FOLDER"),
     ] = None,
     output_format: FORMAT = None,
-) -> None:
+) -> int:
     """Take uploads of users from files, and pass them on in random batches of enough."""
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
@@ -121,6 +121,8 @@ def shuffle(
     with shuffler.store:
         for question in questions:
             shuffler.add_ask(question)
+            if uploads:
+                shuffler.store.check_open(question.id)
         size = _UPLOADS_AT_ONCE * upload_bytes(shuffler.store.study)
         for path in uploads or []:
             for body in file_parts(path, size):
@@ -131,8 +133,15 @@ def shuffle(
                 outcomes["below the minimum"] += dropped
         written = [] if batches is None else _write_batches(shuffler, batches)
         held = sum(counts["held"] for counts in shuffler.store.tally().values())
+        late = [
+            one.words for id_, one in shuffler.store.asks.items() if shuffler.store.is_closed(id_)
+        ]
     row = {**outcomes, "held": held, "batches": [str(path) for path in written]}
     show(tables.tally([row], row), output_format, None)
+    if not (closed := outcomes["closed ask"]):
+        return 0
+    note(f"{closed:,} messages came too late and do not count; closed: {', '.join(late)}")
+    return 1
 
 
 def count_reports_of(
@@ -224,7 +233,10 @@ def status(*, folder: FOLDER, shown: Shown) -> None:
     for role in ROLES:
         with curator.service(role) as service:
             found.append(service.get("/status").read(RoleStatus))
-    both = untyped(reconciled(found))
+    compared = reconciled(found)
+    both = untyped(compared)
+    if account := spent(compared):
+        note(account)
     shown.show(tables.tally(both, {"asks": both, "roles": untyped(found)}))
 
 
