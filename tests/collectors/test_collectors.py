@@ -620,7 +620,7 @@ UNREADABLE: dict[str, tuple[str, bytes, str]] = {
         b'{"visitor":"u","a":1}\n',
         "who a row is; seen: visitor, a; --user visitor",
     ),
-    "user alone": ("a.csv", b"user,time\nu,1\n", "cannot tell"),
+    "user alone": ("a.csv", b"user,time\nu,1\n", "no column may be an API"),
     "prose": ("a.csv", b"Dear reader\nhow are you\n", "cannot tell"),
 }
 
