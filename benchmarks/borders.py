@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.estimate.mixture import log_evidence
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     for users, k, n, budget in SETTINGS:
         question = {"users": users, "k": k, "population": n, "budget": budget, "delta": DELTA}
-        tests = decision_criteria(**question, universe=1, look="first")
+        tests = decision_criteria(**question, universe=1, drawing=Drawing(look="first"))
         for name, mixture in (("allow", tests.allowing), ("block", tests.blocking)):
             if mixture is None or mixture.is_empty:
                 continue

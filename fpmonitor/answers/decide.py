@@ -69,13 +69,7 @@ def decide_sets(
             `search_users` was confirmed.
     """
     components = _components_of(population, asked)
-    if components:
-        chosen: Sequence[str] = [api for component in components for api in component.apis]
-    else:
-        named = asked.candidates
-        chosen = population.named(
-            population.askable_apis(asked.question) if named is None else named
-        )
+    chosen = _candidates(population, asked, components)
     given = population.with_kinds(asked.given)[1]
     if given:
         chosen = _beside(chosen, given)
@@ -131,6 +125,16 @@ def _unit_of(
             if _asked_as(population, replace(policy, visits=visits), asked) in known:
                 return cast("Visits", visits)
     return unit_by_default(population, asked, candidates)
+
+
+def _candidates(
+    population: Population, asked: DecideQuestion, components: Sequence[Component]
+) -> Sequence[str]:
+    """Return what the log calls the APIs that are decided on."""
+    if components:
+        return [api for component in components for api in component.apis]
+    named = asked.candidates
+    return population.named(population.askable_apis(asked.question) if named is None else named)
 
 
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:

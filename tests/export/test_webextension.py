@@ -29,7 +29,7 @@ def files_of(values: dict[str, str], *apis: str, site: str | None = None) -> dic
 
 
 def withheld(files: dict[str, str]) -> Any:
-    return json.loads(files["page.js"].rpartition("\nrun(")[2].rpartition(", null,")[0])
+    return json.loads(files["page.js"].rpartition("\nrun(")[2].rpartition(", null)")[0])
 
 
 def test_a_value_is_told_by_all_of_its_names() -> None:
