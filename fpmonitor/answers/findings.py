@@ -97,7 +97,9 @@ def gather_findings(
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
-    question = question_of(decision)
+    is_current = population.asked(question_of(decision), candidates).seal == decision.digest
+    # Visits are for the owner; figures for all are of last values.
+    question = replace(question_of(decision), visits="last", after=())
     asked = population.asked(question, candidates)
     rest = [api for api in candidates if api not in recommended]
     progress("measuring each API alone")
@@ -121,7 +123,7 @@ def gather_findings(
         users=asked.users,
         visits=population.visits,
         days=population.days(question.k),
-        is_current=asked.seal == decision.digest,
+        is_current=is_current,
         alone=alone,
         recommended=exposed,
         one_more=costs,

@@ -125,16 +125,15 @@ def test_gate_check_and_checker_judge_links(
         assert run(words) not in {0, 3}, change
 
 
-def test_a_report_draws_who_can_be_followed_after_the_days_that_were_decided_on(
+def test_a_report_for_others_is_written_of_links_and_visits_without_telling_of_visits(
     database: str, tmp_path: Path
 ) -> None:
     output, page = tmp_path / "d.json", tmp_path / "report.html"
-    made(database, output, "--link-budget", "3%", "--after", "7d,28d")
+    made(database, output, "--link-budget", "3%", "--after", "7d,28d", "--unit", "both")
     assert run(["export", "--report", str(output), "--db", database, "-o", str(page)]) == 0
     told = page.read_text(encoding="utf-8")
-    assert "Who can be followed, and how long" in told
-    assert "Linked later: depth, network" in told
-    assert "28 days" in told
+    assert "The decision was made on other data" not in told
+    assert "Linked later" not in told
 
 
 def test_windows_are_checked_for_links_where_users_can_come_back_within_one(
