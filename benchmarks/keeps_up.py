@@ -37,9 +37,9 @@ from fpmonitor.decide.search import search
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import UNIVERSE, Policy
+from fpmonitor.population.disclosed import DisclosedSource
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.store.followed import Follower
 
@@ -96,7 +96,9 @@ def reading(asked: argparse.Namespace) -> dict[str, Any]:
             with Monitor(path, audience=Audience.OTHERS) as monitor:
                 monitor.follower = follower
                 users = monitor.population()
-                return users.index(Question(K, 10 * asked.users), users.apis, kept=kept).seal
+                return users.index(
+                    Question(K, 10 * asked.users), users.apis, kept_spectra=kept
+                ).seal
 
         def store(log: str) -> None:
             with Monitor(path, create=True) as monitor:
@@ -190,7 +192,7 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
 
     def again() -> Decision:
         known = kept.follow(_only(after, apis), border_sets(decision))
-        told = ToldSource(source, K, known)
+        told = DisclosedSource(source, K, known)
         return refreshed(decision, told, judge=judge, seal="after", effort=Effort())
 
     found, refreshing = milliseconds(again)

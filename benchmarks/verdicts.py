@@ -27,7 +27,7 @@ from load import Server
 from search_data import many_users
 
 from fpmonitor.decide.deciding import Judge
-from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.memory import MemorySource
 
@@ -174,7 +174,7 @@ def replayed(
         judge = Judge.of(decision, users)
         source = MemorySource([*codes], [column[:users] for column in codes.values()])
         for apis in {apis for number, apis, *_ in found if number == users}:
-            told = told_spectra(source.spectrum(apis), decision.policy.k, Audience.OTHERS)
+            told = disclosed_spectra(source.spectrum(apis), decision.policy.k, Audience.OTHERS)
             verdict, _ = decision.verdict(apis)
             if verdict != "block" and users != decision.users:
                 verdict = judge.verdict(len(apis), told.most, told.least)

@@ -140,7 +140,7 @@ class AccesslogCollector:
             tuple(headers),
             values_are_json=False,
             fields=_fields(requests.members),
-            paths={api: held[0].name for api, held in requests.members.apis.items()},
+            paths={api: api_columns[0].name for api, api_columns in requests.members.apis.items()},
             spare={column.name: why for column, why in spare.items()},
         )
 
@@ -215,8 +215,12 @@ class AccesslogCollector:
 
 def _fields(members: RequestMembers) -> dict[str, str]:
     """Names of the members that tell the user and the time."""
-    told = {"user": [members.user] if members.user else [], "time": members.time}
-    return {name: ", ".join(c.name for c in columns) for name, columns in told.items() if columns}
+    field_columns = {"user": [members.user] if members.user else [], "time": members.time}
+    return {
+        name: ", ".join(c.name for c in columns)
+        for name, columns in field_columns.items()
+        if columns
+    }
 
 
 def _holds_requests(log: LogFile, column_map: ColumnMap) -> bool:
@@ -313,7 +317,10 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     listed = _listed(columns, sample)
     lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}
     members = request_members([*columns, *listed], sample, column_map)
-    read = [*(column for held in members.apis.values() for column in held), *members.time]
+    read = [
+        *(column for api_columns in members.apis.values() for column in api_columns),
+        *members.time,
+    ]
     read += [column for column in (members.user, members.address) if column is not None]
     read += members.spare
     whole = dict.fromkeys(lists.get(column, column) for column in read)
@@ -358,8 +365,8 @@ def _header(requests: _Requests, api: str) -> str:
     mode = requests.members.apis.get(_MODE)
     if mode is None:
         return "NULL::VARCHAR"
-    told = _first_of([requests.text[column] for column in mode])
-    return f"CASE WHEN {told} = 'navigate' THEN {value} END"
+    fetch_mode = _first_of([requests.text[column] for column in mode])
+    return f"CASE WHEN {fetch_mode} = 'navigate' THEN {value} END"
 
 
 def _time(requests: _Requests) -> str:

@@ -61,15 +61,17 @@ def _unfolded(
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
         return Unfolded(visits)
-    held = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
-    if not held and _is_wrapper(document, lists):
-        held = lists
-    if len(held) > 1:
-        named = {name: rows for name, rows in held.items() if any(user in row for row in rows)}
-        held = named if len(named) == 1 else held
-    if len(held) > 1:
-        raise _ambiguous(label, [(*path, name) for name in held])
-    for held_by, rows in held.items():
+    record_lists = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
+    if not record_lists and _is_wrapper(document, lists):
+        record_lists = lists
+    if len(record_lists) > 1:
+        named = {
+            name: rows for name, rows in record_lists.items() if any(user in row for row in rows)
+        }
+        record_lists = named if len(named) == 1 else record_lists
+    if len(record_lists) > 1:
+        raise _ambiguous(label, [(*path, name) for name in record_lists])
+    for held_by, rows in record_lists.items():
         return Unfolded(map(_inner_of(rows), rows), _within(path, document.keys() - {held_by}))
     for name, inner in document.items():
         if name.casefold() in ENVELOPES and isinstance(inner, dict):

@@ -57,8 +57,8 @@ def with_elements(log: LogFile, columns: Collection[str]) -> Iterator[bytes]:
             for column, names in order.items():
                 shown = _listed(found, column)
                 if shown is not None:
-                    told = {name: name in shown for name in names}
-                    found[column] = msgspec.Raw(msgspec.json.encode(told))
+                    presence = {name: name in shown for name in names}
+                    found[column] = msgspec.Raw(msgspec.json.encode(presence))
             yield msgspec.json.encode(found) + b"\n"
 
 

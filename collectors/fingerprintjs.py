@@ -170,8 +170,8 @@ class FingerprintjsCollector(ResultCollector):
         for name in components.keys() - read.keys() if whole else ():
             api = api_of(_SOURCE, name)
             values[api], paths[api] = value_text(components[name]), f"{place}{name}"
-        told = [name for name in _HASHES if whole and content.get(name) is not None]
-        not_taken = {name: _HASHES[name] for name in told}
+        hash_names = [name for name in _HASHES if whole and content.get(name) is not None]
+        not_taken = {name: _HASHES[name] for name in hash_names}
         if any("duration" in entry for entry in read.values()):
             not_taken[f"{place}*.duration"] = _DURATION
         if any(_message(error) != error for error in map(_error, read.values())):
@@ -213,14 +213,14 @@ class FingerprintjsCollector(ResultCollector):
             not_taken |= _DURATIONS
             source = f"{_SOURCE} {_version(version, record.components)}"
             result = LibraryResult(values, source, _OWN_MEMBERS, not_taken)
-            told = read_record(rest, self.reading, result)
+            contents = read_record(rest, self.reading, result)
         except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
         if not self._told.issuperset(values):  # a whole reading says where they lie
             return None
         source = f"{source}{_via(getattr(record, KEY_MEMBER))}"
         user_text, time_text = text_of(user_text), text_of(time_text)
-        return Visit(told.values, source, user_text, time_text, told.not_taken)
+        return Visit(contents.values, source, user_text, time_text, contents.not_taken)
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)
@@ -277,8 +277,8 @@ def _text(entry: dict[str, Any]) -> str:
 def _message(error: Any) -> Any:
     """Error without its stack, which names places in the page rather than the browser."""
     if isinstance(error, dict):
-        kept = {key: error[key] for key in ("name", "message") if key in error}
-        return kept or None
+        name_and_message = {key: error[key] for key in ("name", "message") if key in error}
+        return name_and_message or None
     return error
 
 

@@ -177,13 +177,13 @@ def survey_of_records(
 
 def _unfolded(columns: Sequence[Column], tree: _Member, whole: Collection[str]) -> list[Column]:
     """Columns, with their leaves in place of nested ones."""
-    kept = {ATTRIBUTES, *whole}
+    whole_names = {ATTRIBUTES, *whole}
     return [
         leaf
         for column in columns
         for leaf in (
             [column]
-            if column.steps[0] in kept and not column.is_attribute
+            if column.steps[0] in whole_names and not column.is_attribute
             else _leaves(column, tree)
         )
     ]

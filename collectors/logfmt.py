@@ -68,8 +68,8 @@ def _pairs(line: str) -> dict[str, Any] | None:
     found = _LINE.fullmatch(line.strip())
     if found is None:
         return None
-    told = TIME_BEFORE.search(found["before"])
-    content: dict[str, Any] = {TIME: told[0]} if told else {}
+    time_match = TIME_BEFORE.search(found["before"])
+    content: dict[str, Any] = {TIME: time_match[0]} if time_match else {}
     for key, value in (pair.groups() for pair in _PAIR.finditer(found["pairs"])):
         if value is None:
             content[key] = True

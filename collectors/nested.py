@@ -152,7 +152,7 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
     Raises:
         RecordError: It holds a value that cannot be kept.
     """
-    told = Told()
+    contents = Told()
     search = _Search(lambda content: reading.library_of(content) is not None)
     others: dict[str, tuple[str, str]] = {}
     queue: deque[tuple[tuple[str | int, ...], Any]] = deque([((), record)])
@@ -161,21 +161,23 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
         name, value = ".".join(map(str, path)), search.opened(value)
         reason = reading.fields.get(name) if path else None
         if value is None or reason is not None:
-            told.not_taken |= {name: reason} if reason else {}
+            contents.not_taken |= {name: reason} if reason else {}
             continue
         is_known = not path and known is not None
         library = None if is_known else reading.library_of(value)
         result = known if is_known else None
         if library is not None:
-            if library.name in told.sources:
-                told.not_taken[_shown(path)] = _SECOND
+            if library.name in contents.sources:
+                contents.not_taken[_shown(path)] = _SECOND
                 continue
             result = library.result(value)
-            told.sources[library.name] = result.source
+            contents.sources[library.name] = result.source
         if result is not None:
-            told.values |= result.values
-            told.paths |= {api: _shown((*path, one)) for api, one in result.paths.items()}
-            told.not_taken |= {_shown((*path, one)): why for one, why in result.not_taken.items()}
+            contents.values |= result.values
+            contents.paths |= {api: _shown((*path, one)) for api, one in result.paths.items()}
+            contents.not_taken |= {
+                _shown((*path, one)): why for one, why in result.not_taken.items()
+            }
         inside = isinstance(value, dict | list) and search.holds(value)
         is_leaf = not (inside or reading.flattens(value, len(path)))
         if result is not None or not path or not is_leaf:
@@ -184,8 +186,8 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
             queue.extend(((*path, key), part) for key, part in inner)
         else:
             others[name] = (str(path[-1]), value_text(value))
-    _add_others(told, others, reading)
-    return told
+    _add_others(contents, others, reading)
+    return contents
 
 
 def _shown(path: Sequence[str | int]) -> str:
@@ -193,13 +195,13 @@ def _shown(path: Sequence[str | int]) -> str:
     return ".".join("*" if isinstance(step, int) else step for step in path)
 
 
-def _add_others(told: Told, others: Mapping[str, tuple[str, str]], reading: Reading) -> None:
-    found = [library for library in reading.libraries if library.name in told.sources]
+def _add_others(contents: Told, others: Mapping[str, tuple[str, str]], reading: Reading) -> None:
+    found = [library for library in reading.libraries if library.name in contents.sources]
     left_out = {last: why for library in found for last, why in library.left_out.items()}
     for name, (last, text) in others.items():
         if last in left_out:
-            told.not_taken[name] = left_out[last]
-        elif name in told.values:
-            told.not_taken[name] = _TWICE
+            contents.not_taken[name] = left_out[last]
+        elif name in contents.values:
+            contents.not_taken[name] = _TWICE
         else:
-            told.values[name] = text
+            contents.values[name] = text

@@ -52,10 +52,10 @@ def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
     columns = [Column(name) for name, _ in log.parquet_columns]
     if whole is None:
         return columns
-    kept = {column.name for column in columns} & set(whole)
+    whole_names = {column.name for column in columns} & set(whole)
     leaves = _cells(log, with_structs=False)
-    return [column for column in columns if column.name in kept] + [
-        column for column in leaves if column.steps[0] not in kept
+    return [column for column in columns if column.name in whole_names] + [
+        column for column in leaves if column.steps[0] not in whole_names
     ]
 
 

@@ -74,10 +74,10 @@ def request_headers(
     Args:
         headers: Name in any case -> value; null where the request had none.
     """
-    told = {name.lower(): value for name, value in headers.items() if value is not None}
-    left_out = set() if told.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
+    present_headers = {name.lower(): value for name, value in headers.items() if value is not None}
+    left_out = set() if present_headers.get("sec-fetch-mode") == "navigate" else OF_NAVIGATIONS
     values, not_taken = {}, {}
-    for name, value in told.items():
+    for name, value in present_headers.items():
         api = f"http:{name}"
         if name in left_out:
             not_taken[name] = OF_RESOURCE
@@ -490,10 +490,10 @@ class RecordCollector(ABC):
         if self.unit == "user":
             outer = record.content if isinstance(record.content, dict) else {}
             return visit.user or text_of(member(outer, self._fields["user"]))
-        told = self.visitor_of(record.content)
-        if told is None:
+        visitor_parts = self.visitor_of(record.content)
+        if visitor_parts is None:
             raise RecordError(f"does not tell {visitor_rule(self.name)}")
-        named = VISITOR_SEPARATOR.join(told)
+        named = VISITOR_SEPARATOR.join(visitor_parts)
         return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()
 
     def _day_and_time(self, outer: Mapping[str, Any]) -> str | None:

@@ -136,8 +136,8 @@ def _last(name: str) -> str:
 
 
 def _all_are(form: re.Pattern[str], texts: Sequence[str] | None) -> bool:
-    told = [text for text in texts or () if text not in _ABSENT]
-    return texts is None or (bool(told) and all(map(form.fullmatch, told)))
+    present_texts = [text for text in texts or () if text not in _ABSENT]
+    return texts is None or (bool(present_texts) and all(map(form.fullmatch, present_texts)))
 
 
 def request_members(

@@ -57,12 +57,12 @@ class ResultCollector(RecordCollector, Library):
 
     def visit(self, record: Any) -> Visit:
         """Tell what the results of a record say, and what lies beside them."""
-        told = read_record(record, self.reading)
-        if not told.sources:
+        contents = read_record(record, self.reading)
+        if not contents.sources:
             raise RecordError(f"no result of {self.name}")
         order = [library.name for library in self.reading.libraries]
-        source = told.sources[min(told.sources, key=order.index)]
-        return Visit(told.values, source, not_taken=told.not_taken, paths=told.paths)
+        source = contents.sources[min(contents.sources, key=order.index)]
+        return Visit(contents.values, source, not_taken=contents.not_taken, paths=contents.paths)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of every collector that reads record by record."""

@@ -83,10 +83,12 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     return log
 
 
-def _unwrapped(log: LogFile, user: str, kept: Collection[str], others: Collection[str]) -> LogFile:
+def _unwrapped(
+    log: LogFile, user: str, retained_names: Collection[str], others: Collection[str]
+) -> LogFile:
     """Copy a log of lines that wrap a record or list several; return any other as it is."""
     if path := wrapped_at(records_of(log.head), user):
-        unwrapping = Unwrapping(path, kept)
+        unwrapping = Unwrapping(path, retained_names)
     elif name := visits_at(records_of(log.head), others, log.label):
         unwrapping = Unwrapping((name,), None)
     else:

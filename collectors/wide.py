@@ -164,8 +164,8 @@ def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str
 
 
 def _times(names: Mapping[str, Column], column_map: ColumnMap) -> dict[str, Column]:
-    told = (names[name] for name in column_map.names_of("time", names))
-    return dict(zip(("time", CLOCK), told, strict=False))
+    time_columns = (names[name] for name in column_map.names_of("time", names))
+    return dict(zip(("time", CLOCK), time_columns, strict=False))
 
 
 def _plain_columns(log: LogFile, column_map: ColumnMap) -> list[Column] | None:
@@ -216,9 +216,9 @@ def _scan(
         problem = f"CASE WHEN COALESCE({', '.join(values)}) IS NULL THEN 'no value of an API' END"
         texts["user"] = _row_as_user(log, table.whole)
     elif tells:
-        told = with_clock({part: table.text[column] for part, column in tells.items()})
-        whose, agent = told["address"], told["agent"]
-        texts["user"] = visitor_name(time=told["time"], whose=whose, agent=agent)
+        visitor_texts = with_clock({part: table.text[column] for part, column in tells.items()})
+        whose, agent = visitor_texts["address"], visitor_texts["agent"]
+        texts["user"] = visitor_name(time=visitor_texts["time"], whose=whose, agent=agent)
         problem = f"CASE WHEN {texts['user']} IS NULL THEN 'does not tell {_RULE}' END"
     if "weight" in column_map.columns:
         users = _users(texts.pop("weight"))

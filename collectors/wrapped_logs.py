@@ -51,15 +51,15 @@ def _in_member(log: LogFile) -> Callable[[str], str] | None:
     for record in islice(json_lines.records_of(log.head), _SAMPLE):
         for name in _MEMBERS & record.keys():
             texts[name].append(str(record[name]).strip())
-    held = next((name for name in sorted(texts) if _are_lines(texts[name])), None)
-    if held is None:
+    member_name = next((name for name in sorted(texts) if _are_lines(texts[name])), None)
+    if member_name is None:
         return None
 
     def inner(line: str) -> str:
         with suppress(ValueError, RecursionError):
             record = json.loads(line)
-            if isinstance(record, dict) and isinstance(record.get(held), str):
-                return str(record[held])
+            if isinstance(record, dict) and isinstance(record.get(member_name), str):
+                return str(record[member_name])
         return line
 
     return inner
@@ -83,11 +83,13 @@ def _behind_prefix(log: LogFile) -> Callable[[str], str] | None:
         found = _JSON_BEHIND.fullmatch(line)
         if found is None:
             return line
-        told = TIME_BEFORE.search(found["before"])
-        if told is None:
+        time_match = TIME_BEFORE.search(found["before"])
+        if time_match is None:
             return found["content"]
         rest = found["content"][1:].lstrip()
-        return f"{{{json.dumps(TIME)}: {json.dumps(told[0])}{'' if rest == '}' else ', '}{rest}"
+        return (
+            f"{{{json.dumps(TIME)}: {json.dumps(time_match[0])}{'' if rest == '}' else ', '}{rest}"
+        )
 
     return inner
 

@@ -152,9 +152,9 @@ class Unwrapping:
         left_out: Members of what wraps the records, and the lines that have each.
     """
 
-    def __init__(self, path: _Path, kept: Collection[str] | None) -> None:
+    def __init__(self, path: _Path, retained_names: Collection[str] | None) -> None:
         self.left_out: Counter[str] = Counter()
-        self._path, self._kept = path, kept
+        self._path, self._kept = path, retained_names
 
     def lines(self, source: Iterable[bytes]) -> Iterator[bytes]:
         """Read lines; of one that is no JSON object, itself."""

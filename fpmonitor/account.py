@@ -125,8 +125,8 @@ def summary_of(counts: Mapping[Kind, int]) -> str:
     total = sum(counts.values())
     if not total:
         return ""
-    told = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts.get(kind)]
-    return f"from {total} column{'s' if total != 1 else ''}: {', '.join(told)}"
+    phrases = [f"{counts[kind]} {_words(kind, counts[kind])}" for kind in KINDS if counts.get(kind)]
+    return f"from {total} column{'s' if total != 1 else ''}: {', '.join(phrases)}"
 
 
 def _words(kind: Kind, times: int) -> str:

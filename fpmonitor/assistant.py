@@ -92,10 +92,10 @@ def make_server(tools: Tools) -> MCPServer[Any]:
     only_reads = ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    asked: list[Callable[..., Any]] = [tools.apis, tools.exposure, tools.rank]
+    offered_tools: list[Callable[..., Any]] = [tools.apis, tools.exposure, tools.rank]
     if tools.decision is not None:
-        asked.append(tools.may_read)
-    for tool in asked:
+        offered_tools.append(tools.may_read)
+    for tool in offered_tools:
         server.add_tool(_spoken(tool), annotations=only_reads)
     return server
 

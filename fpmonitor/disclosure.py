@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 
 from fpmonitor.errors import PolicyError, UndecidableError
-from fpmonitor.policy import told_from
-from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+from fpmonitor.policy import disclosed_from
+from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 
 class Audience(Enum):
@@ -26,7 +26,7 @@ class Audience(Enum):
 
 def is_publishable(count: int, k: int, audience: Audience = Audience.OWNER) -> bool:
     """Whether a count of users may leave: at least k, or to the owner also nobody."""
-    return count >= told_from(k) or (count == 0 and audience is Audience.OWNER)
+    return count >= disclosed_from(k) or (count == 0 and audience is Audience.OWNER)
 
 
 def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -> int | None:
@@ -36,7 +36,7 @@ def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -
 
 def smallest_told_group(k: int, audience: Audience = Audience.OWNER) -> int:
     """Users of the smallest group whose size may be inferred; smaller ones count as that."""
-    return 1 if audience is Audience.OWNER else max(told_from(k) - 1, 1)
+    return 1 if audience is Audience.OWNER else max(disclosed_from(k) - 1, 1)
 
 
 def publishable_total(
@@ -46,8 +46,8 @@ def publishable_total(
 
     The total less the parts that are told bounds the withheld ones (complementary suppression).
     """
-    told = all(is_publishable(part, k, audience) for part in parts)
-    return publishable_count(total, k, audience) if told else None
+    can_publish = all(is_publishable(part, k, audience) for part in parts)
+    return publishable_count(total, k, audience) if can_publish else None
 
 
 def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OWNER) -> int | None:
@@ -58,28 +58,28 @@ def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OW
     """
     if audience is Audience.OWNER:
         return None
-    k = told_from(k)
-    told = [part for part in parts if part >= k]
-    if len(told) in {0, len(parts)} or sum(parts) - sum(told) >= k:
+    k = disclosed_from(k)
+    disclosed_parts = [part for part in parts if part >= k]
+    if len(disclosed_parts) in {0, len(parts)} or sum(parts) - sum(disclosed_parts) >= k:
         return None
-    return parts.index(min(told))
+    return parts.index(min(disclosed_parts))
 
 
 def publishable_part(
     part: int, whole: int, k: int, audience: Audience = Audience.OWNER
 ) -> int | None:
     """Count of users beside a total that is known; null where it or the rest may not leave."""
-    told = is_publishable(part, k, audience) and is_publishable(whole - part, k, audience)
-    return part if told else None
+    can_publish = is_publishable(part, k, audience) and is_publishable(whole - part, k, audience)
+    return part if can_publish else None
 
 
 def publishable_coverage(having: int, users: int, k: int) -> float | None:
     """Share of the users who have a value: 1 where few lack it, null where few have it.
 
-    Fewer than `told_from(k)`. The same for every audience, as it stands in decisions, which are
-    handed on.
+    Fewer than `disclosed_from(k)`. The same for every audience, as it stands in decisions, which
+    are handed on.
     """
-    k = told_from(k)
+    k = disclosed_from(k)
     if users - having < k:
         return 1.0
     return None if having < k else having / users
@@ -102,14 +102,14 @@ def check_users(users: int, k: int, audience: Audience = Audience.OTHERS) -> Non
     Raises:
         UndecidableError: There are so few.
     """
-    if users < told_from(k) and audience is Audience.OTHERS:
+    if users < disclosed_from(k) and audience is Audience.OTHERS:
         raise UndecidableError(
-            f"fewer than {told_from(k)} users: nothing is shown about them",
+            f"fewer than {disclosed_from(k)} users: nothing is shown about them",
             hint="ingest more logs, or widen the window",
         )
 
 
-def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpectra:
+def disclosed_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> DisclosedSpectra:
     """Say what is told of a count spectrum, of at least k users.
 
     Where fewer than k users are in groups smaller than k, others are told the same whether they are
@@ -117,20 +117,20 @@ def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpe
     for lower limits none, those users being in the largest group. Where that has too few to spare,
     nothing is told but the number of users.
     """
-    k = told_from(k)
+    k = disclosed_from(k)
     hidden = spectrum.users_below(k)
     if audience is Audience.OWNER or hidden >= k:
-        return ToldSpectra(spectrum, spectrum, suppressed=False)
+        return DisclosedSpectra(spectrum, spectrum, suppressed=False)
     groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
     others = Counter({count: values for count, values in groups if count >= k})
     largest = max(others, default=0)
     if hidden + largest < 2 * k - 1:
         alone = CountSpectrum.from_mapping({1: spectrum.users})
         together = CountSpectrum.from_mapping({spectrum.users: 1})
-        return ToldSpectra(alone, together, suppressed=True, hidden=spectrum.users + 1)
+        return DisclosedSpectra(alone, together, suppressed=True, hidden=spectrum.users + 1)
     others -= Counter([largest])
     rest = hidden + largest
-    return ToldSpectra(
+    return DisclosedSpectra(
         CountSpectrum.from_mapping(others + Counter({1: k - 1}) + Counter([rest - (k - 1)])),
         CountSpectrum.from_mapping(others + Counter([rest])),
         suppressed=True,
@@ -142,18 +142,18 @@ def publishable_groups(spectrum: CountSpectrum, k: int) -> list[tuple[int, int, 
     """Count spectrum as it may leave: users (last) in groups of so few to so many.
 
     Groups of fewer than k users are pooled until each pool has k users. Where all of them together
-    have fewer, the same is told for 0, 1, ..., k - 1 such users, as by `told_spectra`.
+    have fewer, the same is told for 0, 1, ..., k - 1 such users, as by `disclosed_spectra`.
     """
-    k = told_from(k)
+    k = disclosed_from(k)
     groups, hidden = spectrum.groups(), spectrum.users_below(k)
     if hidden < k:
         largest, _, users = groups[-1]
         rest = hidden + largest
         if largest < k or rest < 2 * k - 1:
             return [(1, spectrum.users, spectrum.users)]
-        told = [group for group in groups[:-1] if group[0] >= k]
-        told += [(largest, largest, users - largest)] if users > largest else []
-        return [(1, rest, k - 1), *told, (rest - (k - 1), rest, rest - (k - 1))]
+        disclosed_groups = [group for group in groups[:-1] if group[0] >= k]
+        disclosed_groups += [(largest, largest, users - largest)] if users > largest else []
+        return [(1, rest, k - 1), *disclosed_groups, (rest - (k - 1), rest, rest - (k - 1))]
     pools: list[tuple[int, int, int]] = []
     first, pooled = 1, 0
     for size, _, users in groups:
@@ -174,4 +174,4 @@ def may_name(users: int, k: int, audience: Audience) -> bool:
     A name comes from a log, where a client may have put anything; that of a known API tells at
     least that somebody has it.
     """
-    return audience is Audience.OWNER or users >= told_from(k)
+    return audience is Audience.OWNER or users >= disclosed_from(k)

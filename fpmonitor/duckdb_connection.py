@@ -50,8 +50,8 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
 def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
     # refuses even to turn it off.
-    asked = connection.execute("SELECT system.main.current_setting('enable_progress_bar')")
-    if asked.fetchall() == [
+    result = connection.execute("SELECT system.main.current_setting('enable_progress_bar')")
+    if result.fetchall() == [
         (True,)
     ]:  # a result that was not fetched to its end would keep others waiting
         connection.execute("SET enable_progress_bar = false")

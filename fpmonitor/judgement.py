@@ -270,19 +270,19 @@ def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> 
     words = form_words(_bare(profile.path))
     named = bool(_IDS.intersection(words[-1:]))
     most = min(profile.records, setting.users)
-    told = f"{profile.values:,} different values in {profile.records:,} records"
+    reason = f"{profile.values:,} different values in {profile.records:,} records"
     if most >= (_FEWEST_NAMED if named else FEWEST) and profile.values >= _NEARLY_ALL * most:
         if counts_rows(texts, profile.values):
             return Verdict("identifier", "numbers the records")
-        return Verdict("identifier", told, None if named else "id")
+        return Verdict("identifier", reason, None if named else "id")
     if profile.values < FEWEST:
         return None
     if named and not setting.has_user and _USERS.intersection(words):
-        return Verdict("identifier", told, "user")
+        return Verdict("identifier", reason, "user")
     # Of what browsers return some values are common; ids come about equally often.
     is_even = profile.most * profile.values <= _EVEN * profile.records
     if is_even and (named or sum(map(is_random, texts)) >= _NEARLY_ALL * len(texts)):
-        return Verdict("identifier", told, None if named else "id")
+        return Verdict("identifier", reason, None if named else "id")
     return None
 
 
@@ -297,15 +297,15 @@ def _as_api(profile: Profile, found: Sequence[str], unknown: str) -> Verdict:
 
 
 def _missing(profile: Profile) -> str:
-    told = {
+    notable_texts = {
         text: times
         for text, times in profile.missing.items()
         if text and times >= max(_NOTABLE * profile.records, FEWEST / 2)
     }
-    if not told:
+    if not notable_texts:
         return ""
-    share = sum(told.values()) / profile.records
-    return f"; {_listed(sorted(told))} in {share:.1%} of the records"
+    share = sum(notable_texts.values()) / profile.records
+    return f"; {_listed(sorted(notable_texts))} in {share:.1%} of the records"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.frames import Frame, LazyFrame, frame_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
-from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel, told_from
+from fpmonitor.policy import PLAIN_DRAWS, Look, SampleModel, disclosed_from
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -410,9 +410,11 @@ class Monitor(Closing):
         return report_demand(self.population() if has_users else None, question, demands)
 
     @asking(DecideQuestion)
-    def decide(self, asked: DecideQuestion) -> Decision:
+    def decide(self, decide_question: DecideQuestion) -> Decision:
         """Decide all subsets of the candidates, and list the question: see `DecideQuestion`."""
-        return decide_and_list(self._listing, self.population(), asked, counter=self.counter)
+        return decide_and_list(
+            self._listing, self.population(), decide_question, counter=self.counter
+        )
 
     def check(
         self,
@@ -562,7 +564,7 @@ def windows_that_decide(
         with suppress(UndecidableError, UnknownNameError):
             users, _ = ledger_of(monitor, decision, period).newest()
             one = count_confirmed(users, decision, period, new_users=new_users)
-            if monitor.audience is Audience.OWNER or one.users >= told_from(policy.k):
+            if monitor.audience is Audience.OWNER or one.users >= disclosed_from(policy.k):
                 found.append(one)
     return longer_windows(found, by)
 

@@ -25,7 +25,7 @@ Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
 
 
-def told_from(k: int) -> int:
+def disclosed_from(k: int) -> int:
     """Users from whom on a group may be told of: k, and never more than the number to hide below.
 
     How few users are recognised in an answer does not depend on how large safe groups are to be: a

@@ -132,7 +132,7 @@ class CohortSpectra:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldSpectra:
+class DisclosedSpectra:
     """What is told of a count spectrum: estimates and limits are computed from nothing else."""
 
     most: CountSpectrum  # Estimates and upper limits: no user is in a larger group than in truth.
@@ -178,7 +178,7 @@ class SpectrumSource(ABC):
         """Spectra in which no user is in a smaller group than in truth; null: they are the same."""
         return None
 
-    def told(self, apis: Sequence[str]) -> ToldSpectra | None:  # noqa: ARG002
+    def disclosed(self, apis: Sequence[str]) -> DisclosedSpectra | None:  # noqa: ARG002
         """Return what is told of a set whose groups are not all known; null where they are."""
         return None
 

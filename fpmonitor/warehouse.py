@@ -73,10 +73,10 @@ class SpectraMonitor(Monitor):
             spectra = AnsweredSpectra(apis, self._answers, unanswered)
             self.snapshot = AnsweredSnapshot.of(spectra, said={}, key="", unit="user")
         else:
-            self._answers, self._ask, asked = rounds.answers, rounds.ask, rounds.asked
-            spectra = AnsweredSpectra(asked.apis, rounds.answers, rounds.ask)
+            self._answers, self._ask, table = rounds.answers, rounds.ask, rounds.asked
+            spectra = AnsweredSpectra(table.apis, rounds.answers, rounds.ask)
             self.snapshot = AnsweredSnapshot.of(
-                spectra, said=asked.names, key=asked.key, unit=asked.unit
+                spectra, said=table.names, key=table.key, unit=table.unit
             )
 
     @property

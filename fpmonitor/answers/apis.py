@@ -90,21 +90,23 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
     if audience is Audience.OTHERS:
         # The same where all have it and where fewer than k lack it.
         shown = users if everybody - users >= k else everybody
-    spectra = population.told([api], k)
-    told = spectra.most
+    spectra = population.disclosed([api], k)
+    spectrum = spectra.most
     return ApiOverview(
         api=api,
         means=population.means.get(api),
         users=shown,
         coverage=None if shown is None else shown / everybody,
-        values=_values(told, everybody - users, audience) if has_k or shown is not None else None,
-        entropy_bits=entropy_bits(told) if has_k or shown is not None else None,
-        exposure=empirical_exposure(told, k) if has_k or shown is not None else None,
+        values=_values(spectrum, everybody - users, audience)
+        if has_k or shown is not None
+        else None,
+        entropy_bits=entropy_bits(spectrum) if has_k or shown is not None else None,
+        exposure=empirical_exposure(spectrum, k) if has_k or shown is not None else None,
         suppressed=spectra.suppressed and audience is Audience.OTHERS,
         unit=population.unit,
     )
 
 
-def _values(told: CountSpectrum, absent: int, audience: Audience) -> int:
+def _values(spectrum: CountSpectrum, absent: int, audience: Audience) -> int:
     """Count distinct values without absent; others are not told whether anybody lacks the API."""
-    return told.support - (absent > 0 and audience is Audience.OWNER)
+    return spectrum.support - (absent > 0 and audience is Audience.OWNER)

@@ -101,8 +101,8 @@ def report_automation(
         signs={sign: publishable_count(count, least, audience) for sign, count in signs.items()},
         exposures={
             apis: (
-                empirical_exposure(everybody.told(apis, k).most, k),
-                None if human is None else empirical_exposure(human.told(apis, k).most, k),
+                empirical_exposure(everybody.disclosed(apis, k).most, k),
+                None if human is None else empirical_exposure(human.disclosed(apis, k).most, k),
             )
             for apis in wanted
         },

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fpmonitor.question import Question
-    from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+    from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 STATISTICAL = "statistical exposure Q(n, k)"
 CURVE = "exposure curve of the population at k/n"
@@ -41,12 +41,16 @@ class NamedBound(Members):
 
 
 def compare_bounds(
-    told: ToldSpectra, certified: Interval, question: Question, *, support: int | None = None
+    spectra: DisclosedSpectra,
+    certified: Interval,
+    question: Question,
+    *,
+    support: int | None = None,
 ) -> tuple[NamedBound, ...]:
     """Put the certificate and the bounds of "Statistical anonymity" side by side.
 
     Args:
-        told: What is told of the count spectrum of all users.
+        spectra: What is told of the count spectrum of all users.
         certified: Limits of the certificate.
         question: What is asked; its population is named.
         support: Number of values that users can have, declared beforehand; None when unknown.
@@ -57,18 +61,22 @@ def compare_bounds(
         ("theorem 5", CURVE, theorem5),
         ("proposition 9", CURVE, proposition9),
     ):
-        interval = told_interval(theorem, told, question, support=support)
+        interval = disclosed_interval(theorem, spectra, question, support=support)
         bounds.append(NamedBound(bound=name, concerns=concerns, interval=interval))
     if question.k < question.users:
         share = question.k / question.users
-        read = exposure_bound_from_entropy(entropy_bits(told.most), share)
+        read = exposure_bound_from_entropy(entropy_bits(spectra.most), share)
         interval = Interval(lower=0.0, upper=read)
         bounds.append(NamedBound(bound="proposition 9", concerns=OBSERVED_CURVE, interval=interval))
     return tuple(bounds)
 
 
-def told_interval(
-    theorem: Callable[..., Interval], told: ToldSpectra, question: Question, *, support: int | None
+def disclosed_interval(
+    theorem: Callable[..., Interval],
+    spectra: DisclosedSpectra,
+    question: Question,
+    *,
+    support: int | None,
 ) -> Interval:
     """Limits of a theorem: the upper one of the most and the lower one of the least exposing case.
 
@@ -82,10 +90,10 @@ def told_interval(
             population=question.users,
             delta=question.delta,
             # How many values were seen is not told where others are told another number.
-            support=max(support, spectrum.support) if support and told.suppressed else support,
+            support=max(support, spectrum.support) if support and spectra.suppressed else support,
         )
 
-    if not told.suppressed:
-        return limits(told.most)
-    most, least = limits(told.most), limits(told.least)
+    if not spectra.suppressed:
+        return limits(spectra.most)
+    most, least = limits(spectra.most), limits(spectra.least)
     return Interval(lower=least.lower, upper=most.upper, reason=most.reason and least.reason)

@@ -18,7 +18,7 @@ from fpmonitor.estimate.evalues import (
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, told_from
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
 from fpmonitor.population.beside import PATH, USERS, unit_source, unit_spectrum, units_beside
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
@@ -200,7 +200,7 @@ class CheckReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `watch` posts it."""
-        told = {
+        members = {
             "outcome": self.outcome,
             "sets": self.rows(),
             "lacking": self.lacking,
@@ -221,7 +221,7 @@ class CheckReport(Result):
             "renewal": None if self.renewal is None else self.renewal.to_json(),
             "left_out": self.left_out,
         }
-        found: dict[str, Any] = untyped(told)
+        found: dict[str, Any] = untyped(members)
         return found
 
     @property
@@ -292,10 +292,10 @@ def usable(population: Population, decision: Decision) -> bool:
     if decision.missing != "drop" and lack_all(coverage_of(population, decision)):
         return population.users >= least
     try:
-        asked = population.asked(question_of(decision), policy.candidates)
+        eligible_users = population.for_question(question_of(decision), policy.candidates)
     except UndecidableError:
         return False
-    return asked.users >= least
+    return eligible_users.users >= least
 
 
 def coverage_of(population: Population, decision: Decision) -> dict[str, float | None]:
@@ -320,8 +320,8 @@ def report_of(
 ) -> CheckReport:
     """Put together what a check found; a set with values at fault passes nothing."""
     policy = decision.policy
-    asked = population.asked(question_of(decision), policy.candidates)
-    limits = _limits(asked, decision)
+    eligible_users = population.for_question(question_of(decision), policy.candidates)
+    limits = _limits(eligible_users, decision)
     if lack_all(coverage):
         # All of them may go by other names now, whose values nobody has looked at.
         verdicts, others = _without_passes(verdicts), _without_passes(others)
@@ -341,7 +341,7 @@ def report_of(
         until=population.window.until,
         place=slot,
         masked=population.masked(policy.candidates, policy.k),
-        drawn=asked.drawn,
+        drawn=eligible_users.drawn,
     )
 
 
@@ -356,26 +356,26 @@ def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]
     }
 
 
-def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
+def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    if not sets or asked.users < told_from(policy.k):
+    if not sets or eligible_users.users < disclosed_from(policy.k):
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(
         policy.k, policy.population, delta or _ANY, sample=policy.sample, counted=delta is None
     )
-    sample = asked.sample(question, sets, chosen=True)
+    sample = eligible_users.sample(question, sets, chosen=True)
     if policy.visits != "last":
-        return _limits_by_visits(sample, asked.source(policy.candidates), decision)
+        return _limits_by_visits(sample, eligible_users.source(policy.candidates), decision)
     sample.ask(sets)
     found = {}
     for apis in sets:
         if delta is None:
-            told = sample.told(apis)
+            spectra = sample.disclosed(apis)
             found[apis] = (
-                empirical_exposure(told.least, policy.k),
-                empirical_exposure(told.most, policy.k),
+                empirical_exposure(spectra.least, policy.k),
+                empirical_exposure(spectra.most, policy.k),
             )
         elif policy.realised:
             found[apis] = realised_limits(

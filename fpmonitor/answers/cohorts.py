@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from fpmonitor.disclosure import (
     Audience,
     complement_of,
+    disclosed_spectra,
     is_publishable,
-    told_spectra,
 )
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
@@ -121,7 +121,7 @@ def report_cohorts(
         cohorts[hidden] = replace(
             cohorts[hidden], empirical=None, estimate=None, lower=0.0, upper=1.0
         )
-    joint, cohort_sizes = sample.told([*given, *apis]).most, sample.told(given).most
+    joint, cohort_sizes = sample.disclosed([*given, *apis]).most, sample.disclosed(given).most
     # What others are told of the whole may be coarser than of the cohorts.
     fits = joint.support >= cohort_sizes.support
     return CohortReport(
@@ -155,17 +155,17 @@ def _cohort(
     texts: Mapping[str, Mapping[int, str | None]],
 ) -> Cohort:
     question, users = sample.question, cohort.spectrum.users
-    told = told_spectra(cohort.spectrum, question.k, sample.audience)
+    spectra = disclosed_spectra(cohort.spectrum, question.k, sample.audience)
     # Scores may depend on all that divides users, the level on what was chosen among.
     certificate = sample.certificate([*given, *apis])
-    limits = cohort_limits(certificate, told.least, len(set(apis)), hidden=told.hidden)
+    limits = cohort_limits(certificate, spectra.least, len(set(apis)), hidden=spectra.hidden)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
         share=users / sample.users,
-        empirical=empirical_exposure(told.most, question.k),
+        empirical=empirical_exposure(spectra.most, question.k),
         estimate=cohort_exposure(
-            told.most, k=question.k, population=question.users, users=sample.users
+            spectra.most, k=question.k, population=question.users, users=sample.users
         ),
         lower=limits.lower,
         upper=limits.upper,

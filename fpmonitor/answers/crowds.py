@@ -36,7 +36,7 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
     check_limits(population.snapshot.units, rows_are_users=sample.rows_are_users)
     decision = called_as(decision, population)
     k, candidates = decision.policy.k, decision.policy.candidates
-    users = population.asked(question_of(decision), candidates)
+    users = population.for_question(question_of(decision), candidates)
     masked = {*users.masked(candidates, k)}
     texts = {api: dict(_texts(users, api)) for api in candidates}
     why = {api: _CHANGES for api in candidates if api in masked}

@@ -16,7 +16,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
-from fpmonitor.spectrum import ToldSpectra
+from fpmonitor.spectrum import DisclosedSpectra
 from fpmonitor.unit import Unit, told_unit
 
 
@@ -93,30 +93,32 @@ def report_curve(
     """
     [wanted] = sorted_sets([population.named(apis)])
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
-    asked = population.asked(question, wanted)
-    sample = asked.model(question.sample)
+    eligible_users = population.for_question(question, wanted)
+    sample = eligible_users.model(question.sample)
     sample.check_plain_draws("curve:")
     if not unsafe:
-        check_users(asked.users, question.k)
-    told = asked.told(wanted, question.k)
-    curve = curve_of(wanted, told, question, show_counts_below_k=unsafe)
-    masked = asked.masked(wanted, question.k)
-    return replace(curve, masked=masked, sample=sample, drawn=asked.drawn, unit=asked.unit)
+        check_users(eligible_users.users, question.k)
+    spectra = eligible_users.disclosed(wanted, question.k)
+    curve = curve_of(wanted, spectra, question, show_counts_below_k=unsafe)
+    masked = eligible_users.masked(wanted, question.k)
+    return replace(
+        curve, masked=masked, sample=sample, drawn=eligible_users.drawn, unit=eligible_users.unit
+    )
 
 
 def curve_of(
     apis: tuple[str, ...],
-    told: ToldSpectra,
+    spectra: DisclosedSpectra,
     question: Question,
     *,
     show_counts_below_k: bool = False,
 ) -> CurveReport:
     """Exposure curve of what is told of a set."""
-    most, least = exposure_curve(told.most), exposure_curve(told.least)
+    most, least = exposure_curve(spectra.most), exposure_curve(spectra.least)
     thresholds = np.union1d(most.thresholds, [question.k])
     if not show_counts_below_k:
         thresholds = thresholds[thresholds >= question.k]
-    users = told.most.users
+    users = spectra.most.users
     shares = thresholds / users
     gamma = gamma_dkw(users, question.delta)
     lower, upper = limits_within(least, gamma, shares)[0], limits_within(most, gamma, shares)[1]

@@ -21,13 +21,13 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import Policy, Visits, check_share, told_from, universe_of
+from fpmonitor.policy import Policy, Visits, check_share, disclosed_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
+from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.told import told_to
 from fpmonitor.population.visits import PathSource
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import columns_of, meaning, meanings
@@ -50,7 +50,7 @@ _UNCONFIRMED = "interrupted before the sets were confirmed, so none is certified
 
 def decide_sets(
     population: Population,
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
     *,
     registered: Collection[AskedQuestion] = (),
     counter: str = "duckdb",
@@ -68,38 +68,52 @@ def decide_sets(
         KeyboardInterrupt: An interrupt before the search, or before what was found among
             `search_users` was confirmed.
     """
-    components = _components_of(population, asked)
-    chosen = _candidates(population, asked, components)
-    given = population.with_kinds(asked.given)[1]
+    components = _components_of(population, decide_question)
+    chosen = _candidates(population, decide_question, components)
+    given = population.with_kinds(decide_question.given)[1]
     if given:
         chosen = _beside(chosen, given)
-    if asked.search_users is not None and len(chosen) > MANY:
+    if decide_question.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
-    cohorts = asked.cohorts(given)
-    asked = replace(asked, visits=_unit_of(population, asked, chosen, registered, cohorts=cohorts))
-    users = population.asked(asked.question, chosen)
-    begun = _begun(population, users, asked, chosen, cohorts=cohorts)
+    cohorts = decide_question.cohorts(given)
+    decide_question = replace(
+        decide_question,
+        visits=_unit_of(population, decide_question, chosen, registered, cohorts=cohorts),
+    )
+    users = population.for_question(decide_question.question, chosen)
+    begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
-        begun = _of_levels(begun, components, asked)
+        begun = _of_levels(begun, components, decide_question)
     else:
-        begun = _with_level(begun, population, registered, asked)
-    sample = users.model(asked.sample)  # after what may be registered
-    if begun.is_exact or asked.search_users is not None or asked.design_share is not None:
+        begun = _with_level(begun, population, registered, decide_question)
+    sample = users.model(decide_question.sample)  # after what may be registered
+    if (
+        begun.is_exact
+        or decide_question.search_users is not None
+        or decide_question.design_share is not None
+    ):
         sample = replace(sample, look=None)  # exact, or decided once
     begun = replace(begun, policy=replace(begun.policy, sample=sample))
     made = datetime.now(UTC).date()
     if isinstance(begun, LevelDecision):
-        return _decide_designed(users, begun, asked)
-    if asked.search_users is not None:
-        source, rest = users.searched_and_rest(asked.search_users, begun.policy.candidates)
+        return _decide_designed(users, begun, decide_question)
+    if decide_question.search_users is not None:
+        source, rest = users.searched_and_rest(
+            decide_question.search_users, begun.policy.candidates
+        )
         engine = "memory" if rest.in_memory else counter
         begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
-        return _confirmed(replace(decide(source, begun, asked), made=made), source, rest, asked)
-    counted = users.source(begun.policy.candidates, asked.engine)
+        return _confirmed(
+            replace(decide(source, begun, decide_question), made=made),
+            source,
+            rest,
+            decide_question,
+        )
+    counted = users.source(begun.policy.candidates, decide_question.engine)
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
-        decided = replace(decide(counted, begun, asked), made=made)
+        decided = replace(decide(counted, begun, decide_question), made=made)
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
             found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
             if found is not None:
@@ -118,7 +132,7 @@ def _unit_of(
 ) -> Visits:
     """Return what counts as a value of a user: what was registered, or see `unit_by_default`."""
     if asked.visits == "auto" and registered:
-        users = population.asked(asked.question, candidates)
+        users = population.for_question(asked.question, candidates)
         policy = _policy_of(users, asked, candidates, cohorts=cohorts)
         known = registered_in_log(population, registered)
         for visits in get_args(Visits):
@@ -159,13 +173,19 @@ def _beside(chosen: Iterable[str], given: Sequence[str]) -> list[str]:
 
 
 def _confirmed(
-    decision: Decision, source: SpectrumSource, rest: ChosenValues, asked: DecideQuestion
+    decision: Decision, source: SpectrumSource, rest: ChosenValues, decide_question: DecideQuestion
 ) -> Decision:
     """Confirm on the other users what some left open."""
     if not decision.complete:
         raise KeyboardInterrupt(_UNCONFIRMED)
     try:
-        return confirm(decision, source, rest, chains=asked.confirm_chains, progress=asked.progress)
+        return confirm(
+            decision,
+            source,
+            rest,
+            chains=decide_question.confirm_chains,
+            progress=decide_question.progress,
+        )
     except KeyboardInterrupt as end:
         raise KeyboardInterrupt(_UNCONFIRMED) from end
 
@@ -173,27 +193,31 @@ def _confirmed(
 def _begun(
     population: Population,
     users: Population,
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
     candidates: Iterable[str],
     *,
     cohorts: CohortBudget | None,
 ) -> Decision:
     """Return a decision that has no answer yet, with all that it notes of its users."""
-    policy = _policy_of(users, asked, candidates, cohorts=cohorts)
-    drawn = None if asked.search_users is not None else users.drawn
-    needed = {"levels": policy.candidates} if asked.components else {"must": asked.must}
-    no_evidence, assumed = _evidence_of(population, policy, asked.assume, needed)
+    policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
+    drawn = None if decide_question.search_users is not None else users.drawn
+    needed = (
+        {"levels": policy.candidates}
+        if decide_question.components
+        else {"must": decide_question.must}
+    )
+    no_evidence, assumed = _evidence_of(population, policy, decide_question.assume, needed)
     return replace(
-        Decision.begun(policy, asked.setting, asked.missing, digest=users.seal),
-        coverage=population.coverage(policy.candidates, asked.k),
+        Decision.begun(policy, decide_question.setting, decide_question.missing, digest=users.seal),
+        coverage=population.coverage(policy.candidates, decide_question.k),
         no_evidence=no_evidence,
         assumed=assumed,
         view=users.view,
-        masked=users.masked(policy.candidates, asked.k),
+        masked=users.masked(policy.candidates, decide_question.k),
         source=population.window.source,
         unit=population.unit,
         names=population.names(policy.candidates),
-        account=population.members(asked.k),
+        account=population.members(decide_question.k),
         observed=None if drawn is None else drawn.observed,
         binding_stratum=None if drawn is None else drawn.binding,
         unobserved_share=None if drawn is None else drawn.unobserved,
@@ -226,13 +250,15 @@ def _with_level(
     begun: Decision,
     population: Population,
     registered: Collection[AskedQuestion],
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
 ) -> Decision:
     """Return a decision about sets with its share of delta, and which sets are searched."""
-    is_fixed = asked.fixed_question or asked.search_users is not None or begun.is_exact
+    is_fixed = (
+        decide_question.fixed_question or decide_question.search_users is not None or begun.is_exact
+    )
     universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        _asked_as(population, begun.policy, asked),
+        _asked_as(population, begun.policy, decide_question),
         registered_in_log(population, registered),
         universe=universe,
     )
@@ -246,10 +272,10 @@ def _with_level(
         level=level.level,
         registered=level.registered,
         view_weight=level.view_weight,
-        must=tuple(sorted({*population.named(asked.must)})),
-        never=tuple(sorted({*population.named(asked.never)})),
-        weights=_weights_of(population, asked.weights or {}),
-        days=population.snapshot.days(told_from(asked.k)),
+        must=tuple(sorted({*population.named(decide_question.must)})),
+        never=tuple(sorted({*population.named(decide_question.never)})),
+        weights=_weights_of(population, decide_question.weights or {}),
+        days=population.snapshot.days(disclosed_from(decide_question.k)),
     )
 
 
@@ -258,12 +284,12 @@ def _asked_as(population: Population, policy: Policy, asked: DecideQuestion) -> 
 
 
 def _of_levels(
-    begun: Decision, components: Sequence[Component], asked: DecideQuestion
+    begun: Decision, components: Sequence[Component], decide_question: DecideQuestion
 ) -> LevelDecision:
     """Return a decision about levels, which were fixed before the users were seen."""
     decision = LevelDecision.of(begun, components)
-    never = {word for each in asked.never for word in finest(decision.named([each]))}
-    must = finest(decision.named(asked.must))
+    never = {word for each in decide_question.never for word in finest(decision.named([each]))}
+    must = finest(decision.named(decide_question.must))
     return replace(decision, must=must, never=tuple(sorted(never)))
 
 
@@ -297,20 +323,20 @@ def _evidence_of(
     return lacks, assumed
 
 
-def _components_of(population: Population, asked: DecideQuestion) -> list[Component]:
+def _components_of(population: Population, decide_question: DecideQuestion) -> list[Component]:
     """Return the components of a question with their APIs called as in the log."""
-    if not asked.components:
+    if not decide_question.components:
         return []
-    check_components(asked.components)
-    _check_design(population, asked)
-    called = [_called_in_log(component, population) for component in asked.components]
+    check_components(decide_question.components)
+    _check_design(population, decide_question)
+    called = [_called_in_log(component, population) for component in decide_question.components]
     check_components(called)
     return called
 
 
 @INTERRUPTS.held()
 def _decide_designed(
-    users: Population, begun: LevelDecision, asked: DecideQuestion
+    users: Population, begun: LevelDecision, decide_question: DecideQuestion
 ) -> LevelDecision:
     """Decide about levels; where some are to be designed, from a share, on the other users.
 
@@ -320,21 +346,21 @@ def _decide_designed(
 
     def decided(tested: Population, asked_now: LevelDecision) -> LevelDecision:
         source = level_source(tested, asked_now.components)
-        decision = decide(source, asked_now, asked)
+        decision = decide(source, asked_now, decide_question)
         return cast("LevelDecision", decision)
 
-    share, components, policy = asked.design_share, begun.components, begun.policy
+    share, components, policy = decide_question.design_share, begun.components, begun.policy
     if share is None:
         return decided(users, begun)
     first, rest = users.divided(share)
     if len(components) == len(components[0].levels) == 1:
-        if (known := asked.known) is not None:
+        if (known := decide_question.known) is not None:
             # a file knows of one design, and all are tested again
             tried = 1 if known.design is None else known.design.tried
             part = DesignPart(share, first.users, tried, "values")
             same = getattr(known, "components", ())
             check_same(known, replace(begun, design=part, components=same))
-            asked = replace(asked, known=None)
+            decide_question = replace(decide_question, known=None)
         designs = [[each] for each in alternatives(components[0], first, policy)]
     else:
         designs = [design(components, first, policy)]
@@ -355,10 +381,10 @@ def _decide_designed(
     return now
 
 
-def _check_design(population: Population, asked: DecideQuestion) -> None:
+def _check_design(population: Population, decide_question: DecideQuestion) -> None:
     """Refuse designs of which nothing is proved, and a share without them."""
-    share, sample = asked.design_share, asked.sample
-    designed = [component.name for component in asked.components if component.designed]
+    share, sample = decide_question.design_share, decide_question.sample
+    designed = [component.name for component in decide_question.components if component.designed]
     if share is None:
         if designed:
             raise InputError(
@@ -369,7 +395,7 @@ def _check_design(population: Population, asked: DecideQuestion) -> None:
     if not designed:
         raise InputError("design-share: no level is to design", hint="levels: design = {...}")
     check_share("design_share", share)
-    if asked.setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
+    if decide_question.setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
         raise InputError(
             "design-share: is for users who were drawn one by one from a population",
             hint="leave --setting sample, --strata, --cluster and --fake-share away",
@@ -410,14 +436,14 @@ def asked_question(
 
     It is the same question at every look.
     """
-    asked = AskedQuestion(
+    question = AskedQuestion(
         policy=replace(policy, sample=replace(policy.sample, look=None)),
         setting=setting,
         missing=missing,
         view=population.view,
         window=population.window,
     )
-    return _as_in_log(asked, population, population.means)
+    return _as_in_log(question, population, population.means)
 
 
 def registered_in_log(
@@ -565,11 +591,14 @@ def check_lists(population: Population, decision: Decision) -> None:
     Raises:
         InputError: They are other users, or they do not bear a list out.
     """
-    asked, tested = users_decided_on(population, decision), decision.confirmation
+    eligible_users, tested = users_decided_on(population, decision), decision.confirmation
     if tested is None:
-        users, judge = source_of(asked, decision).users, _judge_of(asked, decision)
+        users, judge = (
+            source_of(eligible_users, decision).users,
+            _judge_of(eligible_users, decision),
+        )
     else:
-        source, rest = asked.searched_and_rest(tested.searched, decision.policy.candidates)
+        source, rest = eligible_users.searched_and_rest(tested.searched, decision.policy.candidates)
         users, judge = source.users + rest.users, _judge_searched(source, decision)
         found = on_others(decision, source.users, rest, tested.chains)
         if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
@@ -606,7 +635,7 @@ def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[Api
     return lambda apis: judge.verdict(len(apis), source.spectrum(apis))
 
 
-def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
+def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
     judges: dict[tuple[int, ...], Judge] = {}
 
@@ -614,7 +643,7 @@ def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdi
         shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
         if not {*shown}.isdisjoint(decision.beyond):
             return "undecided"
-        source = source_of(asked, decision, shown)
+        source = source_of(eligible_users, decision, shown)
         users = (source.users, *units_beside(source).values())
         if users not in judges:
             judges[users] = Judge.of(decision, source)
@@ -624,7 +653,7 @@ def _judge_of(asked: Population, decision: Decision) -> Callable[[ApiSet], Verdi
 
 
 def source_of(
-    asked: Population, decision: Decision, sets: Sequence[str] | None = None
+    eligible_users: Population, decision: Decision, sets: Sequence[str] | None = None
 ) -> SpectrumSource:
     """Return the users by whom sets were judged, over those of a decision or over some.
 
@@ -636,16 +665,16 @@ def source_of(
         if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
             sets = decision.policy.candidates
-        return asked.source(sets)
+        return eligible_users.source(sets)
     part = decision.design
     if part is None:
-        return level_source(asked, decision.components)
+        return level_source(eligible_users, decision.components)
     if part.by != "values":
         raise InputError(
             "its levels were designed from users who were drawn by the order of their rows",
             hint="decide anew: this version draws by values, and tests on other users",
         )
-    return level_source(asked.divided(part.share)[1], decision.components)
+    return level_source(eligible_users.divided(part.share)[1], decision.components)
 
 
 def _check_listed(listed: Verdict, found: Verdict, name: str) -> None:
@@ -662,19 +691,19 @@ def users_decided_on(population: Population, decision: Decision) -> Population:
     """
     others = "the database does not hold the users that were decided on"
     try:
-        asked = population.asked(question_of(decision), decision.policy.candidates)
+        eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
     except UnknownNameError as error:
         raise InputError(
             f"{others}: no log holds {error.name}",
             hint="name the database that was decided on, or decide anew",
         ) from error
-    if asked.seal != decision.digest:
+    if eligible_users.seal != decision.digest:
         raise InputError(
             others,
             hint="name its --since and --until, or decide anew; `fpmonitor check` tests the sets "
             "of an old decision on new users",
         )
-    return asked
+    return eligible_users
 
 
 def are_users_decided_on(population: Population, decision: Decision) -> bool:
@@ -696,9 +725,9 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
         decision: The decision, with its APIs called as in their log: see `called_as`.
     """
     candidates = decision.policy.candidates
-    asked = population.asked(question_of(decision), candidates)
-    source = asked.source(candidates)
+    eligible_users = population.for_question(question_of(decision), candidates)
+    source = eligible_users.source(candidates)
     # a stratum that has no user now counts as exposed now
-    policy = replace(decision.policy, sample=asked.model(decision.policy.sample))
+    policy = replace(decision.policy, sample=eligible_users.model(decision.policy.sample))
     decision = replace(decision, policy=policy)
-    return recheck(decision, told_to(population.audience, source, decision.policy.k))
+    return recheck(decision, disclosed_to(population.audience, source, decision.policy.k))

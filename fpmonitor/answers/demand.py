@@ -45,12 +45,12 @@ class DemandLine(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
-        told: dict[str, Any] = Result.to_json(self)
+        members: dict[str, Any] = Result.to_json(self)
         if self.exposure is None:
-            return told | {"masked": []}
+            return members | {"masked": []}
         if self.unobserved:
-            told["upper"] = None
-        return told | sample_members(self.exposure.sample, self.exposure.drawn)
+            members["upper"] = None
+        return members | sample_members(self.exposure.sample, self.exposure.drawn)
 
 
 def report_demand(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
+from fpmonitor.answers.bounds import NamedBound, compare_bounds, disclosed_interval
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.followed import FollowedLine, report_followed
 from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
@@ -116,7 +116,7 @@ class ExposureReport(Result):
             distance.
         suppressed: Whether fewer than k users are exposed, and others are not told how many:
             `values`, estimates and entropies are then those of k - 1 users (see
-            `disclosure.told_spectra`).
+            `disclosure.disclosed_spectra`).
         masked, left_out: APIs of the set whose values some browsers randomise by design and the
             view masks; and, where they count as one token for each browser family, the same
             question without these.
@@ -284,8 +284,8 @@ def report_exposures(
     check_visits(question, cohort, visits=details.visits, followed=details.followed)
     several = came_several_times(population, question, cohort, sum(map(len, wanted)))
     details = replace(details, visits=details.visits or several)
-    for option, asked in (("given", cohort), ("trust", details.trust)):
-        if asked:
+    for option, option_value in (("given", cohort), ("trust", details.trust)):
+        if option_value:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
     sample.ask([*together, *parts_of(together, details.trust)])
     reports = []
@@ -334,7 +334,7 @@ def _with_visits(
     """Add what visits tell of a reported set, as far as it was asked for."""
     if not (details.visits or details.followed):
         return report
-    users = population.asked(sample.question, sample.source.apis)
+    users = population.for_question(sample.question, sample.source.apis)
     if details.visits:
         found, linked = report_visits(users, sample, report.together)
         report = replace(report, visits=found, linked=Interval(lower=linked[0], upper=linked[1]))
@@ -375,28 +375,29 @@ def report_exposure(
         support: Number of values that users can have, declared beforehand; None when unknown.
     """
     together = sorted({*apis, *given})
-    question, told = sample.question, sample.told(together)
+    question, spectra = sample.question, sample.disclosed(together)
     lower, upper = limits_of(sample, together, support)
     least, most = sample.linked(together)
     k, population = question.k, question.users
-    bits = entropy_bits(told.most)
+    bits = entropy_bits(spectra.most)
     theorems = [
-        told_interval(theorem, told, question, support=support) for theorem in (theorem5, theorem8)
+        disclosed_interval(theorem, spectra, question, support=support)
+        for theorem in (theorem5, theorem8)
     ]
     smallest = smallest_told_group(k, sample.audience)
-    median, worst_5, worst_1 = misleading_factors(told.most, least=smallest)
+    median, worst_5, worst_1 = misleading_factors(spectra.most, least=smallest)
     return ExposureReport(
         apis=tuple(apis),
         given=tuple(given),
         users=sample.users,
-        values=told.most.support,
+        values=spectra.most.support,
         k=k,
         population=population,
         delta=question.delta,
-        empirical=empirical_exposure(told.most, k),
-        suppressed=told.suppressed,
-        plug_in=plug_in_exposure(told.most, k=k, population=population),
-        unbiased=unbiased_exposure(told.most, k=k, population=population),
+        empirical=empirical_exposure(spectra.most, k),
+        suppressed=spectra.suppressed,
+        plug_in=plug_in_exposure(spectra.most, k=k, population=population),
+        unbiased=unbiased_exposure(spectra.most, k=k, population=population),
         lower=lower,
         upper=upper,
         theorem5=theorems[0],
@@ -426,7 +427,7 @@ def limits_of(
         return sample.limits(apis)
     lower, upper = sample.limits(apis, (1 - PART) * question.delta)
     least, most = declared_limits(
-        sample.told(apis).most,
+        sample.disclosed(apis).most,
         support,
         k=question.k,
         population=question.users,
@@ -449,17 +450,17 @@ def _report_bounds(
     """Put all bounds of a reported set side by side; errors as in `report_exposure`."""
     values = report.values if support is None else support
     certified = Interval(lower=report.lower, upper=report.upper)
-    told = sample.told(report.together)
+    spectra = sample.disclosed(report.together)
     return BoundsReport(
         support=support,
-        bounds=compare_bounds(told, certified, sample.question, support=support),
+        bounds=compare_bounds(spectra, certified, sample.question, support=support),
         theorem6_floor=theorem6_floor(values) if values > 1 else None,
     )
 
 
 def _report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
     """Every measure of entropy that others report, of a reported set and at least 2 users."""
-    spectrum = sample.told(report.together).most
+    spectrum = sample.disclosed(report.together).most
     shannon = [
         EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")
         for name, estimate in ENTROPY_ESTIMATORS.items()

@@ -97,30 +97,30 @@ def gather_findings(
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
-    is_current = population.asked(question_of(decision), candidates).seal == decision.digest
+    is_current = population.for_question(question_of(decision), candidates).seal == decision.digest
     # Visits are for the owner; figures for all are of last values.
     question = replace(question_of(decision), visits="last", after=())
-    asked = population.asked(question, candidates)
+    eligible_users = population.for_question(question, candidates)
     rest = [api for api in candidates if api not in recommended]
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
-    exposed = _with_trust(asked, question, recommended)
+    exposed = _with_trust(eligible_users, question, recommended)
     progress("measuring what one more API would cost")
     one_more = [[*recommended, api] for api in rest] if recommended else []
     costs = preview_sets(population, decision, one_more) if one_more else []
     progress("drawing exposure curves")
-    curves = _curves(population, asked, question, [recommended, largest.apis])
+    curves = _curves(population, eligible_users, question, [recommended, largest.apis])
     progress("ranking by entropy and by exposure")
-    ranking = rank_sets(asked, question, size=2 if pairs else 1, candidates=candidates)
+    ranking = rank_sets(eligible_users, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")
     trend = None if windows is None else _trend_of(windows, _counted(question), recommended)
     progress("describing the users")
     return Findings(
         decision=decision,
         name=name,
-        users=asked.users,
+        users=eligible_users.users,
         visits=population.visits,
         days=population.days(question.k),
         is_current=is_current,

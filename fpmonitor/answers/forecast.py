@@ -53,7 +53,7 @@ def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedE
         assumed.append("--missing exposed")
     if assumed:
         raise InputError(f"--forecast: not with {assumed[0]}", hint=f"omit {assumed[0]}")
-    spectrum, k, population = sample.told(apis).most, question.k, question.users
+    spectrum, k, population = sample.disclosed(apis).most, question.k, question.users
     test = back_test(spectrum, k=k, population=population, rng=sample.rng("forecast", sorted(apis)))
     trusted = test is not None and test.passed
     return ExpectedExposure(

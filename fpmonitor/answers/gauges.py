@@ -53,13 +53,15 @@ def gauges(
     """
     own = {"decision": identity[:16]}
     looked = None if now is None else now.timestamp()
-    told = {
+    gauge_values = {
         "exposure_budget": decision.policy.budget,
         "undelivered_notices": undelivered,
         "watch_last_look_seconds": looked,
         "newest_log_seconds": newest_log,
     }
-    samples = [(name, own, float(value)) for name, value in told.items() if value is not None]
+    samples = [
+        (name, own, float(value)) for name, value in gauge_values.items() if value is not None
+    ]
     if standing is not None:
         samples += [(name, own | labels, value) for name, labels, value in _known(standing)]
     return "".join(_lines(samples))
@@ -69,8 +71,8 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
     for verdict, state in (("allow", "within"), ("block", "above"), ("undecided", "unknown")):
         found = sum(one.verdict == verdict for one in standing.sets)
         yield "sets", {"state": state}, found
-    told = sorted(standing.sets, key=lambda one: (one.verdict != "block", -len(one.apis)))
-    for one in told[:_MOST_SETS]:
+    ordered_sets = sorted(standing.sets, key=lambda one: (one.verdict != "block", -len(one.apis)))
+    for one in ordered_sets[:_MOST_SETS]:
         labels = {"set": " + ".join(one.apis)}
         yield "set_above_budget", labels, one.verdict == "block"
         yield "set_within_budget", labels, one.verdict == "allow"
@@ -91,8 +93,8 @@ def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str
     """Write samples, those of a name together."""
     by_name: dict[str, list[str]] = {}
     for name, labels, value in samples:
-        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        by_name.setdefault(name, []).append(f"fpmonitor_{name}{{{told}}} {float(value)!r}\n")
+        label_text = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        by_name.setdefault(name, []).append(f"fpmonitor_{name}{{{label_text}}} {float(value)!r}\n")
     for name, lines in by_name.items():
         yield f"# HELP fpmonitor_{name} {_HELP[name]}\n# TYPE fpmonitor_{name} gauge\n"
         yield from dict.fromkeys(lines)

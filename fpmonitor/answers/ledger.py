@@ -125,8 +125,8 @@ class Ledger:
             if usable(users, self.decision):
                 return users, tuple(left_out)
             left_out.append(span.left_out("has too few users"))
-        told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
-        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
+        disclosed_gaps = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
+        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in disclosed_gaps)
         raise UndecidableError(
             f"no {self.period} that is over has enough users{why and ': ' + why}",
             hint="ingest more logs, or choose longer windows with --by",

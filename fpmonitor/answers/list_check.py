@@ -25,10 +25,10 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
         decision: The decision.
         in_use: What the list leaves.
     """
-    asked, decision = decision, called_as(decision, population)
+    original_decision, decision = decision, called_as(decision, population)
 
     def called(apis: ApiSet) -> ApiSet:
-        names = (api if api in population.apis else asked.means(api) for api in apis)
+        names = (api if api in population.apis else original_decision.means(api) for api in apis)
         return tuple(sorted(population.named(names)))
 
     left = {called(each.most): called(each.least) for each in in_use.left}

@@ -115,11 +115,11 @@ def _other_form(
     forms: dict[str, int] = {}
     for code, text in zip(_commonest(before), known, strict=True):
         forms[_form(text)] = forms.get(_form(text), 0) + before[code]
-    told = {texts.get(code) or "": count for code, count in new.items()}
+    text_counts = {texts.get(code) or "": count for code, count in new.items()}
     # Lists of fonts have each a form of their own: so many new forms are usual (Good 1953).
     usual = sum(count for count in forms.values() if count == 1) / sum(before.values())
     least = max(k, (_SHARE + usual) * users)
-    ordered = sorted(told.items(), key=lambda one: -one[1])[:_COMMONEST]
+    ordered = sorted(text_counts.items(), key=lambda one: -one[1])[:_COMMONEST]
     ordered = [(text, count) for text, count in ordered if text]
     errors = sum(count for text, count in ordered if _ERRORS.fullmatch(text))
     if errors >= least:

@@ -101,7 +101,7 @@ def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
         for event in _events(body)
     ]
     first = min(events, key=lambda event: _ORDER[event.severity])
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "id": body["id"],
         "decision": body["decision"],
         "key": f"{body['decision'][:16]}/{first.about}",
@@ -119,24 +119,24 @@ def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
         "runbook": f"docs/runbook.md#{first.about.replace(' ', '-')}",
         "details": details,
     }
-    while len(encoded(told)) > MOST_BYTES:
-        if len(told["also"]) > _NAMED:
-            told["also"].pop()
-        elif told["commands"]:  # the details have them whole
-            told["commands"].remove(max(told["commands"], key=len))
-        elif told["also"]:
-            told["also"].pop()
+    while len(encoded(payload)) > MOST_BYTES:
+        if len(payload["also"]) > _NAMED:
+            payload["also"].pop()
+        elif payload["commands"]:  # the details have them whole
+            payload["commands"].remove(max(payload["commands"], key=len))
+        elif payload["also"]:
+            payload["also"].pop()
         else:
             break
-    return told
+    return payload
 
 
 _ORDER: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 
 
-def encoded(told: Mapping[str, Any]) -> bytes:
+def encoded(payload: Mapping[str, Any]) -> bytes:
     """Return a message as it is sent."""
-    return json.dumps(told, ensure_ascii=False).encode()
+    return json.dumps(payload, ensure_ascii=False).encode()
 
 
 def _events(body: Mapping[str, Any]) -> Iterator[_Event]:

@@ -327,11 +327,11 @@ def _moved_values(
     order = np.argsort(p_values, kind="stable")[:_LISTED_VALUES]
     shares = [window / window.sum() for window in counts]
     for i in order[p_values[order] < 1].tolist():
-        told = [bool(window[i] >= k) for window in counts]
+        has_k_users = [bool(window[i] >= k) for window in counts]
         yield MovedValue(
-            value=text(int(codes[i])) if told[1] or codes[i] == ABSENT else None,
-            before=float(shares[0][i]) if told[0] else None,
-            after=float(shares[1][i]) if told[1] else None,
+            value=text(int(codes[i])) if has_k_users[1] or codes[i] == ABSENT else None,
+            before=float(shares[0][i]) if has_k_users[0] else None,
+            after=float(shares[1][i]) if has_k_users[1] else None,
             grew=bool(shares[1][i] > shares[0][i]),
             p_value=float(p_values[i]),
         )

@@ -51,7 +51,7 @@ def list_questions(database: Database) -> list[ListedQuestion]:
 def decide_and_list(
     database: Database | None,
     population: Population,
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
     *,
     counter: str = "duckdb",
     note: Callable[[str], None] = lambda _text: None,
@@ -63,11 +63,11 @@ def decide_and_list(
             listed. Nor are those about levels.
         note: Told why a question could not be listed; the decision is as good without.
     """
-    if database is None or asked.components:
-        return decide_sets(population, asked, counter=counter)
+    if database is None or decide_question.components:
+        return decide_sets(population, decide_question, counter=counter)
     listed = list_questions(database)
     registered = [each.question for each in listed if each.answer is None]
-    decision = decide_sets(population, asked, registered=registered, counter=counter)
+    decision = decide_sets(population, decide_question, registered=registered, counter=counter)
     question = asked_question(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )

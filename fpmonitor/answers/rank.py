@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpmonitor.answers.sets import sets_up_to, sorted_sets
-from fpmonitor.disclosure import check_users, smallest_told_group, told_spectra
+from fpmonitor.disclosure import check_users, disclosed_spectra, smallest_told_group
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factors, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
@@ -127,37 +127,39 @@ def rank_sets(
     if not distinct:
         raise InputError("sets: name at least one set, of at least one API each")
     together = sorted({api for apis in distinct for api in apis})
-    asked = population.asked(question, together)
-    check_users(asked.users, question.k)
-    question = asked.question(question)
+    eligible_users = population.for_question(question, together)
+    check_users(eligible_users.users, question.k)
+    question = eligible_users.question(question)
     k, n = question.k, question.users
-    if n <= asked.users and question.sample.departure == NO_DEPARTURE:
+    if n <= eligible_users.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
-        spectra = asked.source(together).spectra(distinct)
-        told = [told_spectra(spectrum, k, asked.audience).most for spectrum in spectra]
-        exposures = [_unbiased(spectrum, k, n) for spectrum in told]
+        spectra = eligible_users.source(together).spectra(distinct)
+        disclosed_spectra = [
+            disclosed_spectra(spectrum, k, eligible_users.audience).most for spectrum in spectra
+        ]
+        exposures = [_unbiased(spectrum, k, n) for spectrum in disclosed_spectra]
     else:
         basis = "upper"
         sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
-        told = [sample.told(apis).most for apis in distinct]
+        disclosed_spectra = [sample.disclosed(apis).most for apis in distinct]
         exposures = [sample.limits(apis)[1] for apis in distinct]
-    least = smallest_told_group(k, asked.audience)
-    ranked = _ranked(distinct, told, np.array(exposures), n, least)
+    least = smallest_told_group(k, eligible_users.audience)
+    ranked = _ranked(distinct, disclosed_spectra, np.array(exposures), n, least)
     pairs, disagreeing = _disagreements(ranked)
     return Ranking(
         k=k,
         population=n,
-        users=asked.users,
+        users=eligible_users.users,
         delta=question.delta,
         basis=basis,
         pairs=pairs,
         disagreeing_pairs=disagreeing,
         sets=tuple(sorted(ranked, key=lambda line: (line.place_by_exposure, line.apis))),
-        masked=asked.masked(together, k),
+        masked=eligible_users.masked(together, k),
         sample=question.sample,
-        drawn=asked.drawn,
-        unit=asked.unit,
+        drawn=eligible_users.drawn,
+        unit=eligible_users.unit,
     )
 
 

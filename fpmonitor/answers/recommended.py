@@ -73,9 +73,9 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     apis, question = called_as(decision, population).recommended, question_of(decision)
     users = population
     cohort: tuple[str, ...] = ()
-    asked = decision.policy.cohorts
-    if asked is not None:
-        users, cohort = population.with_kinds(asked.given)
+    cohort_budget = decision.policy.cohorts
+    if cohort_budget is not None:
+        users, cohort = population.with_kinds(cohort_budget.given)
     elif question.sample.is_plain and question.missing != "exposed":
         users, cohort = _with_known_kinds(population)
     sample = users.sample(question, [apis, cohort], given=cohort)
@@ -85,16 +85,16 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     if decision.policy.visits == "last":
         linked = sample.linked(apis)
     else:
-        asked_of = users.asked(sample.question, sample.source.apis)
+        asked_of = users.for_question(sample.question, sample.source.apis)
         visits, linked = report_visits(asked_of, sample, apis)
     found, most = None, 1.0
-    least = LEAST_SHARE if asked is None else asked.least_share
+    least = LEAST_SHARE if cohort_budget is None else cohort_budget.least_share
     if cohort:
         texts = {kind: users.value_texts(kind) for kind in cohort}
         found = report_cohorts(sample, apis, cohort, texts)
         most = _most_of_all(found, sample, least)
-        if asked is not None:  # as the decision promises it
-            most = min(most, asked.budget)
+        if cohort_budget is not None:  # as the decision promises it
+            most = min(most, cohort_budget.budget)
     return PeopleReport(
         population=sample.question.users,
         delta=sample.question.delta,

@@ -134,10 +134,14 @@ class Renewal:
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of a notice."""
-        told: dict[str, Any] = untyped(self)
+        members: dict[str, Any] = untyped(self)
         if self.unit == "user":
-            del told["unit"]
-        return told | {"advised": self.advised, "reasons": self.reasons, "wrong_by": self.wrong_by}
+            del members["unit"]
+        return members | {
+            "advised": self.advised,
+            "reasons": self.reasons,
+            "wrong_by": self.wrong_by,
+        }
 
 
 def find_renewal(

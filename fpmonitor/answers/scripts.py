@@ -152,8 +152,10 @@ class ScriptReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        told = {name: getattr(self, name) for name in ("k", "population", "budget", "delta")}
-        return told | {
+        question_members = {
+            name: getattr(self, name) for name in ("k", "population", "budget", "delta")
+        }
+        return question_members | {
             "users": self.users,
             "basis": self.basis,
             "scripts": [line.to_json() for line in self.scripts],
@@ -251,9 +253,9 @@ def _line(
 
 def _parts(apis: Iterable[str], decision: Decision) -> tuple[ApiSet, ApiSet, ApiSet]:
     """Divide what a script reads: all, what is not recommended, and what it is left."""
-    read, kept = set(apis), set(decision.recommended)
-    left = read - (set(decision.policy.candidates) - kept)
-    return tuple(sorted(read)), tuple(sorted(read - kept)), tuple(sorted(left))
+    read, recommended = set(apis), set(decision.recommended)
+    left = read - (set(decision.policy.candidates) - recommended)
+    return tuple(sorted(read)), tuple(sorted(read - recommended)), tuple(sorted(left))
 
 
 def listed_hosts(content: Any) -> dict[str, list[str]]:
@@ -285,8 +287,8 @@ class _Services(msgspec.Struct):
 
 
 def _exposure(sample: CertifiedSample, apis: ApiSet) -> float:
-    question, told = sample.question, sample.told(apis)
-    unbiased = unbiased_exposure(told.most, k=question.k, population=question.users)
+    question, spectra = sample.question, sample.disclosed(apis)
+    unbiased = unbiased_exposure(spectra.most, k=question.k, population=question.users)
     return _limits(sample, apis)[1] if unbiased is None else unbiased
 
 
@@ -297,7 +299,7 @@ def _limits(sample: CertifiedSample, apis: ApiSet) -> tuple[float, float]:
 
 def _exposed(sample: CertifiedSample, apis: ApiSet, *, whole: bool) -> ScriptExposure:
     question, (lower, upper) = sample.question, _limits(sample, apis)
-    plug_in = plug_in_exposure(sample.told(apis).most, k=question.k, population=question.users)
+    plug_in = plug_in_exposure(sample.disclosed(apis).most, k=question.k, population=question.users)
     return ScriptExposure(apis=apis, plug_in=plug_in, lower=lower, upper=upper if whole else None)
 
 

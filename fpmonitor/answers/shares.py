@@ -129,8 +129,8 @@ def shares_of_logs(
         if not collector.recognises(log, column_map):
             raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
         requests = collector.visitors(log, column_map)
-        while told := list(islice(requests, _BLOCK)):
-            visitors.take(told)
+        while request_block := list(islice(requests, _BLOCK)):
+            visitors.take(request_block)
     if not visitors.days:
         raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
     users, busiest = visitors.counts.total(), max(visitors.addresses.values(), default=0)
@@ -155,11 +155,11 @@ class _Visitors:
         self.days: set[str] = set()
         self.automated = self.rejected = 0
 
-    def take(self, told: Sequence[tuple[str, str, str] | None]) -> None:
+    def take(self, requests: Sequence[tuple[str, str, str] | None]) -> None:
         """Take in days, addresses and user agents of requests; null for one that tells none."""
-        agents = list({visitor[2] for visitor in told if visitor})
+        agents = list({visitor[2] for visitor in requests if visitor})
         browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
-        for visitor in told:
+        for visitor in requests:
             if visitor is None:
                 self.rejected += 1
                 continue
@@ -183,11 +183,11 @@ class _Visitors:
 def _kind_of(agent: str, columns: tuple[str, ...]) -> str | None:
     # As of users in a database, which keeps digests of long user agents.
     family, system = browser_of(_USER_AGENT, agent)[0], system_of(value_text(agent))
-    told = {
+    column_values = {
         BROWSER_FAMILY: None if family == UNKNOWN else FAMILIES[family],
         OPERATING_SYSTEM: None if system == UNKNOWN else SYSTEMS[system],
     }
-    return joined_kind(told[column] for column in columns)
+    return joined_kind(column_values[column] for column in columns)
 
 
 def shares_of_counts(
@@ -202,24 +202,24 @@ def shares_of_counts(
         UndecidableError: Fewer than two strata have k users.
     """
     listed = sorted((-users, name) for name, users in counts.items() if name and users >= k)
-    told = {name: -negative for negative, name in listed if name != "other"}
+    stratum_sizes = {name: -negative for negative, name in listed if name != "other"}
     total = sum(counts.values())
-    if 0 < total - sum(told.values()) < k and told:
-        told.popitem()  # the rest must not follow from it
-    if rest := total - sum(told.values()):
-        told["other"] = rest
-    if len(told) < 2:
+    if 0 < total - sum(stratum_sizes.values()) < k and stratum_sizes:
+        stratum_sizes.popitem()  # the rest must not follow from it
+    if rest := total - sum(stratum_sizes.values()):
+        stratum_sizes["other"] = rest
+    if len(stratum_sizes) < 2:
         raise UndecidableError(
             f"shares: fewer than two strata have {k:,} users",
             hint="a longer log, or a coarser --by",
         )
     if not delta:
-        return Strata(by=by, shares={name: users / total for name, users in told.items()})
+        return Strata(by=by, shares={name: users / total for name, users in stratum_sizes.items()})
     check_share("delta", delta)
-    users = np.array(list(told.values()))
+    users = np.array(list(stratum_sizes.values()))
     ends = np.stack(clopper_pearson(users, total, delta / (2 * len(counts))), axis=1)
-    limits = dict(zip(told, ends.tolist(), strict=True))
-    if "other" in told and counts.keys() - told.keys() - {None}:
+    limits = dict(zip(stratum_sizes, ends.tolist(), strict=True))
+    if "other" in stratum_sizes and counts.keys() - stratum_sizes.keys() - {None}:
         # What is in it follows from the counts: it is limited by the others alone.
         low, high = (math.fsum(side) for side in zip(*limits.values(), strict=True))
         first, last = limits["other"]

@@ -39,7 +39,7 @@ from fpmonitor.disclosure import (
     publishable_groups,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import Look, told_from
+from fpmonitor.policy import Look, disclosed_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
@@ -169,18 +169,20 @@ def facts_of(
         listed: Questions that their database lists; none where no database holds them.
     """
     k, candidates = decision.policy.k, decision.policy.candidates
-    asked = population.asked(question_of(decision), candidates)
+    eligible_users = population.for_question(question_of(decision), candidates)
     facts = Facts(
         names=population.names(candidates),
         coverage=population.coverage(candidates, k),
-        masked=asked.masked(candidates, k),
+        masked=eligible_users.masked(candidates, k),
         lacks=population.lacks(candidates, k),
         unit=population.unit,
-        days=population.snapshot.days(told_from(k)),
+        days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
-        look=asked.model(decision.policy.sample).look,
+        look=eligible_users.model(decision.policy.sample).look,
         # Others are not told, and cannot refute what a decision says.
-        first_names=asked.first_of(candidates) if asked.audience is Audience.OWNER else None,
+        first_names=eligible_users.first_of(candidates)
+        if eligible_users.audience is Audience.OWNER
+        else None,
     )
     if isinstance(decision, LevelDecision) or decision.policy.delta is None:
         return facts
@@ -206,8 +208,8 @@ def _as_asked(policy: Policy) -> Policy:
     strata = policy.sample.strata
     if strata is None:
         return policy
-    asked = replace(strata, left_out=(), expected=None)
-    return replace(policy, sample=replace(policy.sample, strata=asked))
+    declared_strata = replace(strata, left_out=(), expected=None)
+    return replace(policy, sample=replace(policy.sample, strata=declared_strata))
 
 
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
@@ -216,7 +218,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     said = {**decision.no_evidence, **decision.assumed}
     if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
         # Files of before asked for k users, where 10 tell enough.
-        more = {"few users"} if decision.policy.k > told_from(decision.policy.k) else set()
+        more = {"few users"} if decision.policy.k > disclosed_from(decision.policy.k) else set()
         alike = (
             all(found == facts.lacks.get(api) or found in more for api, found in said.items())
             and said.keys() >= facts.lacks.keys()
@@ -233,8 +235,8 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     yield Discrepancy("registered", "" if listed_so else "the database does not list it so")
     reason = ""
     for name in ("level", "view_weight"):
-        told, most = getattr(decision, name), getattr(facts, name)
-        if (told is None) != (most is None) or (told or 0) > (most or 0) * (1 + _ROUNDING):
+        claim, most = getattr(decision, name), getattr(facts, name)
+        if (claim is None) != (most is None) or (claim or 0) > (most or 0) * (1 + _ROUNDING):
             reason = f"`{name}` is more than the question may have"
     yield Discrepancy("level", reason)
     if decision.policy.sample.look == "first":
@@ -255,11 +257,11 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
 def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what a decision says of APIs and of what a user is."""
     for name in ("names", "coverage", "masked", "unit"):
-        told, found = getattr(decision, name), getattr(facts, name)
+        claim, found = getattr(decision, name), getattr(facts, name)
         if found is None or (name == "coverage" and not found):
             continue  # spectra of before
-        if told is not None:
-            alike = _is_coverage_of(decision, facts) if name == "coverage" else told == found
+        if claim is not None:
+            alike = _is_coverage_of(decision, facts) if name == "coverage" else claim == found
             yield Discrepancy(name, "" if alike else _OTHERWISE)
         elif has_tests_of_now(decision):
             yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
@@ -339,7 +341,7 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         if isinstance(side.get("after"), float | int) and isinstance(side.get("users"), int)
     }
     try:
-        told = [("proof", decision.proof, tests_of(decision, counted).proof)]
+        proofs = [("proof", decision.proof, tests_of(decision, counted).proof)]
     except UndecidableError:  # the file lacks the users of a unit that it is about
         yield Discrepancy("proof", _NOT_ASKED)
         return
@@ -347,36 +349,37 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         rest, level = tests_of_others(decision, decision.users - users, len(tested.chains))
         if tested.level != level:
             yield Discrepancy("confirmation.level", _NOT_ASKED)
-        told.append(("confirmation.proof", tested.proof, rest.proofs(1)))
-    for name, proof, known in told:
+        proofs.append(("confirmation.proof", tested.proof, rest.proofs(1)))
+    for name, proof, known in proofs:
         if has_tests_of_now(decision):
             found = _other_numbers(proof, known, name)
             yield from sorted(found, key=lambda each: not each.is_certain)[:1]
 
 
-def _other_numbers(told: Any, found: Any, path: str) -> Iterator[Discrepancy]:
+def _other_numbers(claim: Any, found: Any, path: str) -> Iterator[Discrepancy]:
     """Yield where tests are others; of what SciPy finds only that nobody can tell when it was."""
-    if isinstance(told, dict) and isinstance(found, dict) and told.keys() == found.keys():
-        for name, value in told.items():
+    if isinstance(claim, dict) and isinstance(found, dict) and claim.keys() == found.keys():
+        for name, value in claim.items():
             yield from _other_numbers(value, found[name], f"{path}.{name}")
-    elif isinstance(told, list | tuple) and isinstance(found, list | tuple):
-        if len(told) != len(found):
+    elif isinstance(claim, list | tuple) and isinstance(found, list | tuple):
+        if len(claim) != len(found):
             yield Discrepancy(path, _OTHER_TESTS, is_certain=False)
-        for one, other in zip(told, found, strict=False):
+        for one, other in zip(claim, found, strict=False):
             yield from _other_numbers(one, other, path)
     else:
-        numbers = [type(value) in {int, float} for value in (told, found)]
-        alike = all(numbers) and math.isclose(told, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
-        if not alike and (told != found or type(told) is not type(found)):
+        numbers = [type(value) in {int, float} for value in (claim, found)]
+        alike = all(numbers) and math.isclose(claim, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
+        if not alike and (claim != found or type(claim) is not type(found)):
             of_question = not {*path.split(".")}.isdisjoint(_ASKED)
             yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
 
 
 def _is_coverage_of(decision: Decision, facts: Facts) -> bool:
     k, users = decision.policy.k, decision.all_observed
-    told, found = decision.coverage or {}, facts.coverage
-    return told.keys() == found.keys() and all(
-        _alike(told[api], found[api]) or _masked_by(k, told[api], found[api], users) for api in told
+    claims, found = decision.coverage or {}, facts.coverage
+    return claims.keys() == found.keys() and all(
+        _alike(claims[api], found[api]) or _masked_by(k, claims[api], found[api], users)
+        for api in claims
     )
 
 
@@ -386,10 +389,10 @@ def _alike(share: float | None, other: float | None) -> bool:
     return math.isclose(share, other, rel_tol=_ROUNDING)
 
 
-def _masked_by(k: int, told: float | None, found: float | None, users: int) -> bool:
+def _masked_by(k: int, claim: float | None, found: float | None, users: int) -> bool:
     """Whether a share is told as files of before do, which hid fewer users than k."""
     having = users * (found or 0)
-    return (told is None and having < k) or (told == 1 and users - having < k)
+    return (claim is None and having < k) or (claim == 1 and users - having < k)
 
 
 def bear_out(
@@ -441,7 +444,7 @@ def count_spectra(
     """
     exact = may_count_below(population.audience, wanted=exact)
     k = None if exact else decision.policy.k
-    asked = users_decided_on(population, decision)
+    eligible_users = users_decided_on(population, decision)
     if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
         raise InputError(
             "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
@@ -452,11 +455,11 @@ def count_spectra(
     others: list[SetGroups] = []
     source: SpectrumSource
     if tested is None:
-        source = source_of(asked, decision)
+        source = source_of(eligible_users, decision)
     else:
-        source, rest = asked.searched_and_rest(tested.searched, candidates)
+        source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
         if source.least is None:
-            anew = searched_again(asked, decision)
+            anew = searched_again(eligible_users, decision)
             chains = () if anew.confirmation is None else anew.confirmation.chains
             lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
@@ -464,7 +467,7 @@ def count_spectra(
         kept = rest.kept_spectra(chained, tested.level)
         others = [*map(partial(_groups, source, k), chained, kept)]
     if decision.by_visits is not None:
-        facts = replace(facts, by_visits=by_visits_of(asked, decision, source))
+        facts = replace(facts, by_visits=by_visits_of(eligible_users, decision, source))
     told_possible = decision.users_possible is not None or has_tests_of_now(decision)
     if told_possible and tested is None:
         possible = possible_of(source, decision, decision.undecided)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import question_of
-from fpmonitor.disclosure import check_users, told_spectra
+from fpmonitor.disclosure import check_users, disclosed_spectra
 from fpmonitor.estimate.exposure import plug_in_exposure
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import level_words
@@ -48,19 +48,19 @@ def trade_offs(
         practice: What is shown today, named by the user: it comes first.
     """
     k, population_size = decision.policy.k, decision.policy.population
-    asked = population.asked(question_of(decision), decision.policy.candidates)
-    check_users(asked.users, k)
-    source = level_source(asked, decision.components)
+    eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
+    check_users(eligible_users.users, k)
+    source = level_source(eligible_users, decision.components)
     found = []
     first = [] if practice is None else [practice]
     for apis in dict.fromkeys((*first, *_listed(decision))):
-        told = told_spectra(source.spectrum(apis), k, population.audience)
+        spectra = disclosed_spectra(source.spectrum(apis), k, population.audience)
         found.append(
             TradeOff(
                 apis=apis,
                 verdict=decision.verdict(apis)[0],
                 utility=decision.utility_of(apis),
-                exposure=plug_in_exposure(told.most, k=k, population=population_size),
+                exposure=plug_in_exposure(spectra.most, k=k, population=population_size),
             )
         )
     return tuple(found)

@@ -22,7 +22,7 @@ from fpmonitor.answers.panel import (
     distribution,
 )
 from fpmonitor.answers.sets import sorted_sets
-from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.estimate.entropy import entropy_bits
@@ -34,7 +34,7 @@ from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
-from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
 from fpmonitor.unit import Unit, check_limits, told_unit, weakest
@@ -277,18 +277,18 @@ def _places(
     """Follow the windows; those that have not changed since they were kept are not read again."""
     apis = sorted({api for names in sets for api in names})
     # Each version, and each edition of the tests, finds by rules of its own.
-    asked = (__version__, _EDITION, k, against, sets)
+    question_parts = (__version__, _EDITION, k, against, sets)
     read = functools.lru_cache(_HELD)(functools.partial(read_users, windows, apis=apis, k=k))
     places: list[_Place] = []
     fresh: list[KeptWindow] = []
     references: dict[int, _Place] = {}
-    for kept in windows.kept(asked):
-        span = kept.span
+    for kept_window in windows.kept(question_parts):
+        span = kept_window.span
         progress(span.name)
         earlier = references.get(lane := _lane(span, windows.division))
         before = None if earlier is None else earlier.span.window.since
-        found = _unpacked(kept, windows, apis)
-        is_moved = kept.against != before or (earlier is not None and earlier.is_new)
+        found = _unpacked(kept_window, windows, apis)
+        is_moved = kept_window.against != before or (earlier is not None and earlier.is_new)
         is_new = found is None or (found.users >= k and is_moved)
         if found is None or is_new:
             found = _found_in(read(span), sets)
@@ -307,7 +307,7 @@ def _places(
         places.append(place)
         if found.users >= k and (earlier is None or against == "previous"):
             references[lane] = place
-    windows.keep(asked, fresh)
+    windows.keep(question_parts, fresh)
     return places
 
 
@@ -317,12 +317,12 @@ def _lane(span: Span, division: Division) -> int:
     return since.weekday() if division == "day" and since is not None else 0
 
 
-def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found | None:
+def _unpacked(kept_window: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found | None:
     """Return what is kept of a window; null where it has to be read."""
-    if kept.content is None:
+    if kept_window.content is None:
         return None
     try:
-        found = msgspec.msgpack.decode(kept.content, type=_Found)
+        found = msgspec.msgpack.decode(kept_window.content, type=_Found)
     except msgspec.MsgspecError as error:
         raise _tampered() from error
     known = found.contradicted
@@ -349,9 +349,9 @@ def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
     return spectrum.counts.astype("<i8").tobytes(), spectrum.values.astype("<i8").tobytes()
 
 
-def _spectrum_of(kept: tuple[bytes, bytes]) -> CountSpectrum:
+def _spectrum_of(packed_spectrum: tuple[bytes, bytes]) -> CountSpectrum:
     try:
-        counts, values = (np.frombuffer(part, dtype="<i8") for part in kept)
+        counts, values = (np.frombuffer(part, dtype="<i8") for part in packed_spectrum)
         return CountSpectrum(counts, values)
     except (ValueError, InputError) as error:
         raise _tampered() from error
@@ -402,11 +402,13 @@ def _trend_window(
     lines = (
         _trend_line(
             apis,
-            told_spectra(_spectrum_of(kept), question.k, audience),
+            disclosed_spectra(_spectrum_of(packed_spectrum), question.k, audience),
             question,
             growing=apis in growing,
         )
-        for apis, kept in (zip(sets, place.found.spectra, strict=True) if is_told else ())
+        for apis, packed_spectrum in (
+            zip(sets, place.found.spectra, strict=True) if is_told else ()
+        )
     )
     return TrendWindow(
         name=place.name,
@@ -418,24 +420,24 @@ def _trend_window(
 
 
 def _trend_line(
-    apis: tuple[str, ...], told: ToldSpectra, question: Question, *, growing: bool
+    apis: tuple[str, ...], spectra: DisclosedSpectra, question: Question, *, growing: bool
 ) -> TrendLine:
     k, population = question.k, question.users
     certificate = exposure_limits(
-        users=told.most.users,
+        users=spectra.most.users,
         k=k,
         population=population,
         delta=question.delta,
         growing=growing,
     )
-    lower, upper = certificate.of(told.least, len(apis), hidden=told.hidden)
+    lower, upper = certificate.of(spectra.least, len(apis), hidden=spectra.hidden)
     return TrendLine(
         apis=apis,
-        values=told.most.support,
-        entropy_bits=entropy_bits(told.most),
-        empirical=empirical_exposure(told.most, k),
-        plug_in=plug_in_exposure(told.most, k=k, population=population),
-        unbiased=unbiased_exposure(told.most, k=k, population=population),
+        values=spectra.most.support,
+        entropy_bits=entropy_bits(spectra.most),
+        empirical=empirical_exposure(spectra.most, k),
+        plug_in=plug_in_exposure(spectra.most, k=k, population=population),
+        unbiased=unbiased_exposure(spectra.most, k=k, population=population),
         lower=lower,
         upper=upper,
     )

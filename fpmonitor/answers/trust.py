@@ -76,7 +76,7 @@ def price_of_trust(
     if knowledge not in KNOWLEDGE:
         raise InputError(f"trust: {knowledge!r} is none of {', '.join(KNOWLEDGE)}")
     levels = []
-    singles = [sample.told([api]).most for api in apis]
+    singles = [sample.disclosed([api]).most for api in apis]
     for level in KNOWLEDGE[: KNOWLEDGE.index(knowledge) + 1]:
         # The distribution of a single API is its marginal, that of two APIs their pair.
         if len(apis) <= KNOWLEDGE.index(level) + 1 or level == "joint":
@@ -89,13 +89,13 @@ def price_of_trust(
 
 def _pairs(sample: CertifiedSample, apis: Sequence[str]) -> dict[tuple[int, int], CountSpectrum]:
     return {
-        (i, j): sample.told([apis[i], apis[j]]).most
+        (i, j): sample.disclosed([apis[i], apis[j]]).most
         for i, j in itertools.combinations(range(len(apis)), 2)
     }
 
 
 def _joint(sample: CertifiedSample, knowledge: Knowledge, apis: Sequence[str]) -> TrustLevel:
-    spectrum = sample.told(apis).most
+    spectrum = sample.disclosed(apis).most
     return TrustLevel(
         knowledge=knowledge,
         upper=sample.limits(apis)[1],

@@ -16,7 +16,7 @@ import numpy as np
 from fpmonitor.decide.decision import ByVisits
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.visits import DRAWS, PathSource, VisitSource, with_values
 from fpmonitor.results import Members
 from fpmonitor.store.visits import NO_TIME, VisitRows
@@ -102,9 +102,9 @@ def came_several_times(
 
 def has_visits(population: Population, apis: int) -> bool:
     """Whether the visits of users are kept, may be told, and are few enough to be read unasked."""
-    held = (population.visits or 0) * apis
+    cells = (population.visits or 0) * apis
     reader = hasattr(population.snapshot, "visit_rows")
-    return reader and 0 < held <= MOST_CELLS and population.snapshot.in_memory(apis)
+    return reader and 0 < cells <= MOST_CELLS and population.snapshot.in_memory(apis)
 
 
 def beyond_last(
@@ -124,10 +124,10 @@ def beyond_last(
     groups = _Groups.of(population, apis, whole=question.missing == "drop")
     if groups is None:
         return None
-    found, users = groups.told(question.k), len(groups.visits.starts)
+    found, users = groups.disclosed(question.k), len(groups.visits.starts)
     most = max(found.visit, found.path)
     noted = most >= _NOTED_FROM * max(empirical, 1 / users)
-    return found if noted and (most - empirical) * users >= told_from(question.k) else None
+    return found if noted and (most - empirical) * users >= disclosed_from(question.k) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,25 +152,25 @@ class _Groups:
         visit, path = (empirical_exposure(groups, k) for groups in (self.drawn, self.path))
         return ByVisits(visit=visit, path=path)
 
-    def told(self, k: int) -> ByVisits:
+    def disclosed(self, k: int) -> ByVisits:
         """Share of the users as lists may tell it: that of few users is of one fewer than told."""
         found, users = self.exposed(k), len(self.visits.starts)
-        few = (told_from(k) - 1) / users
+        few = (disclosed_from(k) - 1) / users
         shares = (share and max(share, few) for share in (found.visit, found.path))
         return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
 
 
-def check_visits(question: Question, given: Sequence[str], **asked: object) -> None:
+def check_visits(question: Question, given: Sequence[str], **options: object) -> None:
     """Refuse what has no limits by visits.
 
     Args:
         question, given: What is asked.
-        asked: Options that read visits, as Python calls them, and what was given for each.
+        options: Options that read visits, as Python calls them, and what was given for each.
 
     Raises:
         InputError: Absent users who count as exposed, given APIs, or users who are no plain draws.
     """
-    for option in (name.replace("_", "-") for name, value in asked.items() if value):
+    for option in (name.replace("_", "-") for name, value in options.items() if value):
         if question.missing == "exposed":
             raise InputError(f"{option}: not with --missing exposed", hint="ask value or drop")
         if given:

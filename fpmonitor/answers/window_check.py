@@ -37,8 +37,8 @@ from fpmonitor.estimate.evalues import (
     window_test,
 )
 from fpmonitor.population.beside import USERS, unit_source
+from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.pairs import WITHIN
-from fpmonitor.population.told import told_to
 from fpmonitor.population.visits import DRAWS
 from fpmonitor.store.checks import (
     CheckedList,
@@ -112,8 +112,8 @@ def check_window(
     decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
     # Where the list may be of anybody, its choice is paid for instead.
     are_new, doubted = not decided.any(), last_visit is None
-    asked = population.asked(question_of(decision), decision.policy.candidates)
-    series = _Series(database, name, decision, known, asked)
+    eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
+    series = _Series(database, name, decision, known, eligible_users)
     coverage = coverage_of(population, decision)
     lacking = lack_all(coverage)
     label, place = _number(series, population, period)
@@ -228,8 +228,8 @@ def _evidence(series: _Series, population: Population, place: int, *, are_new: b
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
     source = series.asked.source(decision.policy.candidates)
-    told = told_to(population.audience, source, decision.policy.k)
-    return _weigh_all(decision, told, new_users=are_new)
+    disclosed_source = disclosed_to(population.audience, source, decision.policy.k)
+    return _weigh_all(decision, disclosed_source, new_users=are_new)
 
 
 def _first_look(
@@ -285,13 +285,13 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     last = max((begin for begin in (after, *(begin for begin, _ in before)) if begin), default=None)
     if last is not None and since is not None and since <= last:
         return None
-    asked = series.asked
-    if not asked.snapshot.in_memory(len(policy.candidates)):
+    eligible_users = series.asked
+    if not eligible_users.snapshot.in_memory(len(policy.candidates)):
         return None
-    source = asked.source_among(new, policy.candidates)
+    source = eligible_users.source_among(new, policy.candidates)
     if source is None or source.users < max(LEAST_USERS, policy.k):
         return None
-    least = told_to(asked.audience, source, policy.k).least
+    least = disclosed_to(eligible_users.audience, source, policy.k).least
     test = window_test(
         users=source.users,
         k=policy.k,

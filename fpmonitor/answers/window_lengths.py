@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence, weigh
-from fpmonitor.population.told import told_to
+from fpmonitor.population.disclosed import disclosed_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +37,16 @@ def count_confirmed(
     Nothing is recorded: windows are numbered by the calendar, so a look changes no share.
     """
     decision = called_as(decision, population)
-    asked = population.asked(question_of(decision), decision.policy.candidates)
-    source = asked.source(decision.policy.candidates)
-    told = told_to(population.audience, source, decision.policy.k)
-    evidence = weigh(decision, told, new_users=new_users)
+    eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
+    source = eligible_users.source(decision.policy.candidates)
+    disclosed_source = disclosed_to(population.audience, source, decision.policy.k)
+    evidence = weigh(decision, disclosed_source, new_users=new_users)
     needed = needed_evidence(
         decision.policy.delta or 1.0, place=_LIKE_A_YEAR, successes=_LIKE_A_YEAR
     )
     return Confirmed(
         period=period,
-        users=asked.users,
+        users=eligible_users.users,
         sets=sum(found >= needed for found in evidence.within),
         listed=len(decision.allow),
     )

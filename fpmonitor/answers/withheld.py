@@ -92,7 +92,7 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
     needed: dict[str, int | None] = {}
     possible: dict[str, int | None] = {}
     if undecided and decision.policy.sample.is_plain and decision.setting == "population":
-        source = population.asked(question, decision.policy.candidates).source(
+        source = population.for_question(question, decision.policy.candidates).source(
             sorted(decision.policy.candidates)
         )
         found = forecast_of(source, decision, [sets[api] for api in undecided])["users_needed"]

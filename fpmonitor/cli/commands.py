@@ -194,8 +194,8 @@ def _without(mode: Entry, arguments: list[str]) -> list[str] | None:
     for place, word in enumerate(arguments[:end]):
         name, _, value = word.partition("=")
         if name == mode.name:
-            kept = [word] if mode.name == _KEPT else [value] if value else []
-            return [*arguments[:place], *kept, *arguments[place + 1 :]]
+            replacement = [word] if mode.name == _KEPT else [value] if value else []
+            return [*arguments[:place], *replacement, *arguments[place + 1 :]]
     return None
 
 

@@ -252,10 +252,10 @@ def _plan(
     if INVOCATION.get().audience is Audience.OTHERS:
         raise PolicyError("a plan", "is for the owner of the data only")
     logs, target = logs_and_map(paths)
-    told = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
-    write_map(target, told, column_map)
-    shown.show(store.accounts({label: judged.account for label, judged in told.items()}))
-    for label, judged in told.items():
+    plans = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
+    write_map(target, plans, column_map)
+    shown.show(store.accounts({label: judged.account for label, judged in plans.items()}))
+    for label, judged in plans.items():
         if judged.rejected:
             records = judged.account.records + judged.rejected
             note(_rejected(label, judged.rejected, records, judged.reason), quiet=quiet)
@@ -272,15 +272,15 @@ def _rejected(label: str, rejected: int, records: int, reason: str) -> str:
 
 def note_accounts(reports: Sequence[BatchReport], quiet: bool) -> None:
     """Note on stderr what the members of logs were taken for."""
-    told = defaultdict(list)
+    sources_by_text = defaultdict(list)
     for report in reports:
         if report.account:
-            told[_told(report.account)].append(report.source)
-    for texts, sources in list(told.items())[:_NOTED_LOGS]:
+            sources_by_text[_told(report.account)].append(report.source)
+    for texts, sources in list(sources_by_text.items())[:_NOTED_LOGS]:
         label = sources[0] if len(sources) == 1 else f"{len(sources):,} logs"
         for text in texts:
             note(f"{label}: {text}", quiet=quiet)
-    if len(told) > _NOTED_LOGS:
+    if len(sources_by_text) > _NOTED_LOGS:
         note("see `fpmonitor db batches --format json` for the other logs", quiet=quiet)
 
 
@@ -332,17 +332,20 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
 
 def note_names(names: Mapping[str, str], quiet: bool) -> None:
     """Note on stderr which APIs names in logs are, if any is called otherwise."""
-    told = {name: api for name, api in names.items() if not name.startswith("x:")}
-    renamed = [f"{name} is {api}" for name, api in told.items() if api and api != name]
-    open_names = [name for name, api in told.items() if not api]
+    apis_by_name = {name: api for name, api in names.items() if not name.startswith("x:")}
+    renamed = [f"{name} is {api}" for name, api in apis_by_name.items() if api and api != name]
+    open_names = [name for name, api in apis_by_name.items() if not api]
     unclear = [name for name in open_names if vocabulary.meanings(name)]
     unknown = [name for name in open_names if name not in unclear]
     if not renamed and not open_names:
         return
     ends = f": {_some(renamed)}" if renamed else ""
-    note(f"{len(told) - len(open_names)} of {len(told)} names are known{ends}", quiet=quiet)
+    note(
+        f"{len(apis_by_name) - len(open_names)} of {len(apis_by_name)} names are known{ends}",
+        quiet=quiet,
+    )
     columns_of = defaultdict(list)
-    for name, api in told.items():
+    for name, api in apis_by_name.items():
         columns_of[api].append(name)
     twice = [f"{_few(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
     if twice:

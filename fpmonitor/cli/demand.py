@@ -42,7 +42,7 @@ def demand(
     ] = None,
     by: Annotated[By, typer.Option(help="Group the calls by script, or by site.")] = "script",
     most: Annotated[int, typer.Option(help="Largest number of sets to list.", min=1)] = 50,
-    asked: ExposureOfSample,
+    question_options: ExposureOfSample,
     collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
     shown: Shown,
@@ -56,7 +56,7 @@ def demand(
                 f"records of calls stored, {report.rejected:,} rejected{_why(report)}",
                 quiet=quiet,
             )
-        question = asked.question
+        question = question_options.question
         lines = monitor.demand(
             by,
             k=question.k,
@@ -65,7 +65,7 @@ def demand(
             sample=question.sample,
             most=most,
         )
-    shown.show(answers.demand_output(lines, asked.k))
+    shown.show(answers.demand_output(lines, question_options.k))
 
 
 def _why(report: DemandReport) -> str:

@@ -49,11 +49,11 @@ def gate(
 
     Exit codes: 0 allowed; 1 blocked; 3 undecided, or no evidence.
     """
-    asked = [*split_names(have), *split_names(want)]
+    apis = [*split_names(have), *split_names(want)]
     decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
-        answer = decided.answer(asked)
+        answer = decided.answer(apis)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
@@ -63,6 +63,6 @@ def gate(
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
         check_borne_out(monitor, users, decided)
-        answer = answer_gate(users, decided, asked)
+        answer = answer_gate(users, decided, apis)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -373,7 +373,7 @@ def plan_collection(
     epsilon: PLAN_COLLECTION_EPSILON = None,
     budget: BUDGET = None,
     users: USERS = None,
-    asked: Exposure,
+    question_options: Exposure,
     candidates: CANDIDATES = None,
     stored: StoredUsers,
     shown: Shown,
@@ -387,11 +387,13 @@ def plan_collection(
     with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
         names = (
-            observed.publishable_apis(asked.k)
+            observed.publishable_apis(question_options.k)
             if candidates is None
             else observed.named(split_names(candidates))
         )
-        population = observed.users if asked.population is None else asked.population
+        population = (
+            observed.users if question_options.population is None else question_options.population
+        )
         plans: list[ApiPlan] = []
         for api in names:
             progress(api)
@@ -401,10 +403,10 @@ def plan_collection(
                     api,
                     spectrum,
                     epsilon=epsilon,
-                    k=asked.k,
+                    k=question_options.k,
                     population=population,
                     budget=budget,
-                    delta=asked.delta,
+                    delta=question_options.delta,
                 )
             elif accuracy is None:
                 found = most_telling(api, spectrum.support, epsilon or 0.0)
@@ -413,14 +415,14 @@ def plan_collection(
                     api,
                     spectrum,
                     users=observed.users if users is None else users,
-                    k=asked.k,
+                    k=question_options.k,
                     population=population,
                     accuracy=accuracy,
-                    delta=asked.delta,
+                    delta=question_options.delta,
                 )
             plans.append(found)
     if accuracy is not None:
-        _note_trivial(plans, asked.k, population, accuracy, quiet=quiet)
+        _note_trivial(plans, question_options.k, population, accuracy, quiet=quiet)
     rows = [_planned(plan, of_users=budget is not None) for plan in plans]
     title = "Mechanisms for the wanted accuracy" if epsilon is None else "Most informative ones"
     if budget is not None:

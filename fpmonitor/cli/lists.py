@@ -171,8 +171,8 @@ def export(
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    with _asked(db, decided, quiet=quiet) as asked:
-        result = exporter.export(decided, replace(options, **asked))
+    with _asked(db, decided, quiet=quiet) as user_options:
+        result = exporter.export(decided, replace(options, **user_options))
     _check_names(result)
     note(_verdict_text(to, result, scope_of(decided)), quiet=quiet)
     if verdicts is not None:

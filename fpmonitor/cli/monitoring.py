@@ -46,7 +46,7 @@ from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import windows_that_decide
-from fpmonitor.policy import SampleModel, told_from
+from fpmonitor.policy import SampleModel, disclosed_from
 from fpmonitor.population.views import View
 from fpmonitor.question import Question
 from fpmonitor.render import answers
@@ -240,7 +240,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield report.guarantee
     if report.period is None and report.place is None:
         return
-    few = f"fewer than {told_from(report.decision.policy.k)}"
+    few = f"fewer than {disclosed_from(report.decision.policy.k)}"
     users = few if report.users is None else f"{report.users:,}"
     since = "" if report.since is None else f" from {report.since:%Y-%m-%d} on"
     yield f"{report.outcome}; {users} users{since}"
@@ -459,13 +459,13 @@ def _keep_watching(
 
 
 def _print_notice(notice: Notice) -> None:
-    told = message(notice.body, details=notice.details)
+    payload = message(notice.body, details=notice.details)
     if not sys.stdout.isatty():
-        emit(json.dumps(told, ensure_ascii=False) + "\n", None)
+        emit(json.dumps(payload, ensure_ascii=False) + "\n", None)
         return
-    lines = [f"{told['severity']}: {told['title']}"]
-    lines += [f"  also: {title}" for title in told["also"]]
-    lines += [f"  to do: {told['todo']}"]
+    lines = [f"{payload['severity']}: {payload['title']}"]
+    lines += [f"  also: {title}" for title in payload["also"]]
+    lines += [f"  to do: {payload['todo']}"]
     lines += [f"  next: {command}" for command in notice.body["next"]]
-    lines += [] if told["details"] is None else [f"  details: {told['details']}"]
+    lines += [] if payload["details"] is None else [f"  details: {payload['details']}"]
     emit("\n".join(map(printable, lines)) + "\n", None)

@@ -169,7 +169,7 @@ def exposure_command(
             "--apis", help="The same as an option; repeat for further sets.", show_default="none"
         ),
     ] = None,
-    asked: AskedOfSample,
+    question_options: AskedOfSample,
     detailed: Detailed,
     users: AnsweredUsers,
     reader: ReaderOptions,
@@ -178,17 +178,17 @@ def exposure_command(
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
     with users.open() as monitor:
         population = monitor.population()
-        note_view(population, asked.k)
+        note_view(population, question_options.k)
         sets = [split_names(one) for one in (*(names or ()), *(apis or ()))]
-        sets = sets or [(api,) for api in population.askable_apis(asked.question)]
+        sets = sets or [(api,) for api in population.askable_apis(question_options.question)]
         named = {api for one in sets for api in one}
         owner = INVOCATION.get().audience is Audience.OWNER
-        lacks = population.lacks(sorted(named), asked.k) if owner else {}
-        note_lacks(lacks, asked.k)
-        coverage = population.coverage(named - lacks.keys(), asked.k)
-        note_coverage(coverage, asked.k, missing=asked.missing)
-        reports = report_exposures(population, asked.question, sets, detailed.details)
-        reader.ask(monitor, counted_exposures(reports, asked.question))
+        lacks = population.lacks(sorted(named), question_options.k) if owner else {}
+        note_lacks(lacks, question_options.k)
+        coverage = population.coverage(named - lacks.keys(), question_options.k)
+        note_coverage(coverage, question_options.k, missing=question_options.missing)
+        reports = report_exposures(population, question_options.question, sets, detailed.details)
+        reader.ask(monitor, counted_exposures(reports, question_options.question))
     if not names and not apis:  # each API: the most exposing first
         reports = sorted(reports, key=lambda report: -report.upper)
     for report in reports if detailed.users_for is not None else ():
@@ -416,7 +416,7 @@ def decide_command(
     *,
     context: typer.Context,
     budget: BUDGET_OR_NONE = None,
-    asked: AskedOfSample,
+    question_options: AskedOfSample,
     deciding: Deciding,
     users: CountedUsers,
     shown: Shown,
@@ -431,14 +431,16 @@ def decide_command(
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
         return
-    with ending_as_interrupted(), ExitStack() as kept:
+    with ending_as_interrupted(), ExitStack() as exit_stack:
         with users.open() as monitor, progress_line(quiet) as progress:
             progress("preparing")
             population = monitor.population()
             if not quiet:
-                note_view(population, asked.k)
+                note_view(population, question_options.k)
             given["weights"] = _weights(monitor, population, given.get("weights"))
-            question = DecideQuestion(**asked.members, budget=budget, **given, progress=progress)
+            question = DecideQuestion(
+                **question_options.members, budget=budget, **given, progress=progress
+            )
             work = partial(
                 decide_and_list,
                 monitor.database if monitor.lists_questions else None,
@@ -451,9 +453,9 @@ def decide_command(
             limits = (question.time_limit, question.max_size, question.max_sets)
             is_brief = any(limits) or len(population.apis) > MANY
             decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
-            kept.enter_context(INTERRUPTS.held())
+            exit_stack.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
-            data = decisions.data_of(monitor.name, population, users=observed, k=asked.k)
+            data = decisions.data_of(monitor.name, population, users=observed, k=question_options.k)
             note_evidence(decided, quiet=quiet)
             if isinstance(decided, LevelDecision):
                 answer = level_decision(decided, data)
@@ -467,13 +469,13 @@ def decide_command(
         _show_decision(answer, shown, quiet=quiet)
 
 
-def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) -> None:
+def _note_decision(decision: Decision, question: DecideQuestion, *, quiet: bool) -> None:
     """Note on stderr what a decision cost, what it is about besides, and what was not told."""
     _note_level(decision, quiet=quiet)
-    if asked.realised:
+    if question.realised:
         _note_price(decision, quiet=quiet)
-    if told := told_elsewhere(decision):
-        others = [f"{name} ({', '.join(apis)})" for name, apis in told.items()]
+    if revealing_apis := told_elsewhere(decision):
+        others = [f"{name} ({', '.join(apis)})" for name, apis in revealing_apis.items()]
         more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
         first = "; ".join(others[:_NOTED])
         note(
@@ -481,8 +483,8 @@ def _note_decision(decision: Decision, asked: DecideQuestion, *, quiet: bool) ->
             quiet=quiet,
         )
     for option, wanted, found in (
-        ("--forecast", asked.forecast, decision.users_needed),
-        ("--tolerance", asked.tolerance and not decision.is_exact, decision.bias_tolerated),
+        ("--forecast", question.forecast, decision.users_needed),
+        ("--tolerance", question.tolerance and not decision.is_exact, decision.bias_tolerated),
     ):
         if wanted and found is None:
             note(f"{option}: interrupted, so not shown; ask again with --resume")

@@ -57,16 +57,17 @@ class ReaderOptions:
         """
         if self.reader is None:
             return
-        asked = count_answers(
+        query_status = count_answers(
             monitor.database, monitor.population(), self.reader, queries, limit=self.query_limit
         )
-        had = f"{self.reader} has had {asked.answered} of {asked.limit} exact counts answered"
-        if asked.verdict == "refuse":
+        counts = f"{query_status.answered} of {query_status.limit} exact counts"
+        had = f"{self.reader} has had {counts} answered"
+        if query_status.verdict == "refuse":
             raise RefusedError(
                 f"{had}, and asks for {len(queries)}: together they could single out users",
                 hint="see `fpmonitor audit queries`",
             )
-        if asked.verdict == "warn":
+        if query_status.verdict == "warn":
             note(had)
 
 

@@ -259,11 +259,11 @@ def histogram(
     *,
     apis: Annotated[str, typer.Option(help="Columns of the histogram, separated by commas.")],
     k: THRESHOLD,
-    asked: HistogramOptions,
+    histogram_options: HistogramOptions,
     shown: Shown,
 ) -> None:
     """Compute the delta of a histogram of the users of a database, estimated and certified."""
-    found = asked.read(apis).guarantee(k)
+    found = histogram_options.read(apis).guarantee(k)
     answer = {
         "users": found.users,
         "values": found.values,
@@ -384,19 +384,23 @@ def smallest_threshold(
             help="Instead of a database: probability of a value; repeat for each further value.",
         ),
     ] = None,
-    asked: HistogramOptions,
+    histogram_options: HistogramOptions,
     shown: Shown,
 ) -> None:
     """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
     if (apis is None) == (not probability):
         raise PolicyError("apis", "name either APIs of a database, or probabilities (-p)")
     if probability:
-        if asked.users is None:
+        if histogram_options.users is None:
             raise PolicyError("users", "is missing", hint="-p says nothing of how many there are")
         k = smallest_k(
-            asked.users, probability, epsilon=asked.epsilon, delta=delta, known=asked.known
+            histogram_options.users,
+            probability,
+            epsilon=histogram_options.epsilon,
+            delta=delta,
+            known=histogram_options.known,
         )
         shown.show(store.members({"k": k}))
         return
-    found = asked.read(apis or "").smallest_thresholds(delta)
+    found = histogram_options.read(apis or "").smallest_thresholds(delta)
     shown.show(store.members(asdict(found)))

@@ -82,7 +82,7 @@ def report(
             metavar="NAME=LEVEL,...",
         ),
     ] = None,
-    asked: ExposureOfSample,
+    question_options: ExposureOfSample,
     budget: BUDGET = 0.05,
     users: UsersOfSource,
     quiet: QUIET = False,
@@ -91,7 +91,7 @@ def report(
     read = None if decision is None else read_any_decision(decision)
     with users.open(audience=Audience.OTHERS) as monitor, progress_line(quiet) as progress:
         progress("deciding" if decision is None else "reading")
-        question = asked.question
+        question = question_options.question
         if read is not None and question.sample != PLAIN_DRAWS:
             raise InputError(
                 "report: a decision says itself of what sample it was made",
@@ -99,10 +99,10 @@ def report(
             )
         decided = (
             monitor.decide(
-                k=asked.k,
-                population=asked.population,
+                k=question_options.k,
+                population=question_options.population,
                 budget=budget,
-                delta=asked.delta,
+                delta=question_options.delta,
                 sample=question.sample,
             )
             if read is None
@@ -121,7 +121,7 @@ def plot(
     apis: SETS = None,
     budget: DRAWN_BUDGET = None,
     followed: FOLLOWED = "",
-    asked: ExposureOfSample,
+    question_options: ExposureOfSample,
     users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
@@ -136,7 +136,9 @@ def plot(
     # Only the owner of a database is told of visits.
     audience = INVOCATION.get().audience if days else Audience.OTHERS
     with users.open(audience=audience) as monitor:
-        figure = figure_of(monitor, kind, [*(names or ()), *(apis or ())], asked, budget, days)
+        figure = figure_of(
+            monitor, kind, [*(names or ()), *(apis or ())], question_options, budget, days
+        )
     emit_figure(figure, output, quiet=quiet)
 
 
@@ -181,7 +183,7 @@ def figure_of(
     monitor: Monitor,
     kind: Plot,
     apis: list[str] | None,
-    asked: ExposureOfSample,
+    question_options: ExposureOfSample,
     budget: float | None = None,
     followed: Sequence[float] = (),
 ) -> Figure:
@@ -195,7 +197,7 @@ def figure_of(
         if kind != "exposure":
             raise InputError(f"exposure --plot {kind}: --budget is drawn by `--plot exposure` only")
     sets = [split_names(names) for names in apis or ()]
-    users, question = monitor.population(), asked.question
+    users, question = monitor.population(), question_options.question
     if kind == "entropy":
         return of_ranking(rank_sets(users, question, sets, size=2))
     if kind == "exposure":
@@ -237,12 +239,12 @@ def compare_command(
     split: Annotated[
         datetime | None, typer.Option(help="Compare before and after this time (UTC).")
     ] = None,
-    asked: ExposureOfSample,
+    question_options: ExposureOfSample,
     shown: Shown,
 ) -> None:
     """Compare the exposure in two databases or before and after a time, or two decisions."""
     if before.suffix == after.suffix == ".json":
-        if asked.question.sample != PLAIN_DRAWS:
+        if question_options.question.sample != PLAIN_DRAWS:
             raise InputError(
                 "check --compare: a decision says itself of what sample it was made",
                 hint="leave --strata, --bias and --fake-share away",
@@ -256,7 +258,7 @@ def compare_command(
         observed = first.population()
         if decision is not None:
             sets += called_as(read_decision(decision), observed).allow
-        question = observed.question(asked.question)
+        question = observed.question(question_options.question)
         wanted = sets or [(api,) for api in observed.askable_apis(question)]
         earlier = report_exposures(observed, question, wanted)
     with open_monitor(after, window=windows[1]) as second:
@@ -271,4 +273,4 @@ def compare_command(
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets contain APIs never observed in the second one")
     compared.sort(key=lambda line: -abs(line.difference))
-    shown.show(answers.comparison_output(compared, population=question.users, k=asked.k))
+    shown.show(answers.comparison_output(compared, population=question.users, k=question_options.k))

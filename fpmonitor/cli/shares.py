@@ -15,7 +15,7 @@ from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.collectors.accesslog import log_line as make_log_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
@@ -132,7 +132,9 @@ def _in_full(by: str, columns: Collection[str] = ()) -> str:
 
 def _about(report: SharesReport, k: int) -> str:
     """Say who was counted, and who was not."""
-    number = f"fewer than {told_from(k)}" if report.automated is None else f"{report.automated:,}"
+    number = (
+        f"fewer than {disclosed_from(k)}" if report.automated is None else f"{report.automated:,}"
+    )
     dropped = f"; {number} look automated and are left out" * (report.automated != 0)
     if report.days is None:
         return f"{report.users:,} users{dropped}."

@@ -174,8 +174,8 @@ def make(
         progress("counting")
         sketch = users.sketch(plan, quiet=quiet)
     write_sketch(sketch, output)
-    kept = sum(len(values.words) for values in sketch.sets)
-    note(f"{kept:,} values of {sketch.users:,} users kept in {output}", quiet=quiet)
+    value_count = sum(len(values.words) for values in sketch.sets)
+    note(f"{value_count:,} values of {sketch.users:,} users kept in {output}", quiet=quiet)
 
 
 @app.command("merge")
@@ -218,13 +218,13 @@ def sketch_exposure(
             show_default="all its sets",
         ),
     ] = None,
-    asked: Exposure,
+    question_options: Exposure,
     shown: Shown,
 ) -> None:
     """Limit the exposure of the API sets of a sketch; needs no key."""
     reports = report_sketch(
         read_sketch(path),
-        asked.question,
+        question_options.question,
         [split_names(names) for names in apis or ()],
         audience=INVOCATION.get().audience,
     )

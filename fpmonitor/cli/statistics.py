@@ -47,7 +47,7 @@ def rank(
     size: Annotated[
         int, typer.Option(help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
-    asked: AskedOfSample,
+    question_options: AskedOfSample,
     users: ViewedUsers,
     reader: ReaderOptions,
     shown: Shown,
@@ -58,17 +58,21 @@ def rank(
         named += _read_sets(sets)
     with users.open() as monitor:
         population = monitor.population()
-        note_view(population, asked.k)
+        note_view(population, question_options.k)
         ranking = rank_sets(
             population,
-            asked.question,
+            question_options.question,
             named,
             size=size,
             candidates=None if candidates is None else split_names(candidates),
         )
-        reader.ask(monitor, counted_ranks(ranking, asked.question))
+        reader.ask(monitor, counted_ranks(ranking, question_options.question))
         ranked = {api for line in ranking.sets for api in line.apis}
-        note_coverage(population.coverage(ranked, asked.k), asked.k, missing=asked.missing)
+        note_coverage(
+            population.coverage(ranked, question_options.k),
+            question_options.k,
+            missing=question_options.missing,
+        )
     shown.show(answers.ranking(ranking))
 
 

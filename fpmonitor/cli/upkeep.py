@@ -109,10 +109,10 @@ def forget(
         if let_in_again:
             let_in(database, name)
             return 0
-        told = would_forget(database, before=before, user=name or None, key=key, batch=batch)
+        deletion = would_forget(database, before=before, user=name or None, key=key, batch=batch)
     asks = not (yes or dry_run) and sys.stdin.isatty() and sys.stderr.isatty()
     if dry_run or asks:
-        note(_what(told))
+        note(_what(deletion))
     if dry_run:
         return 0
     if asks and not typer.confirm("Delete them?", err=True):
@@ -153,12 +153,13 @@ def _leave_no_trace(db: Path, visits: int) -> None:
         ) from error
 
 
-def _what(told: WouldForget) -> str:
+def _what(deletion: WouldForget) -> str:
     """Say what would be deleted."""
-    times = "" if told.first is None else f", {told.first:%Y-%m-%d} to {told.last:%Y-%m-%d}"
-    return (
-        f"this deletes {told.visits:,} of {told.of_visits:,} visits, of {told.users:,} users{times}"
+    times = (
+        "" if deletion.first is None else f", {deletion.first:%Y-%m-%d} to {deletion.last:%Y-%m-%d}"
     )
+    visits = f"{deletion.visits:,} of {deletion.of_visits:,} visits"
+    return f"this deletes {visits}, of {deletion.users:,} users{times}"
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:

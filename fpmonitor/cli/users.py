@@ -13,7 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View, Volatile
@@ -211,7 +211,7 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    few = f"fewer than {told_from(k)} users"
+    few = f"fewer than {disclosed_from(k)} users"
     named = [
         f"{api} ({few if share is None else percent(share)})" for api, share in scarce(coverage)
     ]
@@ -250,7 +250,7 @@ def note_view(population: Population, k: int) -> None:
         note(f"fewer than {k} users look automated: they count in what others see")
     elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
-        number = f"fewer than {told_from(k)}" if dropped is None else f"{dropped:,}"
+        number = f"fewer than {disclosed_from(k)}" if dropped is None else f"{dropped:,}"
         note(f"{number} users that look automated are excluded (by {robots_list()})")
     if view.transforms:
         note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")

@@ -114,7 +114,7 @@ def sql(
     `audit certificate` read it by --spectra.
     """
     decided, read = split_names(candidates), [split_names(one) for one in sets or ()]
-    asked = Asked(
+    question = Asked(
         table=table,
         apis=tuple(sorted({*decided, *(column for one in read for column in one)})),
         dialect=dialect,
@@ -128,7 +128,7 @@ def sql(
     if folder is not None:
         if read:
             raise InputError("--sets: not with --to", hint="name columns by --candidates")
-        text = begin(folder, asked)
+        text = begin(folder, question)
         note(
             f"run {folder / '1.sql'} in {dialect}, and save its answer as {folder / '1.csv'}; then "
             f"`fpmonitor decide --spectra {folder}`",
@@ -137,14 +137,14 @@ def sql(
         if output is not None:
             emit(text, output)
     else:
-        if asked.names or unit != "user":
+        if question.names or unit != "user":
             raise InputError("--as and --unit: are kept in a folder", hint="name one: --to FOLDER")
         if len(decided) > AT_ONCE:
             raise InputError(
                 f"--candidates: {len(decided)} columns have too many sets for one statement",
                 hint="ask in rounds: --to FOLDER",
             )
-        emit(statement_of(asked, [*all_sets(sorted({*decided})), *read]), output)
+        emit(statement_of(question, [*all_sets(sorted({*decided})), *read]), output)
     if dialect not in _RUN:
         note(f"we never ran this statement in {dialect}: check it first", quiet=quiet)
 

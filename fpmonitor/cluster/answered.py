@@ -19,7 +19,7 @@ from fpmonitor.population.browsers import UNKNOWN, BrowserGroups
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -265,7 +265,7 @@ class AnsweredSpectra(SpectrumQueries):
         other._side = "least"  # noqa: SLF001 -- its own class
         return other
 
-    def told(self, apis: Sequence[str]) -> ToldSpectra | None:
+    def disclosed(self, apis: Sequence[str]) -> DisclosedSpectra | None:
         """Return what is told of a set where groups are masked; null where all are known.
 
         Users in groups of few may be in groups of any smaller size: their number is told.
@@ -287,7 +287,7 @@ class AnsweredSpectra(SpectrumQueries):
             known[most] -= 1
             known[most + few] += 1
         least = CountSpectrum.from_mapping({size: n for size, n in known.items() if n})
-        return ToldSpectra(self.spectrum(apis), least, suppressed=True, hidden=few + 1)
+        return DisclosedSpectra(self.spectrum(apis), least, suppressed=True, hidden=few + 1)
 
     def ranges(self, apis: Sequence[str]) -> list[tuple[int, int, int]]:
         """Users (last) in groups of so few to so many."""

@@ -84,37 +84,37 @@ def all_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
     return [each for size in range(1, len(apis) + 1) for each in combinations(apis, size)]
 
 
-def statement_of(asked: Asked, sets: Iterable[Sequence[str]]) -> str:
+def statement_of(question: Asked, sets: Iterable[Sequence[str]]) -> str:
     """Write the statement that counts the groups of some sets.
 
     Besides these it counts each API alone and all together, by which answers are told apart, and
     the users.
     """
-    alone = [(api,) for api in asked.apis]
-    wanted = dict.fromkeys([*alone, *(tuple(sorted(set(apis))) for apis in sets), asked.apis])
+    alone = [(api,) for api in question.apis]
+    wanted = dict.fromkeys([*alone, *(tuple(sorted(set(apis))) for apis in sets), question.apis])
     numbered = list(wanted)
-    columns = [f"c{i}" for i in range(len(asked.apis))]
-    column_of = dict(zip(asked.apis, columns, strict=True))
+    columns = [f"c{i}" for i in range(len(question.apis))]
+    column_of = dict(zip(question.apis, columns, strict=True))
     shown = [[column_of[api] for api in apis] for apis in numbered]
-    is_grouped = asked.dialect in _GROUPING_SETS and len(columns) <= _MOST_GROUPED
+    is_grouped = question.dialect in _GROUPING_SETS and len(columns) <= _MOST_GROUPED
     places, counted = _by_grouping_sets(columns, shown) if is_grouped else _one_by_one(shown)
     text = statement(
         "asked/statement",
-        all_rows=_visits(asked, columns),
-        persons=_persons(asked, columns),
+        all_rows=_visits(question, columns),
+        persons=_persons(question, columns),
         groups=counted,
-        **_told(asked.mask),
+        **_told(question.mask),
         name_of_place=" ".join(
             f"WHEN {place} THEN {quote_text(json.dumps(apis, ensure_ascii=False))}"
             for place, apis in zip(places, numbered, strict=True)
         ),
-        users="count(*)" if asked.user is None else "count(DISTINCT person)",
-        are_rows=str(int(asked.user is None)),
+        users="count(*)" if question.user is None else "count(DISTINCT person)",
+        are_rows=str(int(question.user is None)),
     )
-    return _written(text, asked.table, asked.dialect, pretty=True) + ";\n"
+    return _written(text, question.table, question.dialect, pretty=True) + ";\n"
 
 
-def fingerprints(asked: Asked, *, condition: str = "", grouped: bool) -> str:
+def fingerprints(question: Asked, *, condition: str = "", grouped: bool) -> str:
     """Write the query of the values of users, `c0` and so on in the order of the APIs.
 
     It has a row for each user; or if `grouped` one for each fingerprint, with its `users`.
@@ -122,22 +122,22 @@ def fingerprints(asked: Asked, *, condition: str = "", grouped: bool) -> str:
     Args:
         condition: Which users, in terms of `person`, the text that names one.
     """
-    columns = [f"c{i}" for i in range(len(asked.apis))]
+    columns = [f"c{i}" for i in range(len(question.apis))]
     names = ", ".join(columns)
     text = statement(
         "asked/fingerprints",
-        all_rows=_visits(asked, columns, as_they_are=asked.time is None),
-        persons=_persons(asked, columns, condition),
+        all_rows=_visits(question, columns, as_they_are=question.time is None),
+        persons=_persons(question, columns, condition),
         columns=f"{names}, count(*)::BIGINT AS users" if grouped else names,
         grouping=f"GROUP BY {names}" if grouped else "",
     )
-    return _written(text, asked.table, asked.dialect)
+    return _written(text, question.table, question.dialect)
 
 
-def named_rows(asked: Asked, *, condition: str = "") -> str:
+def named_rows(question: Asked, *, condition: str = "") -> str:
     """Write the query that counts rows (`records`), those of users (`named`), and users."""
-    text = statement("asked/named", all_rows=_visits(asked, []), condition=condition or "TRUE")
-    return _written(text, asked.table, asked.dialect)
+    text = statement("asked/named", all_rows=_visits(question, []), condition=condition or "TRUE")
+    return _written(text, question.table, question.dialect)
 
 
 def visits(table: str, dialect: str, *, condition: str) -> str:
@@ -219,7 +219,7 @@ def _files(text: str, dialect: str) -> str | None:
     return None if set(text) & set("('") else f"read_parquet({quote_text(text)})"
 
 
-def _visits(asked: Asked, columns: Sequence[str], *, as_they_are: bool = False) -> str:
+def _visits(question: Asked, columns: Sequence[str], *, as_they_are: bool = False) -> str:
     """Return the statement of all rows. Columns are told from aliases by the name of the table.
 
     Values that stay `as_they_are` may be no numbers: DuckDB then looks at each different one once.
@@ -231,21 +231,21 @@ def _visits(asked: Asked, columns: Sequence[str], *, as_they_are: bool = False) 
     form = "{0}" if as_they_are else _NO_NUMBER
     shown = [
         f"{form.format(called(api))} AS {column}"
-        for api, column in zip(asked.apis, columns, strict=False)
+        for api, column in zip(question.apis, columns, strict=False)
     ]
     shown.insert(
-        0, f"{'1' if asked.user is None else _NOBODY.format(called(asked.user))} AS person"
+        0, f"{'1' if question.user is None else _NOBODY.format(called(question.user))} AS person"
     )
-    if asked.time is not None:
-        shown.append(f"{called(asked.time)} AS moment")
+    if question.time is not None:
+        shown.append(f"{called(question.time)} AS moment")
     return statement("asked/rows", columns=", ".join(shown), table="{here}")
 
 
-def _persons(asked: Asked, columns: Sequence[str], condition: str = "") -> str:
+def _persons(question: Asked, columns: Sequence[str], condition: str = "") -> str:
     """Return the statement of one row per user."""
     names = ", ".join(columns)
     condition = " AND ".join(["NOT person IS NULL", *([f"({condition})"] if condition else [])])
-    if asked.time is None:
+    if question.time is None:
         return statement("asked/persons", columns=names, condition=condition)
     order = ["CASE WHEN moment IS NULL THEN 1 ELSE 0 END", "moment DESC"]
     for column in columns:

@@ -89,7 +89,7 @@ def first_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
     return all_sets(apis) if len(apis) <= AT_ONCE else list(combinations(apis, 2))
 
 
-def begin(folder: Path, asked: Asked) -> str:
+def begin(folder: Path, question: Asked) -> str:
     """Make a folder of questions with the first statement, which is returned.
 
     Raises:
@@ -99,6 +99,6 @@ def begin(folder: Path, asked: Asked) -> str:
         raise InputError(
             f"{folder} holds a question already", hint="name a new folder, or remove that one"
         )
-    text = statement_of(asked, first_sets(asked.apis))
-    write_folder(folder, {_ASKED: json.dumps(untyped(asked), indent=1) + "\n", "1.sql": text})
+    text = statement_of(question, first_sets(question.apis))
+    write_folder(folder, {_ASKED: json.dumps(untyped(question), indent=1) + "\n", "1.sql": text})
     return text

@@ -92,15 +92,15 @@ class SparkEngine(Engine):
     def frames(self, text: str) -> Iterator[pl.DataFrame]:
         """Rows of a query; see `Engine`."""
         with self._errors():
-            asked = self._session.sql(text.rstrip().removesuffix(";"))
+            spark_frame = self._session.sql(text.rstrip().removesuffix(";"))
             client, any_rows = self._session.client, False
             # Part by part, where `toArrow` would hold all of them.
-            for part in client.to_table_as_iterator(asked._plan.to_proto(client), {}):  # noqa: SLF001
+            for part in client.to_table_as_iterator(spark_frame._plan.to_proto(client), {}):  # noqa: SLF001
                 if hasattr(part, "num_rows"):
                     any_rows = True
                     yield pl.DataFrame(part)
             if not any_rows:
-                yield pl.DataFrame(asked.toArrow())
+                yield pl.DataFrame(spark_frame.toArrow())
 
 
 def _check_port(address: str) -> None:

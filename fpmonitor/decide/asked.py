@@ -273,10 +273,10 @@ def _said(given: Mapping[str, Any]) -> set[str]:
     return said - {"unit"} if given.get("visits") == "last" else said
 
 
-def _days(told: Any) -> float:
-    if isinstance(told, int | float):
-        return told
-    raise InputError(f"after: must be numbers of days, got {told!r}", hint="such as [7, 28]")
+def _days(days: Any) -> float:
+    if isinstance(days, int | float):
+        return days
+    raise InputError(f"after: must be numbers of days, got {days!r}", hint="such as [7, 28]")
 
 
 def _is_said(value: Any) -> bool:
@@ -292,12 +292,12 @@ def asking(
         method: Callable[[Keeper, Asked], Answer],
     ) -> Callable[Concatenate[Keeper, P], Answer]:
         @wraps(method)
-        def asked(self: Keeper, /, *args: P.args, **members: P.kwargs) -> Answer:
+        def wrapper(self: Keeper, /, *args: P.args, **members: P.kwargs) -> Answer:
             return method(self, question(*args, **members))
 
         itself, *_ = signature(method).parameters.values()
         members = signature(question).parameters.values()
-        asked.__signature__ = Signature([itself, *members])  # type: ignore[attr-defined]
-        return asked
+        wrapper.__signature__ = Signature([itself, *members])  # type: ignore[attr-defined]
+        return wrapper
 
     return of_members

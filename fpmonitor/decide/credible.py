@@ -147,16 +147,16 @@ def _other_question(decision: Decision) -> str:
     sides: Mapping[str, Any] = decision.proof
     for name, side in sides.items():
         halved = policy.realised and name == "allow"
-        asked: dict[str, float] = {
+        question_members: dict[str, float] = {
             "k": policy.k,
             "population": policy.population,
             "sign": _SIGNS[name],
         }
-        asked |= {"delta": level / 2 if halved else level}
+        question_members |= {"delta": level / 2 if halved else level}
         if policy.sample.departure == NO_DEPARTURE and not halved:
-            asked |= {"budget": policy.budget}
+            question_members |= {"budget": policy.budget}
         for design in [side, *side.get("designs", ())]:
-            for member, value in asked.items():
+            for member, value in question_members.items():
                 if design.get(member, value) != value:
                     return f"of another question: {member}"
             if halved and design.get("budget") == policy.budget:
@@ -182,8 +182,8 @@ def _utility(decision: Decision) -> Discrepancy:
             return decision.utility_of(tuple(apis))
         return math.fsum(decision.weights.get(api, 1.0) for api in apis)
 
-    def alike(told: float, found: float) -> bool:
-        return math.isclose(told, found, rel_tol=_ROUNDING)
+    def alike(claim: float, found: float) -> bool:
+        return math.isclose(claim, found, rel_tol=_ROUNDING)
 
     if decision.complete and not alike(bound, utility):
         return Discrepancy("utility", "`utility_bound` is not met")

@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 
 
 @INTERRUPTS.held()
-def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -> Decision:
+def decide(source: SpectrumSource, open_decision: Decision, how: Search | None = None) -> Decision:
     """Decide all subsets of the candidates of a decision that has no answer yet.
 
     An interrupt (Ctrl-C) ends it with what is proven by then, also where that is nothing yet.
 
     Args:
         source: The observed users, over the candidates.
-        asked: The question, and all that is noted of the users: see `Decision.begun`.
+        open_decision: The question, and all that is noted of the users: see `Decision.begun`.
         how: How far sets are searched; by default to the end.
 
     Raises:
@@ -76,28 +76,28 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         UndecidableError: Nothing can be certified of so few users or of so large groups, or one set
             is certified both within and above the budget.
     """
-    started, how, policy = time.perf_counter(), how or Search(), asked.policy
-    if asked.is_exact and source.least is not None:
+    started, how, policy = time.perf_counter(), how or Search(), open_decision.policy
+    if open_decision.is_exact and source.least is not None:
         raise InputError(
             "setting: groups of few users were masked, so their users cannot be counted",
             hint="ask without --mask, or certify: --setting population",
         )
-    if asked.level is None and asked.chains is None and not asked.is_exact:
-        asked = replace(asked, level=policy.delta)
+    if open_decision.level is None and open_decision.chains is None and not open_decision.is_exact:
+        open_decision = replace(open_decision, level=policy.delta)
     if how.known is not None:
-        check_same(how.known, asked)
+        check_same(how.known, open_decision)
     tests: Tests | None = None
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
         # Never those of a file: others may have made it, or another version of a library.
-        tests = tests_of(asked, source)
+        tests = tests_of(open_decision, source)
         if how.known is not None:
-            proven = _proven(how.known, source, tests).without(asked.no_evidence)
-    if not (asked.is_exact or tests is None or tests.proof):
+            proven = _proven(how.known, source, tests).without(open_decision.no_evidence)
+    if not (open_decision.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
-    if tests is not None and asked.policy.cohorts is not None:
-        _check_cohorts(asked.policy, asked.policy.cohorts.given, source, tests)
-    sought = _Sought.of(asked, how)
+    if tests is not None and open_decision.policy.cohorts is not None:
+        _check_cohorts(open_decision.policy, open_decision.policy.cohorts.given, source, tests)
+    sought = _Sought.of(open_decision, how)
     before = None if how.known is None else how.known.search
     if tests is None:
         found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
@@ -106,15 +106,15 @@ def decide(source: SpectrumSource, asked: Decision, how: Search | None = None) -
         limit = _SECONDS if is_long and how.time_limit is None else how.time_limit
         effort = Effort.of(limit, how.progress)
         found = _search(source, tests, sought, known=proven, before=before, effort=effort)
-    decided = _answered(asked, source, tests, sought, found)
+    decided = _answered(open_decision, source, tests, sought, found)
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
-        if not asked.is_exact:
+        if not open_decision.is_exact:
             decided = replace(
                 decided, users_possible=possible_of(source, decided, decided.undecided)
             )
         if how.forecast:
             decided = replace(decided, **forecast_of(source, decided, decided.undecided))
-        if how.tolerance and not asked.is_exact:
+        if how.tolerance and not open_decision.is_exact:
             decided = replace(decided, bias_tolerated=_bias_tolerated(source, decided))
     decided = replace(decided, seconds=round(time.perf_counter() - started, 3))
     return replace(decided, guarantee=guarantee(decided))
@@ -142,7 +142,11 @@ def _check_cohorts(
 
 
 def _answered(
-    asked: Decision, source: SpectrumSource, tests: Tests | None, sought: _Sought, found: _Found
+    open_decision: Decision,
+    source: SpectrumSource,
+    tests: Tests | None,
+    sought: _Sought,
+    found: _Found,
 ) -> Decision:
     """Return a decision with what was found, and the set that is recommended of it."""
     borders = found.borders
@@ -157,9 +161,9 @@ def _answered(
         first = [best.apis, *found.diverse]
         borders, cut = _cut(borders, *most, first=first, weights=sought.weights)
     return replace(
-        asked,
+        open_decision,
         users=source.users,
-        proof=(None if asked.is_exact else {}) if tests is None else tests.proof,
+        proof=(None if open_decision.is_exact else {}) if tests is None else tests.proof,
         allow=tuple(borders.allow) if sought.has_levels else without_empty(borders.allow),
         block=without_empty(borders.block),
         undecided=without_empty(borders.undecided),
@@ -174,13 +178,13 @@ def _answered(
     ).finished()
 
 
-def check_same(known: Decision, asked: Decision) -> None:
+def check_same(known: Decision, open_decision: Decision) -> None:
     """Check that an earlier decision answers the same question on the same data.
 
     Raises:
         InputError: It answers another question, or was made of other data.
     """
-    before, now = known.policy, asked.policy
+    before, now = known.policy, open_decision.policy
     names = (
         *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
         *("cohorts", "links", "visits"),
@@ -189,10 +193,12 @@ def check_same(known: Decision, asked: Decision) -> None:
     members = {"data": "digest", "level": "tested_at"} | {
         name: name for name in ("setting", "missing", "universe", "first_names", "design")
     }
-    differing += [name for name, of in members.items() if getattr(known, of) != getattr(asked, of)]
-    if (known.proof is None) != asked.is_exact:
+    differing += [
+        name for name, of in members.items() if getattr(known, of) != getattr(open_decision, of)
+    ]
+    if (known.proof is None) != open_decision.is_exact:
         differing.append("proof")
-    if getattr(known, "components", ()) != getattr(asked, "components", ()):
+    if getattr(known, "components", ()) != getattr(open_decision, "components", ()):
         differing.append("components")
     if differing:
         raise InputError(
@@ -238,20 +244,20 @@ class _Sought(Sought):
     has_levels: bool
 
     @classmethod
-    def of(cls, asked: Decision, how: Search) -> Self:
+    def of(cls, open_decision: Decision, how: Search) -> Self:
         """Return what a decision asks."""
-        never = {*asked.never, *asked.no_evidence, *asked.beyond}
-        has_levels = asked.chains is not None
+        never = {*open_decision.never, *open_decision.no_evidence, *open_decision.beyond}
+        has_levels = open_decision.chains is not None
         is_plain = how.max_size is None and not has_levels
         return cls(
-            weights=asked.utilities,
-            must=sorted(asked.closed({*asked.must, *asked.lowest})),
+            weights=open_decision.utilities,
+            must=sorted(open_decision.closed({*open_decision.must, *open_decision.lowest})),
             never=never,
             max_size=how.max_size,
             max_sets=how.max_sets,
-            best_first=is_plain and len({*asked.policy.candidates} - never) > MANY,
+            best_first=is_plain and len({*open_decision.policy.candidates} - never) > MANY,
             has_levels=has_levels,
-            along=asked.closed,
+            along=open_decision.closed,
         )
 
     def bound(self, apis: Iterable[str], refused: Sequence[ApiSet]) -> float:
@@ -428,24 +434,24 @@ def _cut(
         borders.allow,  # the recommended set before all others, however few are kept
         key=lambda apis: (apis != first[0], apis not in first, -utility(apis), apis),
     )
-    held, chosen = set[str](), list[ApiSet]()
+    covered_apis, chosen = set[str](), list[ApiSet]()
     for apis in best:
-        if apis in first or not held.issuperset(apis):
-            held.update(apis)
+        if apis in first or not covered_apis.issuperset(apis):
+            covered_apis.update(apis)
             chosen.append(apis)
-    kept = replace(
+    cut_borders = replace(
         borders,
         allow=sorted([*dict.fromkeys((*chosen, *best))][:most]),
         block=smallest_of(borders.block),
         undecided=smallest_of(borders.undecided),
     )
-    cut = _cut_of(borders, kept)
-    return replace(kept, complete=borders.complete and cut is None), cut
+    cut = _cut_of(borders, cut_borders)
+    return replace(cut_borders, complete=borders.complete and cut is None), cut
 
 
-def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
+def _cut_of(whole: Borders, cut_borders: Borders) -> Cut | None:
     """Return how many sets were found where a list was cut."""
-    lists = [(each.allow, each.block, each.undecided) for each in (whole, kept)]
+    lists = [(each.allow, each.block, each.undecided) for each in (whole, cut_borders)]
     if [*map(len, lists[0])] == [*map(len, lists[1])]:
         return None
     allow, block, undecided = (len(without_empty(sets)) for sets in lists[0])
@@ -727,7 +733,7 @@ def _link_tests(
     policy, proof["links"] = decision.policy, []
     for days in links.after or (None,):
         unit = USERS if days is None else days_in_words(days)
-        criteria, told = None, {}
+        criteria, proofs = None, {}
         if (counted := beside.get(unit, 0)) > 1:
             criteria = decision_criteria(
                 users=counted,
@@ -737,10 +743,10 @@ def _link_tests(
                 delta=level,
                 universe=decision.universe or len(policy.candidates),
             )
-            told = criteria.proofs(len(policy.candidates))
-        if criteria is None or not told:
+            proofs = criteria.proofs(len(policy.candidates))
+        if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
-        proof["links"].append({"after": days, "function": "linked", **told["allow"]})
+        proof["links"].append({"after": days, "function": "linked", **proofs["allow"]})
         score = criteria.allow.score
         if days is None and policy.reads_a_visit:
             score = score.mean_of(DRAWS)

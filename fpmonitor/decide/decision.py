@@ -396,12 +396,12 @@ class Decision(Result):
             return STOPPED_EARLY if begun else "The search was stopped before it began."
         words = {"allow": "allowed", "block": "blocked", "undecided": "undecided"}
         lists = {name: (len(getattr(self, name)), getattr(self.cut, name)) for name in words}
-        held = " and ".join(
+        list_sizes = " and ".join(
             f"{few:,} of {all_of_them:,} {words[name]} sets"
             for name, (few, all_of_them) in lists.items()
             if few < all_of_them
         )
-        return f"The lists hold {held}." + f" {STOPPED_EARLY}" * (not self.cut.searched)
+        return f"The lists hold {list_sizes}." + f" {STOPPED_EARLY}" * (not self.cut.searched)
 
     @property
     def evident(self) -> tuple[str, ...]:
@@ -439,19 +439,19 @@ class Decision(Result):
         Raises:
             UnknownNameError: One of them is not a candidate of the policy.
         """
-        asked = self.named(apis)
+        requested_apis = self.named(apis)
         for blocked in self.block:
-            if asked >= set(blocked):
+            if requested_apis >= set(blocked):
                 return "block", blocked
-        if lacking := asked & self.no_evidence.keys():
+        if lacking := requested_apis & self.no_evidence.keys():
             return "no evidence", tuple(sorted(lacking))
         for allowed in self.allow:
-            if asked <= {*self.closed(allowed)}:
+            if requested_apis <= {*self.closed(allowed)}:
                 return "allow", allowed
         for open_set in self.undecided:
-            if asked >= set(open_set):
+            if requested_apis >= set(open_set):
                 return "undecided", open_set
-        if not asked:
+        if not requested_apis:
             return "allow", ()
         return "undecided" if self.complete else "unknown", ()
 
@@ -527,11 +527,11 @@ class Decision(Result):
         stays = verdict == "no evidence" or (verdict == "block" and self.setting == "population")
         if stays or not self.named(apis):
             return self._told(verdict, because, self.users)
-        asked = tuple(sorted(self.named(apis)))
+        requested_apis = tuple(sorted(self.named(apis)))
         if not only_listed:
-            return self._told(judge(asked), asked, users)
+            return self._told(judge(requested_apis), requested_apis, users)
         for allowed in self.allow:
-            if {*asked} <= {*allowed} and judge(allowed) == "allow":
+            if {*requested_apis} <= {*allowed} and judge(allowed) == "allow":
                 return self._told("allow", allowed, users)
         return self._told("unknown", (), users)
 
@@ -658,8 +658,8 @@ class Decision(Result):
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
         members = {*chain(*chain(*lists.values()), decision.recommended)}
-        if held := sorted(lacking & members):
-            raise InputError(f"not {_NAME}: {held[0]!r} is in a set, and in `no_evidence`")
+        if overlap := sorted(lacking & members):
+            raise InputError(f"not {_NAME}: {overlap[0]!r} is in a set, and in `no_evidence`")
         contradicted = contradiction(
             {name: [*map(frozenset, sets)] for name, sets in lists.items()},
             frozenset(decision.recommended),
@@ -671,8 +671,8 @@ class Decision(Result):
             ("users_range", "undecided"),
             ("bias_tolerated", "allow"),
         ):
-            told = getattr(decision, name)
-            if told is not None and len(told) != len(getattr(decision, listed)):
+            entries = getattr(decision, name)
+            if entries is not None and len(entries) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
         bound = math.inf if decision.utility_bound is None else decision.utility_bound
         if (decision.utility or 0) > bound * (1 + 1e-9):

@@ -18,7 +18,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.level_source import kinds_of
 from fpmonitor.population.levels import (
     LARGEST,
@@ -78,23 +78,25 @@ def alternatives(component: Component, users: Population, policy: Policy) -> lis
     return [replace(component, levels=(level,)) for level in maps]
 
 
-def path(level: LevelMap, held: Mapping[tuple[Value, ...], int], policy: Policy) -> list[Designed]:
+def path(
+    level: LevelMap, value_counts: Mapping[tuple[Value, ...], int], policy: Policy
+) -> list[Designed]:
     """Return maps of a design from coarse to fine.
 
     Args:
         level: With a design.
-        held: Values of a component, and how many of the users from whom it is made have them.
+        value_counts: Values of a component, and how many of the users it is made from have them.
 
     Raises:
         InputError: Too few of these users have what the design needs.
     """
-    wanted, cost = level.design, _Cost(sum(held.values()), policy)
+    wanted, cost = level.design, _Cost(sum(value_counts.values()), policy)
     if wanted is None:
         raise InputError(f"levels: {level.words} is not a design")
     if wanted.frequent is not None:
-        found = _frequent(held, wanted.frequent, cost)
+        found = _frequent(value_counts, wanted.frequent, cost)
     else:
-        numbers, counts = _numbers(held)
+        numbers, counts = _numbers(value_counts)
         if counts.sum() < cost.k:
             raise InputError(
                 f"levels: {level.words} cannot be designed: fewer than {cost.k} of the users "
@@ -120,18 +122,18 @@ def _finest(component: Component, users: Population, policy: Policy) -> Iterator
     if not component.designed:
         yield from component.levels
         return
-    held = _held(component, users)
+    value_counts = _held(component, users)
     for level in component.levels:
         chosen = level
         if level.design is not None:
             most = policy.budget / 2 if level.design.exposed is None else level.design.exposed
-            found = path(level, held, policy)
+            found = path(level, value_counts, policy)
             chosen = ([each for each in found if each.exposed <= most] or found[:1])[-1].level
         yield chosen
         shown: dict[tuple[Value, ...], int] = defaultdict(int)
-        for each, count in held.items():
+        for each, count in value_counts.items():
             shown[chosen.shown(each)] += count
-        held = shown
+        value_counts = shown
 
 
 def _held(component: Component, users: Population) -> Mapping[tuple[Value, ...], int]:
@@ -149,7 +151,7 @@ class _Cost:
     """
 
     def __init__(self, users: int, policy: Policy) -> None:
-        self.users, self.k = users, told_from(policy.k)
+        self.users, self.k = users, disclosed_from(policy.k)
         sizes = np.arange(users + 1)
         alike = np.maximum(sizes - 1, 0) / max(users, 1)
         self.exposed: NDArray[np.float64] = sizes * exposure_probability(
@@ -165,16 +167,16 @@ def _numbers(
     values: Mapping[tuple[Value, ...], int],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Rows of numbers, increasing, and how many users have each; what is no number is left out."""
-    held: dict[tuple[float, ...], int] = defaultdict(int)
+    row_counts: dict[tuple[float, ...], int] = defaultdict(int)
     for texts, count in values.items():
         numbers = [number_of(text) if isinstance(text, str) else None for text in texts]
-        told = tuple(float(number) for number in numbers if number is not None)
-        if count and len(told) == len(texts):
-            held[told] += count
-    ordered = sorted(held)
+        row = tuple(float(number) for number in numbers if number is not None)
+        if count and len(row) == len(texts):
+            row_counts[row] += count
+    ordered = sorted(row_counts)
     width = len(ordered[0]) if ordered else 1
     rows = np.array(ordered, dtype=np.float64).reshape(-1, width)
-    return rows, np.array([held[each] for each in ordered], dtype=np.int64)
+    return rows, np.array([row_counts[each] for each in ordered], dtype=np.int64)
 
 
 def _tellable(
@@ -223,7 +225,7 @@ def _frequent(
     values: Mapping[tuple[Value, ...], int], most: int, cost: _Cost
 ) -> Iterator[Designed]:
     """Yield lists of the most frequent values of k users or more, each of twice as many."""
-    held = sorted(
+    frequent_values = sorted(
         (
             (count, str(value))
             for (value,), count in values.items()
@@ -233,13 +235,13 @@ def _frequent(
     )[:most]
     total = sum(values.values())
     number = 1
-    while held:
-        listed = held[:number]
+    while frequent_values:
+        listed = frequent_values[:number]
         groups = [count for count, _ in listed]
         groups.append(total - sum(groups))
         exposed = float(cost.exposed[groups].sum()) / cost.users
         yield Designed(LevelMap(top=tuple(sorted(text for _, text in listed))), exposed)
-        if number >= len(held):
+        if number >= len(frequent_values):
             return
         number *= 2
 
@@ -262,10 +264,14 @@ def _buckets(
     def until(summands: NDArray[Any]) -> NDArray[np.float64]:
         return np.append(0.0, np.cumsum(summands, dtype=np.float64)).take(at)
 
-    users, inverse, told = until(counts), until(counts / size), until(counts * values / size)
-    held = users - users[:-1, None]
-    lost = told - told[:-1, None] - edges[:, None] * (inverse - inverse[:-1, None])
-    exposed = cost.exposed[np.maximum(held, 0).astype(np.intp)]
+    users, inverse, signed_users = (
+        until(counts),
+        until(counts / size),
+        until(counts * values / size),
+    )
+    bucket_users = users - users[:-1, None]
+    lost = signed_users - signed_users[:-1, None] - edges[:, None] * (inverse - inverse[:-1, None])
+    exposed = cost.exposed[np.maximum(bucket_users, 0).astype(np.intp)]
     below = users[:-1]
     exposed_below = cost.exposed[below.astype(np.intp)]
     ahead = np.arange(len(edges) + 1) > np.arange(len(edges))[:, None]
@@ -352,8 +358,8 @@ class _Fitting:
                 (self._total(*self._with(shown, size, other), price), [*chosen, other])
                 for other in (self._additions(shown) if len(chosen) < most else ())
             ]
-            held = self._held(size)[1:]
-            for dropped in sorted(chosen, key=lambda each: held[each])[:_REMOVALS]:
+            users_of_sizes = self._held(size)[1:]
+            for dropped in sorted(chosen, key=lambda each: users_of_sizes[each])[:_REMOVALS]:
                 rest = [each for each in chosen if each != dropped]
                 changes.append((self._total(*self._seen(rest), price), rest))
             best = min(changes, key=lambda change: change[0], default=None)
@@ -389,15 +395,15 @@ class _Fitting:
 
     def _held(self, size: NDArray[np.intp]) -> NDArray[np.intp]:
         """Count the users whom no size fits, and then those who see each."""
-        held = np.bincount(size + 1, self._counts, minlength=len(self._shown) + 1)
-        return held.astype(np.intp)
+        users_of_sizes = np.bincount(size + 1, self._counts, minlength=len(self._shown) + 1)
+        return users_of_sizes.astype(np.intp)
 
     def _total(self, shown: NDArray[np.float64], size: NDArray[np.intp], price: float) -> float:
-        held = self._held(size)
-        rare = (held[1:] > 0) & (held[1:] < self._cost.k) & self._combined
+        users_of_sizes = self._held(size)
+        rare = (users_of_sizes[1:] > 0) & (users_of_sizes[1:] < self._cost.k) & self._combined
         if rare.any():
             return math.inf
-        return float((1 - shown) @ self._counts) + price * self._exposed(held)
+        return float((1 - shown) @ self._counts) + price * self._exposed(users_of_sizes)
 
-    def _exposed(self, held: NDArray[np.intp]) -> float:
-        return float(self._cost.exposed[held].sum())
+    def _exposed(self, users_of_sizes: NDArray[np.intp]) -> float:
+        return float(self._cost.exposed[users_of_sizes].sum())

@@ -102,14 +102,14 @@ class Effort:
         now = time.monotonic()
         return now + share * (self.deadline - now)
 
-    def check(self, told: str) -> None:
+    def check(self, message: str) -> None:
         """Tell how far a search is, and end it when it must end.
 
         Raises:
             OutOfTimeError: It must.
         """
         if self.progress is not None:
-            self.progress(told)
+            self.progress(message)
         if self.stopped or time.monotonic() >= self.deadline:
             raise OutOfTimeError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE, told_from
+from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE, disclosed_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
 
@@ -280,7 +280,7 @@ def _coverage(decision: Decision) -> str:
     ]
     if not lacked:
         return ""
-    few = f"fewer than {told_from(decision.policy.k)} users"
+    few = f"fewer than {disclosed_from(decision.policy.k)} users"
     named = [
         f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
         for api, share in lacked[:_NAMED]

@@ -112,10 +112,11 @@ class LevelDecision(Decision):
 
     def shown(self, apis: ApiSet) -> dict[str, int]:
         """Level of each component that is not withheld."""
-        held = {*coarser(apis)}
+        level_names = {*coarser(apis)}
         levels = {
             component.name: sum(
-                f"{component.name}={level}" in held for level in range(1, len(component.levels) + 1)
+                f"{component.name}={level}" in level_names
+                for level in range(1, len(component.levels) + 1)
             )
             for component in self.components
         }
@@ -221,8 +222,8 @@ class LevelDecision(Decision):
         content |= {name: [*map(self.shown, getattr(self, name))] for name in _LISTS}
         content["recommended"] = self.shown(self.recommended) if self.allow else None
         content["policy"] = untyped(self.policy.to_json())
-        for component, told in zip(self.components, content["components"], strict=True):
-            told["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
+        for component, entry in zip(self.components, content["components"], strict=True):
+            entry["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
         drawn = {} if self.drawn is None else {"drawn": untyped(self.drawn)}
         unit = {} if self.unit == "user" else {"unit": self.unit}
         return {

@@ -162,7 +162,7 @@ def level_of(
 
 
 def questions_before(
-    asked: AskedQuestion,
+    question: AskedQuestion,
     listed: Iterable[ListedQuestion],
     *,
     fixed: bool,
@@ -187,22 +187,22 @@ def questions_before(
         if (
             users is not None
             and each.answer.users == users
-            and bound(each.question) == bound(asked)
+            and bound(each.question) == bound(question)
         ):
             return len(others)
-        if bound(each.question) not in (bound(asked), *others):
+        if bound(each.question) not in (bound(question), *others):
             others.append(bound(each.question))
     return len(others) if users is None else None
 
 
 def days_asked(
-    asked: AskedQuestion, listed: Iterable[ListedQuestion], *, fixed: bool, users: int
+    question: AskedQuestion, listed: Iterable[ListedQuestion], *, fixed: bool, users: int
 ) -> tuple[date, date] | None:
     """Return the first and last day (UTC) on which a question was answered on so many users.
 
     Arguments as of `questions_before`; null where it is not listed.
     """
-    wanted = _bound(asked, fixed=fixed)
+    wanted = _bound(question, fixed=fixed)
     days = [
         each.asked_at.date()
         for each in listed
@@ -247,7 +247,7 @@ class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def read_policy(path: Path) -> AskedQuestion:
     """Read a question that is to be registered from a TOML file: docs/outputs.md."""
     content = read_toml(path, "policy")
-    asked = typed(
+    policy_file = typed(
         {name: _with_time(value) for name, value in content.items()},
         PolicyFile,
         f"a policy: {path}",
@@ -255,28 +255,30 @@ def read_policy(path: Path) -> AskedQuestion:
     )
     return AskedQuestion(
         policy=Policy(
-            k=asked.k,
-            population=asked.population,
-            budget=asked.budget,
-            delta=asked.delta,
-            candidates=tuple(asked.candidates),
-            realised=asked.realised,
+            k=policy_file.k,
+            population=policy_file.population,
+            budget=policy_file.budget,
+            delta=policy_file.delta,
+            candidates=tuple(policy_file.candidates),
+            realised=policy_file.realised,
             sample=SampleModel(
-                bias=asked.bias,
-                strata=None if asked.strata is None else read_strata(path.parent / asked.strata),
-                fake_share=asked.fake_share,
-                cluster=asked.cluster,
-                rows_are_users=asked.rows_are_users,
+                bias=policy_file.bias,
+                strata=None
+                if policy_file.strata is None
+                else read_strata(path.parent / policy_file.strata),
+                fake_share=policy_file.fake_share,
+                cluster=policy_file.cluster,
+                rows_are_users=policy_file.rows_are_users,
             ),
-            visits=asked.unit,
+            visits=policy_file.unit,
         ),
-        missing=asked.missing,
+        missing=policy_file.missing,
         view=View(
-            volatile=asked.volatile,
-            drop_automation=asked.drop_automation,
-            transforms=asked.transforms,
+            volatile=policy_file.volatile,
+            drop_automation=policy_file.drop_automation,
+            transforms=policy_file.transforms,
         ),
-        window=Window(asked.since, asked.until, asked.source),
+        window=Window(policy_file.since, policy_file.until, policy_file.source),
     )
 
 

@@ -409,8 +409,8 @@ class TableRefinement:
         groups = np.repeat(np.cumsum(changing) - 1, lengths)
         columns = (groups[keep], *(column[keep] for column in table.columns[1:]))
         cardinalities = (int(changing.sum()), *table.cardinalities[1:])
-        kept = CodeTable(columns, cardinalities, table.weights[keep])
-        return kept, self._gains.sums(totals[~changing])
+        unsettled_rows = CodeTable(columns, cardinalities, table.weights[keep])
+        return unsettled_rows, self._gains.sums(totals[~changing])
 
 
 Refinement = SourceRefinement | TableRefinement

@@ -39,7 +39,7 @@ def border_sets(decision: Decision) -> tuple[ApiSet, ...]:
 
 def refreshed(
     decision: Decision,
-    told: SpectrumSource,
+    disclosed_source: SpectrumSource,
     *,
     judge: Judge,
     seal: str,
@@ -53,15 +53,15 @@ def refreshed(
 
     Args:
         decision: One that `can_refresh`.
-        told: The users of now over its candidates, as others are told of them.
+        disclosed_source: The users of now over its candidates, as others are told of them.
         judge: The tests for so many users.
         seal: The digest of their data as the decision may tell it.
         effort: When to end; the lists are then not complete, and hold what was found by then.
     """
     began, tests = time.perf_counter(), judge.tests
-    allowed = _tested_again(decision, told, tests.allow, effort)
+    allowed = _tested_again(decision, disclosed_source, tests.allow, effort)
     borders = search(
-        told,
+        disclosed_source,
         allow=tests.allow,
         block=tests.allow,
         sought=Sought(never=decision.no_evidence),
@@ -74,14 +74,16 @@ def refreshed(
         ),
         effort=effort if decision.complete else Effort.of(0.0),
     )
-    blocked, undecided = _divided(decision, borders.block, told.least or told, tests, effort)
+    blocked, undecided = _divided(
+        decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
+    )
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
-    recommended = recommended_of(parts, told, tests.allow, weights={}).apis
+    recommended = recommended_of(parts, disclosed_source, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
         _without_findings(decision),
-        users=told.users,
+        users=disclosed_source.users,
         digest=seal,
         allow=without_empty(borders.allow),
         block=tuple(sorted(blocked)),
@@ -116,16 +118,16 @@ def _without_findings(decision: Decision) -> Decision:
 
 
 def _tested_again(
-    decision: Decision, told: SpectrumSource, criterion: Criterion, effort: Effort
+    decision: Decision, disclosed_source: SpectrumSource, criterion: Criterion, effort: Effort
 ) -> dict[ApiSet, bool]:
     """Tell of listed sets, and of a part of what was recommended, whether they are allowed now."""
     allowed: dict[ApiSet, bool] = {}
     with effort.until_stopped():
         for apis in border_sets(decision):
             effort.check(f"{len(allowed):,} sets tested again")
-            allowed[apis] = criterion.holds(told.spectrum(apis), len(apis))
+            allowed[apis] = criterion.holds(disclosed_source.spectrum(apis), len(apis))
         if not decision.complete and decision.recommended:
-            part = _part(decision.recommended, told, criterion, effort)
+            part = _part(decision.recommended, disclosed_source, criterion, effort)
             allowed |= {part: True} if part else {}
     return allowed
 

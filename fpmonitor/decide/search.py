@@ -99,9 +99,9 @@ class Borders:
         """
         here, parts = [{*one} for one in self.allow], set[tuple[str, ...]]()
         for other in condition.allow:
-            held = {*other}
-            is_within = any(held <= one for one in here)
-            parts |= {other} if is_within else {tuple(sorted(held & one)) for one in here}
+            other_apis = {*other}
+            is_within = any(other_apis <= one for one in here)
+            parts |= {other} if is_within else {tuple(sorted(other_apis & one)) for one in here}
         failing = condition.block
         if failing == [()]:  # nothing is allowed, whatever is read besides
             failing = [
@@ -132,8 +132,8 @@ class Borders:
 
 def _largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that are within no other one, sorted."""
-    held = [(members, {*members}) for members in sorted(sets)]
-    return [members for members, one in held if not any(one < other for _, other in held)]
+    pairs = [(members, {*members}) for members in sorted(sets)]
+    return [members for members, one in pairs if not any(one < other for _, other in pairs)]
 
 
 class Family:
@@ -199,19 +199,19 @@ class Family:
 
     def maximal(self) -> list[int]:
         """List the sets that are within no other one."""
-        kept = Family(len(self._holders))
+        maximal_sets = Family(len(self._holders))
         for members in sorted(self.sets, key=int.bit_count, reverse=True):
-            if not kept.has_superset(members):
-                kept.add(members)
-        return kept.sets
+            if not maximal_sets.has_superset(members):
+                maximal_sets.add(members)
+        return maximal_sets.sets
 
     def minimal(self) -> list[int]:
         """List the sets that contain no other one."""
-        kept = Family(len(self._holders))
+        minimal_sets = Family(len(self._holders))
         for members in sorted(self.sets, key=int.bit_count):
-            if not kept.has_subset(members):
-                kept.add(members)
-        return kept.sets
+            if not minimal_sets.has_subset(members):
+                minimal_sets.add(members)
+        return minimal_sets.sets
 
 
 @lru_cache(maxsize=1 << 16)
@@ -374,9 +374,9 @@ class _BorderSearch:
     def _hopeful(self, node: _Node) -> _Node:
         """Leave out the columns that fail with the base by what a part of the rows tells."""
         known = self.passed.extended(node.base, node.joining)
-        asked = [column for column in node.estimated_gains if not known >> column & 1]
+        untested_columns = [column for column in node.estimated_gains if not known >> column & 1]
         limit = self._limits[node.base.bit_count() + 1]
-        for column in node.data.hopeless(asked, limit):
+        for column in node.data.hopeless(untested_columns, limit):
             self.fail(node.core | self._closed[column])
             self.evaluated += 1
             node = self._without(node, column)
@@ -394,11 +394,11 @@ class _BorderSearch:
         Columns that split no group add nothing to any set of the node, and join the base.
         """
         known = self.passed.extended(node.base, node.joining)
-        asked = [column for column in node.estimated_gains if not known >> column & 1]
-        steps = node.data.steps(asked)
+        untested_columns = [column for column in node.estimated_gains if not known >> column & 1]
+        steps = node.data.steps(untested_columns)
         base, refused = node.base, 0
         estimated_gains, joining = {}, known
-        tried = zip(asked, steps.scores.tolist(), steps.groups.tolist(), strict=True)
+        tried = zip(untested_columns, steps.scores.tolist(), steps.groups.tolist(), strict=True)
         for column, score, groups in sorted(tried, key=lambda step: -step[2]):
             limit = self._limits[(node.base | self._closed[column]).bit_count()]
             if self._absorb and groups == node.data.groups:
@@ -409,7 +409,7 @@ class _BorderSearch:
             else:
                 self.fail(node.core | self._closed[column])
                 refused |= self.order.finer[column]
-        self.evaluated += len(asked)
+        self.evaluated += len(untested_columns)
         estimated_gains |= {
             column: hope for column, hope in node.estimated_gains.items() if known >> column & 1
         }
@@ -536,8 +536,8 @@ def search(
     lower = _BorderSearch(allow, order, most, effort)
     upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
-        held = [members for members in known.allow if {*must} <= {*members}]
-        _recall(apis, replace(known, allow=held), lower, upper)
+        allowed_sets = [members for members in known.allow if {*must} <= {*members}]
+        _recall(apis, replace(known, allow=allowed_sets), lower, upper)
     least = source.least
     with effort.until_stopped():
         _run(lower, source, allow, apis, must)

@@ -102,11 +102,11 @@ def _log_factor(
     peaks all ratios fall, so the mixture's ratio is largest within.
     """
     peaks = np.clip(users - mean * (1 - shares) / shares, 0, users)
-    kept = np.arange(
+    user_counts = np.arange(
         max(math.floor(peaks.min()) - 1, 0), min(math.ceil(peaks.max()) + 1, users) + 1
     )
     largest = -math.inf
-    for part in np.array_split(kept, max(kept.size // 20_000, 1)):
+    for part in np.array_split(user_counts, max(user_counts.size // 20_000, 1)):
         r, f = (array.copy() for array in np.broadcast_arrays(part[:, np.newaxis] * 1.0, shares))
         left = users - r
         ratio = factorial_remainder(np.array([float(users)])) - factorial_remainder(left)
@@ -445,19 +445,19 @@ def _mean_over_thinnings(
     for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
         block = min(max(math.ceil(_BLOCK / share), math.isqrt(16 * counts)), counts)
         most = _most_kept(block, share, need)
-        kept = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
-        kept[0, 0] = 1.0
+        chances = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
+        chances[0, 0] = 1.0
         for users in range(block):
-            kept[users + 1] = (1 - share) * kept[users]
-            kept[users + 1, 1:] += share * kept[users, :-1]
+            chances[users + 1] = (1 - share) * chances[users]
+            chances[users + 1, 1:] += share * chances[users, :-1]
         table = []
         after = np.append(moments, np.ones(most))
         for done in range(0, counts, block):
-            table.append(kept[:-1] @ after[: most + 1])
+            table.append(chances[:-1] @ after[: most + 1])
             mean = (done + block) * share
             passed = max(int(mean - math.sqrt(2 * mean * need)), 0)  # Chernoff
             left = max(moments.size - passed, 1)
-            after = np.convolve(after[: left + most], kept[-1, ::-1], "valid")
+            after = np.convolve(after[: left + most], chances[-1, ::-1], "valid")
             after = np.append(after, np.ones(most))
         means += weight * np.log(np.concatenate(table)[:counts])
     return means

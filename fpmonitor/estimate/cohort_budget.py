@@ -58,13 +58,13 @@ class CohortPart:
         mean += _ROUNDING * abs(mean)  # a larger one is as good
         growth = base.mean / mean - 1
         thinnings = clock(users, mean)
-        kept = 1 + thinnings.shares * growth
+        normalisers = 1 + thinnings.shares * growth
         tilted = Clock(
-            shares=thinnings.shares * (1 + growth) / kept,
+            shares=thinnings.shares * (1 + growth) / normalisers,
             weights=thinnings.weights,
             log_factor=thinnings.log_factor,
         )
-        by_user = float(thinnings.weights @ np.log(kept))
+        by_user = float(thinnings.weights @ np.log(normalisers))
         return cls(
             score=averaged(base, users=users, thinnings=tilted),
             mean=mean,
@@ -264,12 +264,17 @@ def _designs(
     shares = [share for share in _SHARES if share >= least_share]
     if shares[-1] > least_share * _SAME_SHARE:
         shares.append(least_share)
-    cells, kept = base_cells(serving, function, budget)
+    cells, kept_share = base_cells(serving, function, budget)
     log_term += math.log(len(shares) + 1)
     parts = []
     for share in shares:
         base = design_base(
-            cells, sign=-1, budget=budget, log_term=log_term / share, share=kept, monotone=True
+            cells,
+            sign=-1,
+            budget=budget,
+            log_term=log_term / share,
+            share=kept_share,
+            monotone=True,
         )
         if base.bound < 0:  # else it tells nothing
             part = CohortPart.of(base, users=users)

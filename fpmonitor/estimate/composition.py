@@ -80,10 +80,10 @@ class MarginalDistribution:
         With `tied`, only for the `r` that keep all or none of the values of equal probability.
         """
         times = np.ones_like(self.values) if tied else self.values[::-1]
-        kept = self.values[::-1] if tied else np.ones(self.support, dtype=np.int64)
-        shares = np.repeat(self.probabilities[::-1], times) * kept
+        group_sizes = self.values[::-1] if tied else np.ones(self.support, dtype=np.int64)
+        shares = np.repeat(self.probabilities[::-1], times) * group_sizes
         return SizedTails(
-            sizes=np.cumsum(kept).astype(np.float64),
+            sizes=np.cumsum(group_sizes).astype(np.float64),
             tails=np.append(np.cumsum(shares[::-1])[::-1][1:], 0.0),
         )
 
@@ -239,7 +239,7 @@ def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
         offers: Sets of values on offer for each API.
         cell: What one joint value adds to the exposure at most, a share above 0.
     """
-    kept = [
+    pieces = [
         Pieces(
             highest=-np.log(offer.sizes[::-1]),
             offset=offer.tails[::-1],
@@ -247,7 +247,7 @@ def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
         )
         for offer in offers
     ]
-    best = least_sum([*kept, _FACTOR], math.log(cell))
+    best = least_sum([*pieces, _FACTOR], math.log(cell))
     sizes = tuple(float(round(math.exp(-u))) for u in best.arguments[:-1])
     return CompositionBound(upper=best.value, rule="top-r", parameters={"r": sizes})
 

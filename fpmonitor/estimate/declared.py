@@ -52,11 +52,14 @@ def declared_share_limits(
 
     ends = []
     for end in (0.0, 1.0):
-        out, kept = np.full(c.shape, end), c / users
+        out, possible_shares = np.full(c.shape, end), c / users
         for _ in range(_HALVINGS):
-            middle = (out + kept) / 2
+            middle = (out + possible_shares) / 2
             beyond = ruled_out(middle)
-            out, kept = np.where(beyond, middle, out), np.where(beyond, kept, middle)
+            out, possible_shares = (
+                np.where(beyond, middle, out),
+                np.where(beyond, possible_shares, middle),
+            )
         ends.append(out)
     lower, upper = ends
     return lower, upper

@@ -281,8 +281,8 @@ def chow_liu_upper_bits(
     for i, j in sorted(information, key=lambda pair: -information[pair]):
         if tree[i] != tree[j]:
             bits -= information[i, j]
-            merged, kept = tree[i], tree[j]
-            tree = [kept if label == merged else label for label in tree]
+            merged, remaining_label = tree[i], tree[j]
+            tree = [remaining_label if label == merged else label for label in tree]
     return bits
 
 

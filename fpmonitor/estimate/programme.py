@@ -288,7 +288,7 @@ class _Programme:
         slack = state.left.copy()  # linear conditions stay strictly satisfied
         slack[:points] = np.maximum(slack[:points], 1.0)
         dual = 1 / slack
-        best, kept, centring = self.merit(x, state), x, 0.2
+        best, best_point, centring = self.merit(x, state), x, 0.2
         rows = self.rows.copy()
         for _ in range(_MOST_STEPS):
             rows[:points, :size] = -self.gradient(state)
@@ -321,8 +321,8 @@ class _Programme:
                 centring = 1.0
             merit = self.merit(x, state)
             if merit > best:
-                best, kept = merit, x
-        weights = self.basis @ kept[:size]
+                best, best_point = merit, x
+        weights = self.basis @ best_point[:size]
         return np.maximum(np.minimum.accumulate(weights), 0) if self.monotone else weights
 
 

@@ -58,10 +58,10 @@ def _read(text: str, site: str | None) -> ParsedList:
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         return ParsedList(controls=(), problems=(f"not a list of exceptions: {error}",))
-    kept = [
+    in_force = [
         control for control in controls_of([FAMILY]) if not {control.name, _EVERYTHING} & lifted
     ]
-    return ParsedList(controls=tuple(kept), problems=problems)
+    return ParsedList(controls=tuple(in_force), problems=problems)
 
 
 def _matches(pattern: Any, site: str | None) -> bool:

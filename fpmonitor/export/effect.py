@@ -36,12 +36,13 @@ def left_readable(
     other.
     """
     controls, apis = tuple(controls), set(apis)
-    told = tellers(apis, means, product)
+    tellers_by_api = tellers(apis, means, product)
     return tuple(
         sorted(
             api
             for api in apis
-            if readable([means(api)], controls, product) or still_told(told[api], controls, product)
+            if readable([means(api)], controls, product)
+            or still_told(tellers_by_api[api], controls, product)
         )
     )
 
@@ -109,23 +110,25 @@ def tellers(
         return found
     return {
         api: [
-            one for one in told if not evidence.is_laid_out(one if isinstance(one, str) else one[2])
+            one
+            for one in api_tellers
+            if not evidence.is_laid_out(one if isinstance(one, str) else one[2])
         ]
-        for api, told in found.items()
+        for api, api_tellers in found.items()
     }
 
 
 def still_told(
-    told: Iterable[Teller], controls: Iterable[Control], product: Product
+    api_tellers: Iterable[Teller], controls: Iterable[Control], product: Product
 ) -> list[Teller]:
     """Those of what tells an API that the controls leave."""
-    controls, told = tuple(controls), list(told)
-    names = [one for one in told if isinstance(one, str)]
+    controls, api_tellers = tuple(controls), list(api_tellers)
+    names = [one for one in api_tellers if isinstance(one, str)]
     left: list[Teller] = [*readable(names, controls, product)]
     if product.evidence is None:
         return left
     closed = product.evidence.closed(control.name for control in controls)
-    return [*left, *(one for one in told if not isinstance(one, str) and one not in closed)]
+    return [*left, *(one for one in api_tellers if not isinstance(one, str) and one not in closed)]
 
 
 def readable(

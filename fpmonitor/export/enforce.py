@@ -216,7 +216,7 @@ class ControlExporter:
             in_force = [*chosen, *added]
             if effect_of(api, in_force, near) not in HIDING:
                 continue
-            told = {
+            telling_names = {
                 one if isinstance(one, str) else one[2]
                 for one in still_told(others[api], in_force, near)
             }
@@ -224,9 +224,11 @@ class ControlExporter:
                 control
                 for control in every
                 if control not in in_force
-                and any(control.effect_on(name) in _KEPT_FROM_SOME for name in told)
+                and any(control.effect_on(name) in _KEPT_FROM_SOME for name in telling_names)
                 and not changed_by([control], allowed, near)
-                and (options.allow_breakage or is_worth_it(control, [*blocked, *told], near))
+                and (
+                    options.allow_breakage or is_worth_it(control, [*blocked, *telling_names], near)
+                )
             ]
             if more and not still_told(others[api], [*in_force, *more], near):
                 added += more
@@ -257,14 +259,14 @@ class ControlExporter:
         found, headline_near = judged(self.within_reach)
         hidden = {one.api for one in found if one.enforced and one.api not in headline_near.left}
         drawn = judged(replace(self.within_reach, by_layout=True))[1].left
-        told = tuple(
+        completed_verdicts = tuple(
             replace(one, within_reach=one.api in hidden)
             if one.is_withheld and not one.enforced
             else one
             for one in verdicts
         )
         laid_out = tuple(sorted(hidden.intersection(drawn)))
-        return told, replace(headline, near=headline_near, laid_out=laid_out)
+        return completed_verdicts, replace(headline, near=headline_near, laid_out=laid_out)
 
     def _with_left_out(
         self,
@@ -304,10 +306,10 @@ class ControlExporter:
 
     def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
         """Say where the list leaves open, outside the candidates, what it blocks."""
-        told = told_elsewhere(decision, self.product)
+        candidates_by_api = told_elsewhere(decision, self.product)
         ways: dict[str, list[str]] = {}
-        for name in readable(told, chosen, self.product):
-            ways.setdefault(", ".join(told[name]), []).append(name)
+        for name in readable(candidates_by_api, chosen, self.product):
+            ways.setdefault(", ".join(candidates_by_api[name]), []).append(name)
         return [f"{api} can still be read through {', '.join(ways[api])}" for api in sorted(ways)]
 
     def validate(self, text: str) -> list[str]:
@@ -501,12 +503,12 @@ def _without_redundant(
     chosen: Sequence[Control], blocked: Sequence[str], product: Product
 ) -> list[Control]:
     """Leave out controls without which every blocked API fares as well, the broadest first."""
-    kept = list(chosen)
+    remaining = list(chosen)
     for control in sorted(chosen, key=lambda control: -len(control.effects)):
-        rest = [other for other in kept if other is not control]
-        if all(_fate(api, rest, product) == _fate(api, kept, product) for api in blocked):
-            kept = rest
-    return kept
+        rest = [other for other in remaining if other is not control]
+        if all(_fate(api, rest, product) == _fate(api, remaining, product) for api in blocked):
+            remaining = rest
+    return remaining
 
 
 def _fate(api: str, controls: Sequence[Control], product: Product) -> str | None:

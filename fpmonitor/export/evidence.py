@@ -127,15 +127,15 @@ class ControlEvidence:
     def without(self, places: Collection[str]) -> ControlEvidence:
         """Return what was found but for some places, as if nobody read anything there."""
 
-        def kept(ways: frozenset[Way]) -> frozenset[Way]:
+        def remaining_ways(ways: frozenset[Way]) -> frozenset[Way]:
             return frozenset(way for way in ways if way[3] not in places)
 
         return ControlEvidence(
             (
                 replace(
                     run,
-                    told={secret: kept(ways) for secret, ways in run.told.items()},
-                    closed={names: kept(ways) for names, ways in run.closed.items()},
+                    told={secret: remaining_ways(ways) for secret, ways in run.told.items()},
+                    closed={names: remaining_ways(ways) for names, ways in run.closed.items()},
                 )
                 for run in self.runs
             ),

@@ -73,8 +73,8 @@ class Headline:
         )
         if not self.laid_out:
             return (self.text, near)
-        told = f"Layout and drawing still reveal {len(self.laid_out):,} of them: "
-        return (self.text, near, f"{told}{', '.join(self.laid_out)}.")
+        opening = f"Layout and drawing still reveal {len(self.laid_out):,} of them: "
+        return (self.text, near, f"{opening}{', '.join(self.laid_out)}.")
 
     @property
     def _exposure(self) -> str:

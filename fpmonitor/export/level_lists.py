@@ -87,9 +87,9 @@ def what_if(decision: LevelDecision) -> str:
     lines = []
     for component, level in decision.recommended_levels():
         for place, api in enumerate(component.apis):
-            told = _transform(component, level, place)
-            if told:
-                pairs = (f"{word} = {_toml(value)}" for word, value in told.items())
+            transform_words = _transform(component, level, place)
+            if transform_words:
+                pairs = (f"{word} = {_toml(value)}" for word, value in transform_words.items())
                 lines += [f"[{toml_string(api)}]", *pairs, ""]
     return "\n".join(lines)
 
@@ -106,18 +106,20 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
     if not maps:
         return {}
     steps = [each.step[place] if isinstance(each.step, tuple) else each.step for each in maps]
-    told = {word: value for word, value in untyped(maps[-1]).items() if word != "name"}
-    if set(told) == {"step"} and all(step is not None and step == int(step) for step in steps):
+    transform_words = {word: value for word, value in untyped(maps[-1]).items() if word != "name"}
+    if set(transform_words) == {"step"} and all(
+        step is not None and step == int(step) for step in steps
+    ):
         whole = [int(step) for step in steps if step is not None]
         if all(coarse % fine == 0 for fine, coarse in pairwise(whole)):
             return {"round": whole[-1]}
-    if len(maps) > 1 or not set(told) <= set(Transform.__struct_fields__):
+    if len(maps) > 1 or not set(transform_words) <= set(Transform.__struct_fields__):
         raise InputError(
             f"what-if: {component.name} ({component.words(level)}): its file has no words for that",
             hint=f"it knows {', '.join(Transform.__struct_fields__)}, and whole steps; "
             "`export --report` draws what every level exposes",
         )
-    return told
+    return transform_words
 
 
 def letterboxing(decision: LevelDecision) -> str:

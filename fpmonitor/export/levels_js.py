@@ -61,7 +61,7 @@ def _map(component: Component, level: LevelMap) -> dict[str, Any]:
             hint="docs/levels.md lists what both do alike",
         )
     steps = level.step if isinstance(level.step, tuple) else (level.step,) * len(component.apis)
-    told = {
+    map_words = {
         "constant": level.constant,
         "major": level.major or None,
         "lower": level.lower or None,
@@ -71,7 +71,7 @@ def _map(component: Component, level: LevelMap) -> dict[str, Any]:
         "top": list(level.top) or None,
         "sizes": [[number_text(side) for side in size] for size in by_area(level.sizes)] or None,
     }
-    return {word: value for word, value in told.items() if value is not None}
+    return {word: value for word, value in map_words.items() if value is not None}
 
 
 def _made_up(component: Component, level: int) -> Iterator[tuple[str, ...]]:

@@ -59,14 +59,14 @@ def told_elsewhere(decision: Decision, product: Product = BELIEVED) -> dict[str,
 
     As it was found in a product; without one, or where nobody looked, as the vocabulary says.
     """
-    told: dict[str, list[str]] = {}
+    candidates_by_api: dict[str, list[str]] = {}
     for api, found in tellers(decision.policy.candidates, decision.means, product).items():
         if api in decision.recommended:
             continue
         for name in {one if isinstance(one, str) else one[2] for one in found}:
             if is_known(name) and not product.lacks(name):
-                told.setdefault(name, []).append(api)
-    return {name: sorted(apis) for name, apis in sorted(told.items())}
+                candidates_by_api.setdefault(name, []).append(api)
+    return {name: sorted(apis) for name, apis in sorted(candidates_by_api.items())}
 
 
 def _action(decision: Decision, api: str) -> ApiAction:

@@ -120,8 +120,8 @@ def _report_only(order: ListSpec) -> str:
 def _hints(allowed: Iterable[str]) -> str:
     """Value of Accept-CH: the allowed hints that browsers send only when asked."""
     known = {api for control in controls_of([FAMILY]) for api in control.effects}
-    asked = [api for api in allowed if api.startswith("http:") and api in known - _SENT_UNASKED]
-    return ", ".join(_header_name(api.removeprefix("http:")) for api in asked)
+    hints = [api for api in allowed if api.startswith("http:") and api in known - _SENT_UNASKED]
+    return ", ".join(_header_name(api.removeprefix("http:")) for api in hints)
 
 
 def _header_name(lower: str) -> str:

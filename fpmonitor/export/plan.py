@@ -46,8 +46,10 @@ def cheapest_plan(decision: Decision, controls: Sequence[Control], product: Prod
     decision, which holds for all its sets at once, holds for the plan that was picked among many.
     """
     candidates, means = decision.policy.candidates, decision.means
-    told = tellers(candidates, means, product)
-    needed = {api: still_told([means(api), *told[api]], (), product) for api in candidates}
+    tellers_by_api = tellers(candidates, means, product)
+    needed = {
+        api: still_told([means(api), *tellers_by_api[api]], (), product) for api in candidates
+    }
     hiders = {
         one: tuple(c for c in controls if not still_told([one], [c], product))
         for one in chain(*needed.values())

@@ -42,12 +42,12 @@ def check_codes(codes: ArrayLike, values: int, argument: str = "codes") -> NDArr
     Raises:
         PolicyError: Not a list of whole numbers from 0 to `values - 1`; the error names `argument`.
     """
-    held = np.asarray(codes)
-    if held.ndim != 1 or not np.issubdtype(held.dtype, np.integer):
+    array = np.asarray(codes)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise PolicyError(argument, "must be a list of whole numbers")
-    if held.size and not (held.min() >= 0 and held.max() < values):
+    if array.size and not (array.min() >= 0 and array.max() < values):
         raise PolicyError(argument, f"must lie between 0 and {values - 1}")
-    return held.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def check_counts(

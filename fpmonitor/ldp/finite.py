@@ -88,10 +88,10 @@ def reports_information(
     matrix = merged_matrix(mechanism)
     if _within_reach(matrix, users):
         return _by_enumeration(matrix, prior, users)
-    told = _without_twins(mechanism, matrix, prior)
-    if told is not None:
+    merged = _without_twins(mechanism, matrix, prior)
+    if merged is not None:
         # Values that no report tells apart: what is told is of their classes.
-        return reports_information(*told, users, rng=rng)
+        return reports_information(*merged, users, rng=rng)
     return _by_sampling(mechanism, matrix, prior, users, rng)
 
 

@@ -109,13 +109,13 @@ class StochasticMatrix:
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Report numbers for the values `codes`, both int64 of shape (users,)."""
-        held = check_codes(codes, self.values)
+        user_codes = check_codes(codes, self.values)
         cumulative = np.cumsum(self.probabilities, axis=0)
         cumulative[-1] = 1
-        reports = np.empty(held.shape, dtype=np.int64)
-        order = np.argsort(held, kind="stable")
-        bounds = np.searchsorted(held[order], np.arange(self.values + 1))
-        for value in np.unique(held):
+        reports = np.empty(user_codes.shape, dtype=np.int64)
+        order = np.argsort(user_codes, kind="stable")
+        bounds = np.searchsorted(user_codes[order], np.arange(self.values + 1))
+        for value in np.unique(user_codes):
             users = order[bounds[value] : bounds[value + 1]]
             drawn = rng.random(users.size)
             reports[users] = np.searchsorted(cumulative[:, value], drawn, side="right")
@@ -180,25 +180,25 @@ class RandomisedResponse:
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the reported values for the values `codes`, both int64 of shape (users,)."""
-        held = check_codes(codes, self.values)
-        other = rng.integers(self.values - 1, size=held.shape)
-        other += other >= held
-        return np.where(rng.random(held.shape) < self.true_support, held, other)
+        user_codes = check_codes(codes, self.values)
+        other = rng.integers(self.values - 1, size=user_codes.shape)
+        other += other >= user_codes
+        return np.where(rng.random(user_codes.shape) < self.true_support, user_codes, other)
 
     def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
-        told = check_codes(reports, self.values, "reports")
-        return np.bincount(told, minlength=self.values).astype(np.int64)
+        report_codes = check_codes(reports, self.values, "reports")
+        return np.bincount(report_codes, minlength=self.values).astype(np.int64)
 
     def sample_support_counts(
         self, tally: ArrayLike, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Draw support counts for `tally[x]` users of each value, in their distribution."""
         users = check_counts("tally", tally, self.values)
-        kept = rng.binomial(users, self.true_support)
+        truthful_counts = rng.binomial(users, self.true_support)
         # Lies of one value go to the others evenly: deal them over all values but their own.
-        total = kept.copy()
-        for value, lies in enumerate(users - kept):
+        total = truthful_counts.copy()
+        for value, lies in enumerate(users - truthful_counts):
             if lies:
                 distribution = np.full(self.values, 1 / (self.values - 1))
                 distribution[value] = 0
@@ -262,13 +262,15 @@ class UnaryEncoding:
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Bits for the values `codes`: shape (users, a)."""
-        held = check_codes(codes, self.values)
-        reports = np.empty((held.size, self.values), dtype=np.bool_)
+        user_codes = check_codes(codes, self.values)
+        reports = np.empty((user_codes.size, self.values), dtype=np.bool_)
         block = max(1, _BLOCK_CELLS // self.values)
-        for start in range(0, held.size, block):
+        for start in range(0, user_codes.size, block):
             part = reports[start : start + block]
             part[:] = rng.random(part.shape) < self.false_support
-        reports[np.arange(held.size), held] = rng.random(held.size) < self.true_support
+        reports[np.arange(user_codes.size), user_codes] = (
+            rng.random(user_codes.size) < self.true_support
+        )
         return reports
 
     def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
@@ -348,16 +350,18 @@ class LocalHash:
         functions = np.array(
             list(itertools.product(range(self.hash_range), repeat=self.values)), dtype=np.int64
         )
-        told = np.arange(self.hash_range)[None, :, None]
+        reported_hashes = np.arange(self.hash_range)[None, :, None]
         lie = (1 - self.true_support) / (self.hash_range - 1)
-        rows = np.where(functions[:, None, :] == told, self.true_support, lie) / len(functions)
+        rows = np.where(functions[:, None, :] == reported_hashes, self.true_support, lie) / len(
+            functions
+        )
         return rows.reshape(size, self.values)
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> HashedReports:
         """Hash functions and noisy hashes for the values `codes`."""
-        held = check_codes(codes, self.values)
-        seeds = rng.integers(2**64, size=held.shape, dtype=np.uint64)
-        truth = hash_codes(seeds, held, self.hash_range)
+        user_codes = check_codes(codes, self.values)
+        seeds = rng.integers(2**64, size=user_codes.shape, dtype=np.uint64)
+        truth = hash_codes(seeds, user_codes, self.hash_range)
         noise = RandomisedResponse(self.hash_range, self.epsilon)
         return HashedReports(seeds, noise.sample(truth, rng))
 

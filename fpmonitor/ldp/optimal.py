@@ -112,8 +112,10 @@ def optimal_matrix(
     points = sobol_distributions(prior, _POINTS, rng)
     family = _family(prior, levels, points, alike=alike)
     weights, gap = _best_mixture(family, largest_cost)
-    kept = [weight * rows for weight, rows in zip(weights, family.rows, strict=True) if weight]
-    matrix = np.vstack(kept)
+    weighted_rows = [
+        weight * rows for weight, rows in zip(weights, family.rows, strict=True) if weight
+    ]
+    matrix = np.vstack(weighted_rows)
     return OptimalMatrix(
         matrix=StochasticMatrix(matrix / matrix.sum(axis=0)),
         weights=_sizes(matrix, prior.mean),
@@ -145,8 +147,8 @@ def _family(
     for row in rows:
         first = row[:1] if alike else row
         given_value = scipy.special.xlogy(first, first) @ prior.mean
-        told = given_value - expected_xlogx(first, prior.parameters)
-        costs.append(float(told.sum()) * len(row) / len(first))
+        value_information = given_value - expected_xlogx(first, prior.parameters)
+        costs.append(float(value_information.sum()) * len(row) / len(first))
     if alike:
         # Over all sets of a size the mean over the values is that of any one set.
         sums = np.array([[float(row.sum()) / prior.values] for row in rows])

@@ -227,10 +227,10 @@ def _at_privacy(
         if len(start) <= max(sizes):
             found.append(_best_near(finite, start, limit))
         for matrix in found:
-            kept = _kept(matrix, prior, limit)
-            value = finite.information(kept)[0]
+            private_matrix = _kept(matrix, prior, limit)
+            value = finite.information(private_matrix)[0]
             if value > most:
-                best, most = kept, value
+                best, most = private_matrix, value
     simpler = _kept(_tidied(best), prior, limit)
     if _Sum(prior, users, len(simpler)).information(simpler)[0] > most - _TIDY:
         best = simpler
@@ -310,10 +310,10 @@ def _result(
     matrix: NDArray[np.float64], prior: DirichletPrior, users: int, reports: int, *, proved: bool
 ) -> BestForUsers:
     made = StochasticMatrix(matrix / matrix.sum(axis=0))
-    told = _Sum(prior, users, len(matrix)).information(made.matrix())[0]
+    information = _Sum(prior, users, len(matrix)).information(made.matrix())[0]
     return BestForUsers(
         matrix=made,
-        distribution_utility=max(told, 0.0) / prior.distribution_information(users),
+        distribution_utility=max(information, 0.0) / prior.distribution_information(users),
         reports=reports,
         proved=proved,
     )

@@ -507,11 +507,11 @@ class _Foresight:
     def limits(self, position: int) -> tuple[float, float]:
         """Return the limits of the exposure at the expected support counts of a mechanism."""
         mechanism = self.mechanisms[position]
-        held, values = self.spectrum.counts, self.spectrum.values
+        group_sizes, values = self.spectrum.counts, self.spectrum.values
         if self.rest is not None:
-            held, values = np.append(held, self.rest), np.append(values, 1)
+            group_sizes, values = np.append(group_sizes, self.rest), np.append(values, 1)
         gain = mechanism.true_support - mechanism.false_support
-        chances = mechanism.false_support + gain * held / (held @ values)
+        chances = mechanism.false_support + gain * group_sizes / (group_sizes @ values)
         counts = np.rint(self.users * chances).astype(np.int64)
         limits = clopper_pearson(counts, self.users, self.delta / (2 * mechanism.values))
         low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)

@@ -161,8 +161,8 @@ def sample_posterior(
     distribution, drawn = prior.mean, np.empty((draws, prior.values))
     for step in range(burn_in + draws * thinning):
         joint = rows * distribution
-        held = rng.multinomial(users, joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
-        distribution = rng.dirichlet(prior.parameters + held)
+        tally = rng.multinomial(users, joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
+        distribution = rng.dirichlet(prior.parameters + tally)
         if step >= burn_in:
             drawn[(step - burn_in) // thinning] = distribution
     return drawn
@@ -272,7 +272,7 @@ def estimate_values(
         posterior = np.vstack(
             [drawn.mean(axis=0), np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0)]
         )
-    told = [[None if np.isnan(one) else float(one) for one in line] for line in posterior]
+    posterior_rows = [[None if np.isnan(one) else float(one) for one in line] for line in posterior]
     return [
         EstimatedValue(
             value=value,
@@ -280,9 +280,9 @@ def estimate_values(
             standard_error=float(errors[value]),
             lower=float(lower[value]),
             upper=float(upper[value]),
-            posterior_mean=told[0][value],
-            posterior_lower=told[1][value],
-            posterior_upper=told[2][value],
+            posterior_mean=posterior_rows[0][value],
+            posterior_lower=posterior_rows[1][value],
+            posterior_upper=posterior_rows[2][value],
         )
         for value in range(values)
     ]

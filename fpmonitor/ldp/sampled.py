@@ -126,9 +126,11 @@ def sample_bits(
         return Expectation(exact, 0.0), beyond
     gains, biases = np.empty(_REPLICATES), np.empty(_REPLICATES)
     for replicate, distribution in enumerate(distributions):
-        held = rng.choice(prior.values, size=users, p=distribution / distribution.sum())
-        told, counts = np.unique(encoding.sample(held, rng), axis=0, return_counts=True)
-        rows = np.where(told, high, low)
+        user_codes = rng.choice(prior.values, size=users, p=distribution / distribution.sum())
+        distinct_reports, counts = np.unique(
+            encoding.sample(user_codes, rng), axis=0, return_counts=True
+        )
+        rows = np.where(distinct_reports, high, low)
         gains[replicate], biases[replicate] = _gain(rows, prior, counts, distribution, rng)
     return _mean_gain(gains, biases, np.empty((_REPLICATES, 0)), prior), beyond
 

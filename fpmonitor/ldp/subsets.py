@@ -99,11 +99,11 @@ class SubsetSelection:
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Draw sets for the values `codes`, as bits: shape (users, a)."""
-        held = check_codes(codes, self.values)
-        reports = np.zeros((held.size, self.values), dtype=np.bool_)
+        user_codes = check_codes(codes, self.values)
+        reports = np.zeros((user_codes.size, self.values), dtype=np.bool_)
         block = max(1, _BLOCK_CELLS // self.values)
-        for start in range(0, held.size, block):
-            own = held[start : start + block]
+        for start in range(0, user_codes.size, block):
+            own = user_codes[start : start + block]
             users = np.arange(own.size)
             order = rng.random((own.size, self.values))
             # The own value comes first where it is in the set, and last where it is not.

@@ -54,15 +54,15 @@ def tally_beyond_distribution(
         chances = matrix @ distribution
         chances /= chances.sum()
         if of_reports:
-            held = rng.multinomial(users, distribution / distribution.sum())
+            tally = rng.multinomial(users, distribution / distribution.sum())
             before = chances
             after = matrix.T
         else:
-            held = rng.multinomial(users, chances)
+            tally = rng.multinomial(users, chances)
             before = distribution / distribution.sum()
             after = matrix * distribution / (matrix @ distribution)[:, None]
         whole = entropy_of_sum(before[None, :], np.array([users]))
-        differences[draw] = whole - entropy_of_sum(after[held > 0], held[held > 0])
+        differences[draw] = whole - entropy_of_sum(after[tally > 0], tally[tally > 0])
     error = float(differences.std(ddof=1)) / math.sqrt(draws)
     return Expectation(max(float(differences.mean()), 0.0), error)
 

@@ -97,15 +97,15 @@ class ColumnMap:
         """
         content = read_toml(path, "column map")
         hint = "`fpmonitor lists schema columns` describes its members"
-        told = typed(content, MapFile, f"a column map in {path}", hint=hint)
+        map_file = typed(content, MapFile, f"a column map in {path}", hint=hint)
         return cls(
-            columns={str(field): name for field, name in told.columns.items()},
-            ignore=frozenset(told.ignore),
-            null="value" if told.null == "value" else "absent",
-            apis=told.apis,
-            flatten=told.flatten,
-            absent=frozenset(told.null if isinstance(told.null, list) else ()),
-            visitor=told.visitor,
-            log_format=told.log_format,
-            elements=frozenset(told.elements),
+            columns={str(field): name for field, name in map_file.columns.items()},
+            ignore=frozenset(map_file.ignore),
+            null="value" if map_file.null == "value" else "absent",
+            apis=map_file.apis,
+            flatten=map_file.flatten,
+            absent=frozenset(map_file.null if isinstance(map_file.null, list) else ()),
+            visitor=map_file.visitor,
+            log_format=map_file.log_format,
+            elements=frozenset(map_file.elements),
         )

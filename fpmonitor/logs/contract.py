@@ -119,7 +119,7 @@ class Call:
         if self.problem:
             return self.problem
         lacks = {"the page": self.site, "the script": self.script, "what was read": self.api}
-        lacking = [name for name, told in lacks.items() if not told]
+        lacking = [name for name, text in lacks.items() if not text]
         if lacking:
             return f"does not tell {', '.join(lacking)}"
         return "" if 0 < self.calls <= MAX_CALLS else "the number of calls is not a whole number"

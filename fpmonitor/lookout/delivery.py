@@ -84,8 +84,8 @@ def post_to(url: str) -> Callable[[Notice], None]:
         raise refusal from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         raise refusal
-    asked = parts.path + parts.query
-    if not asked.isascii() or " " in asked:
+    request_target = parts.path + parts.query
+    if not request_target.isascii() or " " in request_target:
         raise InputError("webhook: letters beyond ASCII and spaces must be written as %20 is")
     opener = urllib.request.build_opener(_NoRedirect)
     waiting: list[Future[None]] = []  # for answers that do not end
@@ -169,17 +169,17 @@ class Deliveries:
         """Deliver by each way, in order; one that fails keeps nothing from the others."""
         failed: dict[int, DeliveryError] = {}
         for notice in map(self._with_details, notices):
-            told = self.told.setdefault(notice.number, set())
+            delivered_ways = self.told.setdefault(notice.number, set())
             for way, deliver in enumerate(self._ways):
-                if way in told or way in failed:
+                if way in delivered_ways or way in failed:
                     continue
                 try:
                     deliver(notice)
                 except DeliveryError as error:
                     failed[way] = error
                 else:
-                    told.add(way)
-            if len(told) == len(self._ways):
+                    delivered_ways.add(way)
+            if len(delivered_ways) == len(self._ways):
                 with self._settings.open_database() as database:
                     mark_delivered(database, notice)
                 del self.told[notice.number]

@@ -96,10 +96,10 @@ class Look:
             return
         day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
         data = "/".join([f"{stored}{day}", *self.refused])
-        checked, told = last_checked(database, self.watched)
+        checked, standing = last_checked(database, self.watched)
         if data == checked:
             return
-        before = standing_of(told)
+        before = standing_of(standing)
         known = self._taken_back(before)
         for until in self._missed(known):
             known = self._look(before, now, data="", until=until, known=known)
@@ -327,7 +327,7 @@ class Look:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self.settings, self.settings.decision
         known = {(one.kind, one.what) for one in (before.problems if before else ())}
-        told: dict[str, Any] = {
+        body: dict[str, Any] = {
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],
@@ -353,16 +353,16 @@ class Look:
             ),
         }
         if report is None:
-            return told | {"outcome": after.outcome, "sets": [], "users": None}
+            return body | {"outcome": after.outcome, "sets": [], "users": None}
         is_worse = bool(after.above - (before.above if before else frozenset()))
-        told["causes"] = self._causes(report, after) if is_worse else []
-        told["changed"] = changes(
+        body["causes"] = self._causes(report, after) if is_worse else []
+        body["changed"] = changes(
             before,
             after,
             report.limits,
             without_automation=self._without_automation(report) if is_worse else {},
         )
-        return told | report.to_json()
+        return body | report.to_json()
 
     def _causes(self, report: CheckReport, after: Standing) -> list[dict[str, Any]]:
         """Return what changed against the window before, of the sets above and the browsers."""

@@ -55,10 +55,10 @@ class SourceBeside(SpectrumSource):
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
         """Count spectra of the sets, in their order."""
         wanted = [*sets]
-        told = [each.spectra(wanted) for each in self.parts.values()]
+        spectra_of_parts = [each.spectra(wanted) for each in self.parts.values()]
         return [
             SpectrumBeside.of(dict(zip(self.parts, found, strict=True)))
-            for found in zip(*told, strict=True)
+            for found in zip(*spectra_of_parts, strict=True)
         ]
 
 

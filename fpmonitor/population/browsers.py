@@ -149,14 +149,15 @@ def group_rows(rows: UserRows) -> BrowserGroups:
     for column_name, api in telling_columns(rows.apis, rows.said).items():
         codes = rows.codes([column_name])[0].astype(np.int64)
         size = int(codes.max(initial=0)) + 1
-        told = _told_by(api, rows.values(column_name), size)
+        browsers_of_codes = _told_by(api, rows.values(column_name), size)
         pairs, groups_of_rows = distinct(groups * size + codes)
         before, code = np.divmod(pairs, size)
         family, version, traits = _parts_of(numbers[before])
-        family = np.where(family == UNKNOWN, told.family[code], family)
-        version = np.where(version == 0, told.version[code], version)
+        family = np.where(family == UNKNOWN, browsers_of_codes.family[code], family)
+        version = np.where(version == 0, browsers_of_codes.version[code], version)
         numbers, groups = np.unique(
-            _number_of(family, version, traits | told.traits[code]), return_inverse=True
+            _number_of(family, version, traits | browsers_of_codes.traits[code]),
+            return_inverse=True,
         )
         groups = groups[groups_of_rows]
     family, version, traits = _parts_of(numbers)
@@ -194,7 +195,7 @@ class _Told:
 
 
 def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int) -> _Told:
-    told = _Told(
+    browsers_of_codes = _Told(
         np.full(codes, UNKNOWN, dtype=np.int8),
         np.zeros(codes, dtype=np.int64),
         np.zeros(codes, dtype=np.int64),
@@ -202,10 +203,10 @@ def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int)
     texts: dict[int, str] = {}
     for code, (status, text) in values.items():
         if status == "value" and text is not None and code < codes:
-            told.family[code], told.version[code] = browser_of(api, text)
+            browsers_of_codes.family[code], browsers_of_codes.version[code] = browser_of(api, text)
             texts[code] = text
-    told.traits[list(texts)] = traits_of(api, list(texts.values()))
-    return told
+    browsers_of_codes.traits[list(texts)] = traits_of(api, list(texts.values()))
+    return browsers_of_codes
 
 
 def browser_of(api: str, text: str) -> tuple[int, int]:
@@ -264,11 +265,11 @@ def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     for column, api in telling_columns(rows.apis, rows.said).items():
         if api in USER_AGENTS:
             codes, values = rows.codes([column])[0].astype(np.intp), rows.values(column)
-            told = np.full(int(codes.max(initial=0)) + 1, UNKNOWN, dtype=np.int8)
+            systems_of_codes = np.full(int(codes.max(initial=0)) + 1, UNKNOWN, dtype=np.int8)
             for code, (status, text) in values.items():
-                if status == "value" and text is not None and code < len(told):
-                    told[code] = system_of(text)
-            systems = np.where(systems == UNKNOWN, told[codes], systems)
+                if status == "value" and text is not None and code < len(systems_of_codes):
+                    systems_of_codes[code] = system_of(text)
+            systems = np.where(systems == UNKNOWN, systems_of_codes[codes], systems)
     return systems
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from fpmonitor.disclosure import (
     Audience,
+    disclosed_spectra,
     may_name,
     publishable_coverage,
-    told_spectra,
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.population.snapshot import SpectrumQueries
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource, ToldSpectra
+    from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra, SpectrumSource
     from fpmonitor.store.visits import VisitRows
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -109,16 +109,22 @@ class Contents(Draws):
         nothing else.
         """
         shown = {api for api in apis if api in self._recoding.changes}
-        asked = [api for api in apis if api not in shown]
-        spectra = dict(zip(asked, self._queries.spectra([[api] for api in asked]), strict=True))
-        many = {api for api in asked if spectra[api].support > _MOST_TEXTS}
+        unchanged_apis = [api for api in apis if api not in shown]
+        spectra = dict(
+            zip(
+                unchanged_apis,
+                self._queries.spectra([[api] for api in unchanged_apis]),
+                strict=True,
+            )
+        )
+        many = {api for api in unchanged_apis if spectra[api].support > _MOST_TEXTS}
         having = self._queries.users_of_apis() if shown or many else {}
         seen = {api: [Seen(1, values=having[api])] for api in shown}
         for api in many:
             groups = zip(spectra[api].counts.tolist(), spectra[api].values.tolist(), strict=True)
             absent = self.users - having[api]
             seen[api] = [Seen(users, values=n - (users == absent)) for users, n in groups]
-        few = [api for api in asked if api not in many]
+        few = [api for api in unchanged_apis if api not in many]
         counts = self._queries.users_of_codes(few)
         return seen | {api: self._seen(api, counts[api]) for api in few}
 
@@ -155,8 +161,8 @@ class Contents(Draws):
         mixed = self.snapshot.mixed_sources(k)
         if not mixed:
             return {}
-        told = set(self.publishable_apis(k))
-        return {api: sources for api, sources in mixed.items() if api in told}
+        publishable = set(self.publishable_apis(k))
+        return {api: sources for api, sources in mixed.items() if api in publishable}
 
     def values(self, api: str) -> Mapping[int, str]:
         """Return the values that codes of `column` stand for, where they stand for one."""
@@ -208,8 +214,8 @@ class Contents(Draws):
 
     def _by_values(self, apis: Sequence[str], engine: Engine) -> MemorySource | SpectrumQueries:
         # The others take no room.
-        held = {*apis, *self._given}.difference(self._unobserved, self._told)
-        in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
+        columns = {*apis, *self._given}.difference(self._unobserved, self._told)
+        in_memory = self.selected is not None or self.snapshot.in_memory(len(columns))
         if self._given:
             if not in_memory or engine == "duckdb":
                 raise UndecidableError(
@@ -275,9 +281,9 @@ class Contents(Draws):
         found = replace(found, codes=shown)
         if self._rows is None and among is None:
             return found
-        kept = np.zeros(self.snapshot.users, dtype=np.bool_)
-        kept[slice(None) if self._rows is None else self._rows] = True
-        return found.only((kept if among is None else kept & among)[found.rows])
+        is_selected = np.zeros(self.snapshot.users, dtype=np.bool_)
+        is_selected[slice(None) if self._rows is None else self._rows] = True
+        return found.only((is_selected if among is None else is_selected & among)[found.rows])
 
     def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> SpectrumSource | None:
         """Count the groups of those users only who are in some rows of the snapshot, in memory.
@@ -287,17 +293,17 @@ class Contents(Draws):
         Args:
             rows: bool, one for each row of the snapshot; None is returned where nobody is left.
         """
-        kept = rows if self._rows is None else rows[self._rows]
-        if not kept.any():
+        is_counted = rows if self._rows is None else rows[self._rows]
+        if not is_counted.any():
             return None
         if self._visits != "last":
             return SourceBeside(self._by_visits(self.visit_rows(apis, among=rows), apis))
-        return MemorySource(apis, [self.column(api)[kept] for api in apis])
+        return MemorySource(apis, [self.column(api)[is_counted] for api in apis])
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is."""
         return self.source(sorted(set(apis))).spectrum(apis)
 
-    def told(self, apis: Sequence[str], k: int) -> ToldSpectra:
+    def disclosed(self, apis: Sequence[str], k: int) -> DisclosedSpectra:
         """Return what the audience is told of the count spectrum of a set."""
-        return told_spectra(self.spectrum(apis), k, self.audience)
+        return disclosed_spectra(self.spectrum(apis), k, self.audience)

@@ -58,13 +58,13 @@ class Draws(People):
         order = self.by_values[self._generator("cluster").permutation(self.users)]
         _, first = np.unique(position[order], return_index=True)
         alone = np.array([name is None for name in called])[position]
-        kept = np.union1d(order[first], np.flatnonzero(alone))
-        if self.audience is not Audience.OWNER and self.users - kept.size < k:
+        chosen_users = np.union1d(order[first], np.flatnonzero(alone))
+        if self.audience is not Audience.OWNER and self.users - chosen_users.size < k:
             raise UndecidableError(
                 f"cluster: all but fewer than {k} users are the only one of their {cluster}",
                 hint="leave --cluster away",
             )
-        return self._only(kept, SampleModel(cluster=cluster))
+        return self._only(chosen_users, SampleModel(cluster=cluster))
 
     def drawn_by(self, strata: Strata, k: int) -> Self:
         """Return as many users as can be drawn by the shares of strata, nobody twice.
@@ -93,9 +93,11 @@ class Draws(People):
         shares = np.array(list(strata.drawn().values()))
         strata = replace(strata, expected=expected_users(sizes, shares))
         order = self.by_values
-        kept, binding = draw_by_shares(position[order], shares, self._generator("strata"))
+        drawn_places, binding = draw_by_shares(position[order], shares, self._generator("strata"))
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
-        return self._only(np.sort(order[kept]), replace(before, strata=strata), names[binding])
+        return self._only(
+            np.sort(order[drawn_places]), replace(before, strata=strata), names[binding]
+        )
 
     def divided(self, share: float) -> tuple[Self, Self]:
         """Divide the users, in no order, into a share of them and the rest.
@@ -168,12 +170,12 @@ class Draws(People):
         return words_of_rows(self.snapshot)
 
     def _only(
-        self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
+        self, chosen_users: NDArray[np.intp], sample: SampleModel, binding: str | None = None
     ) -> Self:
         """Return the users at some positions, and note what they were drawn by."""
         strata = sample.strata
         drawn = Drawn(
-            users=len(kept),
+            users=len(chosen_users),
             observed=self.users if self.drawn is None else self.drawn.observed,
             cluster=sample.cluster,
             binding=binding,
@@ -181,7 +183,7 @@ class Draws(People):
         )
         rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
         other = self._copied()
-        other.selected = Selected(sample=sample, rows=rows[kept], drawn=drawn)
+        other.selected = Selected(sample=sample, rows=rows[chosen_users], drawn=drawn)
         return other
 
     def _strata_of(self, strata: Strata) -> NDArray[np.intp]:
@@ -221,10 +223,10 @@ class Draws(People):
             raise InputError(f"{what}: name what defines them", hint="a column, or browser family")
         found = [self._values_by(column, what, told_brave=told_brave) for column in columns]
         rows = slice(None) if self._rows is None else self._rows
-        kinds, told = joined_kinds([codes[rows] for codes, _ in found])
+        kinds, kind_codes = joined_kinds([codes[rows] for codes, _ in found])
         return kinds, [
             joined_kind([texts.get(code) for (_, texts), code in zip(found, codes, strict=True)])
-            for codes in told
+            for codes in kind_codes
         ]
 
     def with_kinds(self, given: Sequence[str]) -> tuple[Self, tuple[str, ...]]:

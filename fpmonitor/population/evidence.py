@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.vocabulary import variety_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _WORDS: dict[Lack, str] = {
 
 def lack_in_words(lack: Lack, k: int) -> str:
     """Say why nothing is known about an API."""
-    return _WORDS[lack].format(k=told_from(k))
+    return _WORDS[lack].format(k=disclosed_from(k))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def find_lack(seen: Iterable[Seen], k: int, api: str = "") -> Lack | None:
         k: The threshold of the question.
         api: Its name in the vocabulary, which knows the variety of some; empty for none.
     """
-    k = told_from(k)  # a share of a population may be more than all users
+    k = disclosed_from(k)  # a share of a population may be more than all users
     users = dict.fromkeys(("value", "error", "placeholder"), 0)
     rare = rare_values = common = 0
     for one in seen:

@@ -98,7 +98,7 @@ class ExposureIndex:
         wanted = self.named(apis)
         if not wanted:
             raise InputError("apis: name at least one")
-        return wanted, self.sample.told(wanted).most
+        return wanted, self.sample.disclosed(wanted).most
 
     def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `answers.exposure`.
@@ -113,7 +113,7 @@ class ExposureIndex:
             unbiased=unbiased_exposure(spectrum, k=self.k, population=self.population),
             lower=lower,
             upper=upper,
-            suppressed=self.sample.told(wanted).suppressed,
+            suppressed=self.sample.disclosed(wanted).suppressed,
             masked=tuple(api for api in wanted if api in self.sample.masked),
         )
 

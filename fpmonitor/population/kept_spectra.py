@@ -87,7 +87,9 @@ class KeptSpectra:
         """Find the rows that went and those that came; None where they are too many."""
         if not self.columns or self.columns.keys() != columns.keys():
             return None
-        lengths = [len(next(iter(held.values()))) for held in (self.columns, columns)]
+        lengths = [
+            len(next(iter(codes_by_api.values()))) for codes_by_api in (self.columns, columns)
+        ]
         shared = min(lengths)
         differ, other = np.zeros((2, shared), dtype=np.bool_)
         for api, codes in columns.items():
@@ -164,11 +166,11 @@ class _Groups:
     def _add(self, keys: _Numbers, changes: _Numbers) -> None:
         """Change the users of keys, which increase; none is 0."""
         counts, values = [self.spectrum.counts], [self.spectrum.values]
-        for held, sizes in self.tables:
-            if not held.size:
+        for table_keys, sizes in self.tables:
+            if not table_keys.size:
                 continue
-            places = held.searchsorted(keys)
-            known = held.take(places, mode="clip") == keys
+            places = table_keys.searchsorted(keys)
+            known = table_keys.take(places, mode="clip") == keys
             places = places[known]
             before = sizes[places]
             after = sizes[places] = before + changes[known]

@@ -45,5 +45,9 @@ def kept_spectrum(
     keys, totals = count_keys(*table.keys(places), table.weights)
     seed = np.uint64(seed_of(secret, *sorted(apis)))
     words = splitmix64(splitmix64(keys.astype(np.uint64) + GOLDEN) ^ seed)
-    kept = totals[words >> np.uint64(64 - level) == 0] if level else totals
-    return CountSpectrum.from_counts(kept.astype(np.int64)) if kept.size else None
+    retained_totals = totals[words >> np.uint64(64 - level) == 0] if level else totals
+    return (
+        CountSpectrum.from_counts(retained_totals.astype(np.int64))
+        if retained_totals.size
+        else None
+    )

@@ -56,7 +56,7 @@ def kinds_of(
     kinds, codes = joined_kinds([users.column(api) for api in component.apis])
     texts = [users.values(api) for api in component.apis]
     return kinds, [
-        tuple(told.get(code, code) for told, code in zip(texts, each, strict=True))
+        tuple(text_by_code.get(code, code) for text_by_code, code in zip(texts, each, strict=True))
         for each in codes
     ]
 

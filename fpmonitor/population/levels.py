@@ -170,10 +170,10 @@ class LevelMap(
         if any(isinstance(value, int) for value in values):
             return values
         numbers = [number_of(str(value)) for value in values]
-        told = [_scaled(number) for number in numbers if number is not None]
-        if len(told) == len(values):
+        scaled_numbers = [_scaled(number) for number in numbers if number is not None]
+        if len(scaled_numbers) == len(values):
             for size, sides in _by_area(self.sizes):
-                if all(map(le, sides, told)):
+                if all(map(le, sides, scaled_numbers)):
                     return tuple(map(number_text, size))
         return (OTHER,) * len(values)
 

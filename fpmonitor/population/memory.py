@@ -267,33 +267,33 @@ class CodeTable:
         """
         keys, size = self.keys(columns)
         cardinalities = tuple(self.cardinalities[column] for column in columns)
-        kept: list[Codes]
+        merged_columns: list[Codes]
         if self.fits(columns):
             distinct, totals = count_keys(keys, size, self.weights)
             weights = totals.astype(np.int64, copy=False)
-            kept = _decode(distinct, cardinalities)
+            merged_columns = _decode(distinct, cardinalities)
         else:
             ranks, groups = rank_keys(keys, size)
             row = np.empty(groups, dtype=np.intp)
             row[ranks] = np.arange(len(ranks))
             weights = np.bincount(ranks, self.weights).astype(np.int64)
-            kept = [self.columns[column][row] for column in columns]
+            merged_columns = [self.columns[column][row] for column in columns]
         if cap is not None:
             np.minimum(weights, cap, out=weights)
-        return CodeTable(tuple(kept), cardinalities, weights)
+        return CodeTable(tuple(merged_columns), cardinalities, weights)
 
     def leading(self, columns: int, *, cap: int) -> CodeTable:
         """Keep only the first `columns` of rows that stand in the order of all, as `merged` does.
 
         That needs no sort: equal rows stand together. Weights above `cap` are cut to it.
         """
-        kept, new = self.columns[:columns], np.zeros(len(self.weights), dtype=np.bool_)
+        leading_columns, new = self.columns[:columns], np.zeros(len(self.weights), dtype=np.bool_)
         new[0] = True
-        for column in kept:
+        for column in leading_columns:
             new[1:] |= column[1:] != column[:-1]
         starts = np.flatnonzero(new)
         weights = np.minimum(run_totals(self.weights.cumsum(), starts), cap)
-        codes = tuple(column[starts] for column in kept)
+        codes = tuple(column[starts] for column in leading_columns)
         return CodeTable(codes, self.cardinalities[:columns], weights)
 
 

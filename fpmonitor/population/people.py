@@ -14,7 +14,7 @@ from fpmonitor.disclosure import (
     publishable_part,
 )
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import (
     BrowserGroups,
@@ -245,7 +245,7 @@ class People:
 
     def days(self, k: int) -> Days | None:
         """First and last day (UTC) with a visit; for others, with visits of at least k users."""
-        return self.snapshot.days(1 if self.audience is Audience.OWNER else told_from(k))
+        return self.snapshot.days(1 if self.audience is Audience.OWNER else disclosed_from(k))
 
     @property
     def signs(self) -> dict[str, int]:
@@ -351,11 +351,11 @@ class People:
         if self.selected is not None:
             return self.selected.rows
         groups, dropped = self._groups.rows, self._recoding.dropped
-        kept = None if groups is None or not dropped.any() else ~dropped[groups]
+        is_included = None if groups is None or not dropped.any() else ~dropped[groups]
         for api in self._present:
             present = self._codes(api) != ABSENT
-            kept = present if kept is None else kept & present
-        return None if kept is None else np.flatnonzero(kept)
+            is_included = present if is_included is None else is_included & present
+        return None if is_included is None else np.flatnonzero(is_included)
 
     @cached_property
     def _queries(self) -> SpectrumQueries:

@@ -83,7 +83,7 @@ class Population(Contents):
             )
         return other
 
-    def asked(self, question: Question, apis: Iterable[str]) -> Population:
+    def for_question(self, question: Question, apis: Iterable[str]) -> Population:
         """Return the users whom a question about some APIs means.
 
         By shares they are drawn once: those who were drawn are meant as they are. Where `missing`
@@ -186,7 +186,7 @@ class Population(Contents):
         # limits by visits: `Limits.of_mean`
         question = replace(question, visits="last", after=())
         together = sorted({api for apis in sets for api in (*apis, *given)})
-        users = self.asked(question, together)
+        users = self.for_question(question, together)
         check_users(users.users, question.k, self.audience)
         question = users.question(question)
         said = self.snapshot.said
@@ -212,24 +212,24 @@ class Population(Contents):
         question: Question,
         candidates: Sequence[str],
         *,
-        kept: KeptSpectra | None = None,
+        kept_spectra: KeptSpectra | None = None,
         sets: Iterable[Sequence[str]] = (),
     ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds.
 
         Args:
             question, candidates: What is asked, and the APIs that may be asked for.
-            kept: Follows these users from call to call: the spectra of `sets` are then known at
-                once.
+            kept_spectra: Follows these users from call to call: the spectra of `sets` are then
+                known at once.
             sets: Of the candidates.
         """
         named = self.named(candidates)
         sample = self.sample(question, [named])
         if isinstance(sample.source, MemorySource):
-            if kept is not None and not question.given:
-                users = self.asked(question, named)
+            if kept_spectra is not None and not question.given:
+                users = self.for_question(question, named)
                 columns = {api: users.column(api) for api in sample.source.apis}
                 wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
-                sample.know(kept.follow(columns, filter(None, wanted)))
+                sample.know(kept_spectra.follow(columns, filter(None, wanted)))
             sample.source, sample.codes = sample.source.restricted(sample.source.apis), {}
         return ExposureIndex(sample, self.means)

@@ -35,10 +35,10 @@ def are_robots(agents: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.boo
     """Tell the user agents of driven browsers, and those of other robots."""
     import polars as pl  # noqa: PLC0415 -- slow to load
 
-    told = pl.Series(agents, dtype=pl.String).str.replace_all(_PHONE, "")
+    cleaned_agents = pl.Series(agents, dtype=pl.String).str.replace_all(_PHONE, "")
     driven, others = _patterns()
-    headless = told.str.contains(driven).to_numpy()
-    return headless, told.str.contains(others).to_numpy() & ~headless
+    headless = cleaned_agents.str.contains(driven).to_numpy()
+    return headless, cleaned_agents.str.contains(others).to_numpy() & ~headless
 
 
 @cache

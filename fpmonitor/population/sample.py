@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.spectrum import CountSpectrum, ToldSpectra
+from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -74,30 +74,32 @@ class CertifiedSample:
         """Take the spectra of some sets, sorted, that were counted elsewhere."""
         self._known |= spectra
 
-    def told(self, apis: Sequence[str]) -> ToldSpectra:
+    def disclosed(self, apis: Sequence[str]) -> DisclosedSpectra:
         """Return what is told of the count spectrum of a set.
 
         The empty set has one value, shared by all: that tells nothing of them.
         """
         spectrum = self._spectrum(apis)
         if not apis:
-            return ToldSpectra(spectrum, spectrum, suppressed=False)
-        told = self.source.told(apis)
-        return told or told_spectra(spectrum, self.question.k, self.audience)
+            return DisclosedSpectra(spectrum, spectrum, suppressed=False)
+        spectra = self.source.disclosed(apis)
+        return spectra or disclosed_spectra(spectrum, self.question.k, self.audience)
 
     def limits(self, apis: Sequence[str], delta: float | None = None) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set, from what is told of it alone.
 
         At another `delta` than that of the question where one is given.
         """
-        told = self.told(apis)
-        return self.certificate(apis, delta).of(told.least, len(set(apis)), hidden=told.hidden)
+        spectra = self.disclosed(apis)
+        return self.certificate(apis, delta).of(
+            spectra.least, len(set(apis)), hidden=spectra.hidden
+        )
 
     def linked(self, apis: Sequence[str]) -> tuple[float, float]:
         """Lower and upper limit of the share of n users whose visits a set can link: `linking`."""
-        told = self.told(apis)
+        spectra = self.disclosed(apis)
         limits = self.certificate(apis, linked=True)
-        return limits.of(told.least, len(set(apis)), hidden=told.hidden)
+        return limits.of(spectra.least, len(set(apis)), hidden=spectra.hidden)
 
     def certificate(
         self,
@@ -142,7 +144,9 @@ class CertifiedSample:
     def rng(self, purpose: str, apis: Sequence[str]) -> np.random.Generator:
         """Random numbers that follow from the data, not the question: nobody can draw again."""
         data = (
-            self.digest if self.audience is Audience.OWNER else spectra_digest(self.told(apis).most)
+            self.digest
+            if self.audience is Audience.OWNER
+            else spectra_digest(self.disclosed(apis).most)
         )
         return np.random.default_rng(seed_of(purpose, data))
 

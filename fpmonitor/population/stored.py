@@ -116,9 +116,9 @@ class StoredSnapshot(Snapshot):
         if self.visits == self.users or groups.rows is None:
             return {}
         [(sessions,)] = self.database.rows("snapshot/any_sessions")
-        told = "snapshot/told_in_sessions" if sessions else "snapshot/told_in_visits"
+        statement_name = "snapshot/told_in_sessions" if sessions else "snapshot/told_in_visits"
         repeats = self.database.arrays(
-            "snapshot/repeats", fragments={"told": statement(told)}, **self.window.bounds
+            "snapshot/repeats", fragments={"told": statement(statement_name)}, **self.window.bounds
         )
         users = users_of_rows(self.database, self.window, self.users)
         group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
@@ -137,9 +137,9 @@ class StoredSnapshot(Snapshot):
         )
         apis = {int(column.removeprefix("a")): api for api, column in self.table.columns.items()}
         found: dict[str, dict[tuple[int, int], Returned]] = {}
-        for api_id, family, version, count, changed, kept in counts.rows():
+        for api_id, family, version, count, changed, kept_users in counts.rows():
             found.setdefault(apis[api_id], {})[family, version] = Returned(
-                users=count, changed=changed, kept=kept
+                users=count, changed=changed, kept=kept_users
             )
         return found
 
@@ -236,11 +236,11 @@ def window_snapshot(
 def _restated(database: Database, table: Table, recoding: Recoding) -> Table:
     """Write the columns that a view changes, of the users that it keeps, into a temporary table."""
     rows = recoding.groups.rows
-    kept = np.arange(table.users) if rows is None else np.flatnonzero(~recoding.dropped[rows])
-    frame = {"position": kept}
+    positions = np.arange(table.users) if rows is None else np.flatnonzero(~recoding.dropped[rows])
+    frame = {"position": positions}
     for api in recoding.changes:
         [codes] = read_codes(database, table, [api])
-        frame[table.columns[api]] = recoding.column(api, codes)[kept].astype(np.int64)
+        frame[table.columns[api]] = recoding.column(api, codes)[positions].astype(np.int64)
     replaced = ", ".join(
         f"changed.{table.column(api)} AS {table.column(api)}" for api in sorted(recoding.changes)
     )
@@ -254,7 +254,7 @@ def _restated(database: Database, table: Table, recoding: Recoding) -> Table:
                 "changes": f"REPLACE ({replaced})" if replaced else "",
             },
         )
-    return replace(table, table=name, users=len(kept))
+    return replace(table, table=name, users=len(positions))
 
 
 def _present(database: Database, table: Table, apis: Sequence[str]) -> Table:

@@ -31,8 +31,8 @@ DRAWS = 16  # of a visit of each user, whose scores are averaged
 def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> VisitRows:
     """Return the visits that brought a value of some API of a set; where `whole`, of all."""
     brought = np.array([visits.codes[api] != 0 for api in apis])
-    kept = np.all(brought, axis=0) if whole else np.any(brought, axis=0)
-    return visits.only(np.asarray(kept))
+    has_values = np.all(brought, axis=0) if whole else np.any(brought, axis=0)
+    return visits.only(np.asarray(has_values))
 
 
 def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.intp]:
@@ -63,10 +63,10 @@ def path_words(visits: VisitRows, ids: NDArray[np.intp], key: str) -> NDArray[np
     The key is a secret, so nobody can make two paths that have one word.
     """
     new_user = np.diff(visits.rows, prepend=-1) > 0
-    kept = new_user | (np.diff(ids, prepend=-1) != 0)
-    rows, starts = visits.rows[kept], np.flatnonzero(new_user[kept])
+    is_new = new_user | (np.diff(ids, prepend=-1) != 0)
+    rows, starts = visits.rows[is_new], np.flatnonzero(new_user[is_new])
     place = np.arange(len(rows)) - starts[rows]
-    word = splitmix64(ids[kept].astype(np.uint64) * GOLDEN + np.uint64(seed_of("path", key)))
+    word = splitmix64(ids[is_new].astype(np.uint64) * GOLDEN + np.uint64(seed_of("path", key)))
     word = splitmix64(word + place.astype(np.uint64) * GOLDEN)
     return np.add.reduceat(word, starts)
 

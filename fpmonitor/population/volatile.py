@@ -97,12 +97,12 @@ def _randomised_here(
 
 def _is_contradicted(repeats: Repeats, api: str, versions: Versions) -> bool:
     family, since, until = versions
-    kept = sum(
+    kept_users = sum(
         returned.kept
         for (of, version), returned in repeats.get(api, {}).items()
         if of == FAMILIES.index(family) and since <= version and (until is None or version <= until)
     )
-    return kept >= MIN_KEPT
+    return kept_users >= MIN_KEPT
 
 
 def may_be_masked(apis: Iterable[str], view: View, said: Mapping[str, str]) -> bool:

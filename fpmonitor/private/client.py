@@ -86,25 +86,27 @@ def redacted(token: str, rule: RedactionRule, rng: random.Random) -> str:
 def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
     """Draw a report of a token under local differential privacy."""
     size = len(plan.values)
-    held = plan.values.index(token) if token in plan.values else size - 1
+    own_index = plan.values.index(token) if token in plan.values else size - 1
     if plan.matrix is not None:
-        return f"={_row(plan.matrix, held, rng)}"
+        return f"={_row(plan.matrix, own_index, rng)}"
     if plan.is_unary:
         own, other = _bit_chances(plan)
-        chances = (own if index == held else other for index in range(size))
+        chances = (own if index == own_index else other for index in range(size))
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        truth = hash_codes(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
-        told = _response(int(truth[0]), plan.hash_range, plan.level, rng)
-        return f"={seed:016x}.{told}"
-    return plan.values[_response(held, size, plan.level, rng)]
+        truth = hash_codes(
+            np.array([seed], dtype=np.uint64), np.array([own_index]), plan.hash_range
+        )
+        reported_hash = _response(int(truth[0]), plan.hash_range, plan.level, rng)
+        return f"={seed:016x}.{reported_hash}"
+    return plan.values[_response(own_index, size, plan.level, rng)]
 
 
-def _row(matrix: Sequence[Sequence[int]], held: int, rng: random.Random) -> int:
+def _row(matrix: Sequence[Sequence[int]], own_index: int, rng: random.Random) -> int:
     """Draw a report from the integer weights of a column, without rounding or rejection."""
     drawn = rng.getrandbits(MATRIX_BITS)
-    reached = itertools.accumulate(row[held] for row in matrix)
+    reached = itertools.accumulate(row[own_index] for row in matrix)
     return next(number for number, end in enumerate(reached) if drawn < end)
 
 
@@ -119,12 +121,12 @@ def _bit_chances(plan: Randomisation) -> tuple[float, float]:
             return 0.5, 1 / (1 + math.exp(plan.level))
 
 
-def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:
+def _response(own_index: int, size: int, epsilon: float, rng: random.Random) -> int:
     """Draw by randomised response on `range(size)`."""
     if rng.random() < 1 / (1 + (size - 1) * math.exp(-epsilon)):
-        return held
+        return own_index
     other = rng.randrange(size - 1)
-    return other + (other >= held)
+    return other + (other >= own_index)
 
 
 class AnsweredRequests:
@@ -205,8 +207,8 @@ def seal_answers(
     answers = reports_for(study, ask, tokens, rng, answered=answered)
     answered.add(ask)
     uploads = []
-    for index, held in answers:
-        report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, held)
+    for index, report_tokens in answers:
+        report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, report_tokens)
         inner = seal_message(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))
     _RANDOM.shuffle(uploads)

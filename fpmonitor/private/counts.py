@@ -26,9 +26,9 @@ def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
 
     Of the `users` who were asked, those without an answer count as redacted.
     """
-    kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
-    alone = users - sum(kept)
-    return CountSpectrum.from_mapping(Counter(kept) + Counter({1: alone}))
+    unredacted_counts = [number for tokens, number in tuples.items() if REDACTED not in tokens]
+    alone = users - sum(unredacted_counts)
+    return CountSpectrum.from_mapping(Counter(unredacted_counts) + Counter({1: alone}))
 
 
 def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:

@@ -103,8 +103,8 @@ class OpenChannel:
         rng = random.Random(0)  # noqa: S311 -- of a simulation
         counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
         for tokens in holders:
-            for index, held in reports_for(self.study, ask, tokens, rng):
-                counts[ask.sets[index]][held] += 1
+            for index, report_tokens in reports_for(self.study, ask, tokens, rng):
+                counts[ask.sets[index]][report_tokens] += 1
         return counts
 
 

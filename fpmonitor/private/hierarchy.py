@@ -246,6 +246,6 @@ def _stopped(
 
 def _withheld(shown: pl.DataFrame, ask: CollectionRequest) -> float:
     """Return the share of the tokens of the requested APIs that are redacted."""
-    asked = sorted({api for one in ask.sets for api in one})
-    redacted = shown.select((pl.col(asked) == REDACTED).mean())
+    requested_apis = sorted({api for one in ask.sets for api in one})
+    redacted = shown.select((pl.col(requested_apis) == REDACTED).mean())
     return float(np.mean(redacted.row(0)))

@@ -41,21 +41,24 @@ def chain_of_parts(
     return chain
 
 
-def count_joined(kept: Sequence[tuple[ApiSet, Sequence[tuple[str, ...]]]], most: int) -> int | None:
+def count_joined(
+    part_tuples: Sequence[tuple[ApiSet, Sequence[tuple[str, ...]]]], most: int
+) -> int | None:
     """Count the joint values whose projections are all kept; None above `most`.
 
-    `kept` has the parts and their kept tuples, in an order in which each is joined to those before.
+    `part_tuples` has the parts and their kept tuples, in an order in which each is joined to those
+    before.
     """
     covered: list[str] = []
     rows: list[tuple[str, ...]] = [()]
-    for apis, tuples in kept:
+    for apis, tuples in part_tuples:
         shared = [api for api in apis if api in covered]
         fresh = [api for api in apis if api not in covered]
         further: dict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
         for tokens in tuples:
-            held = dict(zip(apis, tokens, strict=True))
-            key = tuple(held[api] for api in shared)
-            further[key].append(tuple(held[api] for api in fresh))
+            token_by_api = dict(zip(apis, tokens, strict=True))
+            key = tuple(token_by_api[api] for api in shared)
+            further[key].append(tuple(token_by_api[api] for api in fresh))
         places = [covered.index(api) for api in shared]
         rows = [
             row + more

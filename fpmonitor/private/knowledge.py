@@ -372,14 +372,14 @@ class Knowledge:
         best = 1.0
         for share in _TAIL_SHARES:
             most = share * self.study.budget / len(chain)
-            kept, outside = [], 0.0
+            part_tuples, outside = [], 0.0
             for part, (named, tails) in zip(chain, rankings, strict=True):
                 # What is redacted has no name to be joined by, and stays outside.
                 usable = tails.tails[tails.sizes <= max(len(named), 1)]
                 at = int(np.argmax(usable <= max(most, usable.min())))
-                kept.append((part, named[: int(tails.sizes[at])]))
+                part_tuples.append((part, named[: int(tails.sizes[at])]))
                 outside += float(usable[at]) if named else 1.0
-            joined = count_joined(kept, int((self.study.budget - outside) / self.cell))
+            joined = count_joined(part_tuples, int((self.study.budget - outside) / self.cell))
             if joined is not None:
                 best = min(best, outside + self.cell * joined)
         return best

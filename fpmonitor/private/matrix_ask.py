@@ -106,7 +106,7 @@ def _shares(plan: Randomisation, tokens: Mapping[str, int], study: Study) -> NDA
     """Return the share of users with each listed value, all others at the last."""
     limit = token_limit(study.report_bytes, ("",))
     places = {value: place for place, value in enumerate(plan.values)}
-    held = np.zeros(len(plan.values))
+    value_counts = np.zeros(len(plan.values))
     for token, number in tokens.items():
-        held[places.get(fitting(token, limit, study.id), -1)] += number
-    return np.asarray(held / held.sum(), dtype=np.float64)
+        value_counts[places.get(fitting(token, limit, study.id), -1)] += number
+    return np.asarray(value_counts / value_counts.sum(), dtype=np.float64)

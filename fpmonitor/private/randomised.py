@@ -208,7 +208,7 @@ def _is_report(token: str, plan: Randomisation, values: Sequence[str]) -> bool:
 def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.int64]:
     parts = [token[1:].split(".") for token in users for _ in range(users[token])]
     seeds = np.array([int(seed, 16) for seed, _ in parts], dtype=np.uint64)
-    hashes = np.array([int(told) for _, told in parts], dtype=np.int64)
+    hashes = np.array([int(hash_text) for _, hash_text in parts], dtype=np.int64)
     return mechanism.support_counts(HashedReports(seeds, hashes))
 
 
@@ -253,7 +253,7 @@ def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple
 
 def _listed(api: str, tokens: Mapping[str, int], study: Study) -> list[str]:
     listed = sorted(
-        token for token, held in tokens.items() if held >= study.k and token != REDACTED
+        token for token, users in tokens.items() if users >= study.k and token != REDACTED
     )
     if not listed:
         raise UndecidableError(f"{api}: no value has k = {study.k} users")

@@ -148,8 +148,11 @@ def plan_from_marginals(
         )
     slack = study.budget - knowledge.cell * ways.sizes
     most = slack if setting == "fixed" else np.zeros_like(slack)
-    kept, shown, size = _best_way(ranked, price, ways, most)
-    keep = {api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept, strict=True)}
+    token_numbers, shown, size = _best_way(ranked, price, ways, most)
+    keep = {
+        api: one.tokens[:number]
+        for api, one, number in zip(apis, ranked, token_numbers, strict=True)
+    }
     per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=setting == "fixed")
     after = knowledge.cell * size + shown
     return RedactionPlan(
@@ -170,14 +173,14 @@ def _best_way(
     """How many tokens of each API to keep, the share shown beyond, and joint values."""
     # What the slack can save at most decides which ways are worth a closer look.
     promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
-    kept, shown, _, size = min(
+    token_numbers, shown, _, size = min(
         (
             (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
             for at in promising
         ),
         key=lambda one: (one[2], one[1]),
     )
-    return kept, shown, size
+    return token_numbers, shown, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +197,8 @@ class _Ranked:
         frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
         ranked = [(token, -n) for n, token in frequent if token != REDACTED]
         users = sum(tuples.values())
-        kept = np.cumsum([0, *(n for _, n in ranked)])
-        return cls(tuple(token for token, _ in ranked), (users - kept) / users)
+        covered_users = np.cumsum([0, *(n for _, n in ranked)])
+        return cls(tuple(token for token, _ in ranked), (users - covered_users) / users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +228,23 @@ def _ways(
         order = order[outside[order] < earlier]
         if order.size > _MOST_POINTS:
             order = order[np.linspace(0, order.size - 1, _MOST_POINTS).astype(np.int64)]
-        kept = np.column_stack([ways.kept[before[order]], number[order]])
-        ways = _Ways(sizes[order], outside[order], kept)
+        token_numbers = np.column_stack([ways.kept[before[order]], number[order]])
+        ways = _Ways(sizes[order], outside[order], token_numbers)
     return ways
 
 
 def _restored(
-    ranked: Sequence[_Ranked], price: Sequence[float], kept: NDArray[np.int64], slack: float
+    ranked: Sequence[_Ranked],
+    price: Sequence[float],
+    token_numbers: NDArray[np.int64],
+    slack: float,
 ) -> tuple[tuple[int, ...], float, float]:
     """Keep further tokens while their users fit into the slack, the costliest APIs first.
 
     Return the numbers of kept tokens, the share of the users counted as exposed for it, and the
     weighted share that stays outside.
     """
-    numbers, shown = kept.tolist(), 0.0
+    numbers, shown = token_numbers.tolist(), 0.0
     for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
         outside = ranked[at].outside
         room = outside[numbers[at]] - (slack - shown)
@@ -266,22 +272,22 @@ def _rules(
         rare = users - sum(tuples[token,] for token in tokens)
         # In a population some users have values that were not observed.
         share = rare / users if closed else (rare + 1) / (users + 1)
-        kept = tokens if share < suspicion else ()
-        cover = cover_for(share, suspicion) if kept else 0.0
-        redacted = share + (1 - share) * cover if kept else 1.0
+        kept_tokens = tokens if share < suspicion else ()
+        cover = cover_for(share, suspicion) if kept_tokens else 0.0
+        redacted = share + (1 - share) * cover if kept_tokens else 1.0
         per_api.append(
             ApiRedaction(
                 api=api,
                 values=len(tuples),
-                kept=len(kept),
-                rare=share if kept else 1.0,
+                kept=len(kept_tokens),
+                rare=share if kept_tokens else 1.0,
                 cover=cover,
                 redacted=redacted,
-                suspicion=share / redacted if kept and redacted else 0.0,
+                suspicion=share / redacted if kept_tokens and redacted else 0.0,
             )
         )
-        if share > 0 or not kept:
-            rules[api] = RedactionRule(keep=frozenset(kept), cover=cover)
+        if share > 0 or not kept_tokens:
+            rules[api] = RedactionRule(keep=frozenset(kept_tokens), cover=cover)
     return tuple(per_api), rules
 
 
@@ -341,15 +347,21 @@ def plan_from_sample(
         raise InputError("redaction: the set names an API that the sample lacks")
     if len(table) < 4:
         raise UndecidableError("at least 4 users are needed")
-    held = table.select(apis)
+    user_tokens = table.select(apis)
     price = [(weights or {}).get(api, 1.0) for api in apis]
     if setting == "fixed":
         return _least_loss_among(
-            study, held, held, price=price, suspicion=suspicion, rng=rng, setting=setting
+            study,
+            user_tokens,
+            user_tokens,
+            price=price,
+            suspicion=suspicion,
+            rng=rng,
+            setting=setting,
         )
-    order = rng.permutation(len(held))
-    half = len(held) // 2
-    chosen_on, certified_on = held[order[:half]], held[order[half : 2 * half]]
+    order = rng.permutation(len(user_tokens))
+    half = len(user_tokens) // 2
+    chosen_on, certified_on = user_tokens[order[:half]], user_tokens[order[half : 2 * half]]
     return _least_loss_among(
         study, chosen_on, certified_on, price=price, suspicion=suspicion, rng=rng, setting=setting
     )
@@ -407,9 +419,9 @@ class _Judge:
     def basis(self) -> str:
         return "count" if self.setting == "fixed" else "certificate"
 
-    def exposure(self, held: pl.DataFrame) -> float:
+    def exposure(self, user_tokens: pl.DataFrame) -> float:
         """Return the exposure of users by their tokens; `redacted` is an ordinary value."""
-        return self.of_groups(held.group_by(held.columns).len()["len"].to_numpy())
+        return self.of_groups(user_tokens.group_by(user_tokens.columns).len()["len"].to_numpy())
 
     def of_groups(self, groups: NDArray[np.integer[Any]]) -> float:
         """Return the exposure of users in groups of these sizes."""
@@ -427,21 +439,21 @@ class _Greedy:
     def __init__(
         self,
         study: Study,
-        held: pl.DataFrame,
+        user_tokens: pl.DataFrame,
         *,
         price: Sequence[float],
         suspicion: float,
         judge: _Judge,
         rng: np.random.Generator,
     ) -> None:
-        self._apis = held.columns
+        self._apis = user_tokens.columns
         self._price = price
         self._suspicion = suspicion
         self._judge = judge
-        self._users = len(held)
+        self._users = len(user_tokens)
         self._tokens: list[list[str]] = []
         self._codes: list[NDArray[np.int64]] = []
-        for column in held.get_columns():
+        for column in user_tokens.get_columns():
             tokens = column.unique().sort().to_list()
             self._tokens.append(tokens)
             place = column.replace_strict(tokens, range(len(tokens)), return_dtype=pl.Int64)
@@ -466,8 +478,10 @@ class _Greedy:
                 break
         self._restore(target)
         return {
-            api: [token for token, is_kept in zip(tokens, kept.tolist(), strict=True) if is_kept]
-            for api, tokens, kept in zip(self._apis, self._tokens, self._kept, strict=True)
+            api: [
+                token for token, is_kept in zip(tokens, keep_mask.tolist(), strict=True) if is_kept
+            ]
+            for api, tokens, keep_mask in zip(self._apis, self._tokens, self._kept, strict=True)
         }
 
     def _withhold(self, exposed: NDArray[np.bool_], excess: float) -> bool:
@@ -505,11 +519,11 @@ class _Greedy:
     def _worst_draw(self) -> tuple[float, NDArray[np.int64]]:
         """Return the largest exposure over all draws of the covers, and each user's group there."""
         sent = []
-        for codes, numbers, kept in zip(self._codes, self._numbers, self._kept, strict=True):
-            rare = 1 - numbers[kept].sum() / self._users
+        for codes, numbers, keep_mask in zip(self._codes, self._numbers, self._kept, strict=True):
+            rare = 1 - numbers[keep_mask].sum() / self._users
             hopeless = rare >= self._suspicion
             cover = 1.0 if hopeless else cover_for(rare, self._suspicion)
-            sent.append((np.where(kept[codes], codes + 1, 0), cover))
+            sent.append((np.where(keep_mask[codes], codes + 1, 0), cover))
         draws = [self._groups(sent, dice) for dice in self._dice]
         exposures = [self._judge.of_groups(np.bincount(groups)) for groups in draws]
         worst = int(np.argmax(exposures))

@@ -164,17 +164,17 @@ class Shuffler(KeyHolder):
         """Store messages that are new, as many as the population can send; count the outcomes."""
         room = self._most_messages(ask_id) - self.store.tally()[ask_id]["accepted"]
         ordered = sorted(messages, key=lambda message: message.digest)
-        kept = self.store.run_many("private/hold", map(_held, ordered[:room]))
+        stored_count = self.store.run_many("private/hold", map(_held, ordered[:room]))
         outcomes: Counter[Outcome] = Counter()
         for message in ordered[room:]:
             if not self.store.run("private/hold", **_held(message)):
                 continue
-            if kept < room:
-                kept += 1
+            if stored_count < room:
+                stored_count += 1
             else:
                 self.store.run("private/drop_held", ask=ask_id, digest=message.digest)
                 outcomes["above the population"] += 1
-        outcomes["accepted"] = kept
+        outcomes["accepted"] = stored_count
         outcomes["replayed"] = len(messages) - outcomes.total()
         return outcomes
 
@@ -196,11 +196,11 @@ class Shuffler(KeyHolder):
         with self._lock:
             tally = self.store.tally()
             for ask_id in self.store.asks:
-                held, minimum = tally[ask_id]["held"], self.minimum(ask_id)
-                if held >= 2 * minimum:
+                waiting_messages, minimum = tally[ask_id]["held"], self.minimum(ask_id)
+                if waiting_messages >= 2 * minimum:
                     with self.store.transaction():
-                        self._pass_on(ask_id, held - minimum)
-                    released += held - minimum
+                        self._pass_on(ask_id, waiting_messages - minimum)
+                    released += waiting_messages - minimum
         return released
 
     def _pass_on(self, ask_id: bytes, messages: int) -> None:
@@ -237,14 +237,16 @@ class Shuffler(KeyHolder):
         if self.store.is_closed(ask_id):
             return self._closed(ask_id)
         with self._lock, self.store.transaction():
-            held, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
-            if held >= minimum:
-                self._pass_on(ask_id, held)
+            waiting_messages, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
+            if waiting_messages >= minimum:
+                self._pass_on(ask_id, waiting_messages)
             elif not drop:
-                raise self._below_minimum(ask_id, held, minimum)
+                raise self._below_minimum(ask_id, waiting_messages, minimum)
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
-                self.store.add_to_tally(ask_id, {"held": -held, "below the minimum": held})
+                self.store.add_to_tally(
+                    ask_id, {"held": -waiting_messages, "below the minimum": waiting_messages}
+                )
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
         self.store.load_asks()
@@ -255,10 +257,14 @@ class Shuffler(KeyHolder):
         tally = self.store.tally()[ask_id]
         return ClosedAsk(tally["passed on"], tally["below the minimum"])
 
-    def _below_minimum(self, ask_id: bytes, held: int, minimum: int) -> BelowMinimumError:
+    def _below_minimum(
+        self, ask_id: bytes, waiting_messages: int, minimum: int
+    ) -> BelowMinimumError:
         """Say why a request is not closed: what is deleted then never comes again."""
         ask = self.store.asks[ask_id]
-        waiting = f"{held:,} messages wait" if held else "no answer has arrived"
+        waiting = (
+            f"{waiting_messages:,} messages wait" if waiting_messages else "no answer has arrived"
+        )
         return BelowMinimumError(
             f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
             hint="wait for more answers, or give the round up with --drop, which deletes them",

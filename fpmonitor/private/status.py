@@ -128,7 +128,7 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
                     received.update(side.messages)
         sent = ask.messages.get("passed on", 0)
         arrived = received.total() - received["taken before"] - received["passed on"]
-        held = ask.messages.get("held", 0)
+        waiting_messages = ask.messages.get("held", 0)
         found.append(
             Reconciliation(
                 epoch=ask.epoch,
@@ -140,9 +140,9 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
                 epsilon=ask.epsilon,
                 accepted=ask.messages.get("accepted", 0),
                 repeated=ask.messages.get("replayed", 0),
-                held=held,
+                held=waiting_messages,
                 minimum=ask.minimum,
-                wanted=0 if sent or not ask.minimum else max(0, ask.minimum - held),
+                wanted=0 if sent or not ask.minimum else max(0, ask.minimum - waiting_messages),
                 passed_on=sent,
                 undelivered=ask.undelivered,
                 counted=received["accepted"],

@@ -273,9 +273,9 @@ class RoleStore(Closing):
 
     def _keep_role(self, role: Role) -> None:
         [(number,)] = self._connection.execute("PRAGMA user_version")
-        kept = _ROLES[number] if 0 <= number < len(_ROLES) else None
-        if number and kept != role:
-            raise InputError(f"{self.path}: the store of the {kept}, not of the {role}")
+        stored_role = _ROLES[number] if 0 <= number < len(_ROLES) else None
+        if number and stored_role != role:
+            raise InputError(f"{self.path}: the store of the {stored_role}, not of the {role}")
         self._connection.execute(f"PRAGMA user_version = {_ROLES.index(role)}")
 
     def backup(self, path: Path) -> None:
@@ -288,10 +288,10 @@ class RoleStore(Closing):
             raise StoreError(f"{path}: cannot be written ({error})") from error
 
     def _keep_study(self) -> None:
-        kept = self.rows("private/study")
-        if not kept:
+        stored_study = self.rows("private/study")
+        if not stored_study:
             self.run("private/add_study", content=self.study.to_bytes())
-        elif kept[0][0] != self.study.to_bytes():
+        elif stored_study[0][0] != self.study.to_bytes():
             raise InputError(f"{self.path}: the store belongs to another study")
 
 

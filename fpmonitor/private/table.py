@@ -64,11 +64,11 @@ def redact_table(
     """
     columns = []
     for api in sorted(rules.keys() & set(table.columns)):
-        kept = pl.col(api).is_in(sorted(rules[api].keep))
+        is_shown = pl.col(api).is_in(sorted(rules[api].keep))
         if rules[api].cover:
             if rng is None:
                 raise InputError("redaction: a rule with a cover needs a generator")
             uncovered = rng.random(len(table)) >= rules[api].cover
-            kept &= pl.lit(pl.Series("uncovered", uncovered))
-        columns.append(pl.when(kept).then(pl.col(api)).otherwise(pl.lit(REDACTED)).alias(api))
+            is_shown &= pl.lit(pl.Series("uncovered", uncovered))
+        columns.append(pl.when(is_shown).then(pl.col(api)).otherwise(pl.lit(REDACTED)).alias(api))
     return table.with_columns(columns)

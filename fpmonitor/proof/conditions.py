@@ -72,13 +72,13 @@ class _Part(_Told):
         falls = all(a >= b for a, b in pairwise(self.table))
         require(holds=falls and self.content["monotone"] is True, what="monotone")
         parts = zip(self.mixture, self.grown, strict=True)
-        most = sum((weight * kept.log() for weight, kept in parts), arb(0))
+        most = sum((weight * share.log() for weight, share in parts), arb(0))
         require(holds=bool(self.by_user <= most), what="what a user of the cohort adds")
         self.mean = self.lowered
         self.clock()
         self.mean = self.full
         tilted = zip(self.plain, self.grown, strict=True)
-        self.shares = [f * self.growth / kept for f, kept in tilted]
+        self.shares = [f * self.growth / share for f, share in tilted]
         self.tabulated()
         self.line()
 
@@ -86,14 +86,14 @@ class _Part(_Told):
 class _Unseen(_Told):
     """What rules out cohorts of whom few were seen: a design without a score."""
 
-    def __init__(self, told: dict[str, Any], side: dict[str, Any], least_share: float) -> None:
+    def __init__(self, unseen: dict[str, Any], side: dict[str, Any], least_share: float) -> None:
         # A score of nothing: the clock alone is asked of it.
         nothing = {"starts": [1, 2], "phi": [0.0], "slope": 0.0, "intercept": 0.0}
         weightless = {"weights": [0.0, 0.0], "scale": 1.0, "charge": 0.0}
-        super().__init__({**side, **told, **nothing, **weightless})
-        self.by_user, bonus = exact(told["by_user"]), exact(told["bonus"])
+        super().__init__({**side, **unseen, **nothing, **weightless})
+        self.by_user, bonus = exact(unseen["by_user"]), exact(unseen["bonus"])
         self.constant = self.log_factor + bonus
-        lost = 1 - (-exact(told["tilt"])).exp()
+        lost = 1 - (-exact(unseen["tilt"])).exp()
         require(holds=bool(lost > 0), what="form")
         parts = zip(self.mixture, self.shares, strict=True)
         most = sum((weight * (1 - f * lost).log() for weight, f in parts), arb(0))
@@ -105,18 +105,18 @@ class _Unseen(_Told):
 def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     """Read what the file tells of cohorts; numbers are proved later."""
     wanted, side = content["policy"]["cohorts"], content["proof"]["allow"]
-    told = side["cohorts"]
+    cohorts = side["cohorts"]
     shared = Shared({}, {}, [])
     same = {name: side[name] for name in _OF_SIDE}
-    for part in told["parts"]:
+    for part in cohorts["parts"]:
         alike = all(part[name] == side[name] for name in ("k", "population", "users"))
         require(holds=alike and part["share"] > 0, what="another question")
         require(holds=part["budget"] <= wanted["budget"], what="another question: budget")
-    means = {part["mean"] for part in told["parts"]}
-    require(holds=len(means) <= 1 and told["unseen"]["share"] > 0, what="form")
-    parts = [_Part({**part, **same}, shared) for part in told["parts"]]
+    means = {part["mean"] for part in cohorts["parts"]}
+    require(holds=len(means) <= 1 and cohorts["unseen"]["share"] > 0, what="form")
+    parts = [_Part({**part, **same}, shared) for part in cohorts["parts"]]
     alone = {**same, "sign": -1, "monotone": True, "budget": wanted["budget"]}
-    unseen = _Unseen(told["unseen"], alone, wanted["least_share"])
+    unseen = _Unseen(cohorts["unseen"], alone, wanted["least_share"])
     total = sum((part.share for part in parts), unseen.share)
     require(holds=bool(total <= 1), what="weights of the designs")
     return parts, unseen
@@ -129,16 +129,16 @@ def check_conditions(content: Mapping[str, Any]) -> Iterable[Finding]:
 
 
 def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
-    policy, told = content["policy"], content["proof"]["allow"].get("links")
-    asked = policy.get("links")
-    if asked is None and told is None:
+    policy, link_proofs = content["policy"], content["proof"]["allow"].get("links")
+    links = policy.get("links")
+    if links is None and link_proofs is None:
         return
-    after = None if asked is None else asked.get("after") or [None]
-    if told is None or [each.get("after") for each in told] != after:
+    after = None if links is None else links.get("after") or [None]
+    if link_proofs is None or [each.get("after") for each in link_proofs] != after:
         yield Finding("proof of links", (), "not proved", "another question: days")
         return
     level = content.get("level") or policy["delta"]
-    for side in told:
+    for side in link_proofs:
         wanted = {
             "sign": -1,
             "k": 2,
@@ -152,7 +152,7 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
             wanted["users"] = users_of(content)
         few = len(side["nats"]) <= len(policy["candidates"]) + 1
         reason = (
-            check_proof(side, wanted, {"budget": asked["budget"]}, kind=LinkedProof)
+            check_proof(side, wanted, {"budget": links["budget"]}, kind=LinkedProof)
             if few
             else "limits: number"
         )
@@ -161,13 +161,13 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
 
 
 def _check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
-    asked = content["policy"].get("cohorts")
-    if asked is None and "cohorts" not in content["proof"]["allow"]:
+    cohorts = content["policy"].get("cohorts")
+    if cohorts is None and "cohorts" not in content["proof"]["allow"]:
         return
     reason = ""
     with ctx.workprec(PRECISION):
         try:
-            require(holds=asked is not None, what="another question: no cohorts")
+            require(holds=cohorts is not None, what="another question: no cohorts")
             parts, unseen = _parts_of(content)
             sample = content["policy"].get("sample", {})
             for part in (*parts, unseen):
@@ -213,10 +213,10 @@ class Conditions:
                 designs, unseen = _parts_of(content)
             except REFUSED:
                 return
-            told: list[_Told] = [*designs, unseen]
+            parts: list[_Told] = [*designs, unseen]
             self.parts = [
                 (one.share, one.constant, one.by_user, one.scale, one.content["weights"])
-                for one in told
+                for one in parts
             ]
 
     def keep(
@@ -233,18 +233,18 @@ class Conditions:
             size: Number of APIs.
             whole, cohorts, beside: Groups of all users, of each cohort, and of other units.
         """
-        kept = Range(surely=True, perhaps=True)
+        range_ = Range(surely=True, perhaps=True)
         for name, (test, users) in self.beside.items():
             groups = [*whole] if name == "users" else beside.get(name, ())
             if sum(inside for _, _, inside in groups) != users:
                 return Range(surely=False, perhaps=False)
             above = test.above(groups, size)
-            kept = Range(kept.surely and not above.perhaps, kept.perhaps and not above.surely)
+            range_ = Range(range_.surely and not above.perhaps, range_.perhaps and not above.surely)
         if not self.is_asked:
-            return kept
+            return range_
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
             return Range(surely=False, perhaps=False)
-        found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
+        found = [range_, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
         return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 
     def _keeps(self, groups: Sequence[Group], size: int) -> Range:
@@ -255,7 +255,7 @@ class Conditions:
                 least, most = (scale * ratio(each) for each in sums(weights, groups))
                 low += share * (constant + by_user * users - most).exp()
                 high += share * (constant + by_user * users - least).exp()
-            asked = exact(self.nats[size])
-            rounding = ROUNDED_TEST * (1 + asked + abs(high.log()))
+            threshold = exact(self.nats[size])
+            rounding = ROUNDED_TEST * (1 + threshold + abs(high.log()))
             # What a test in floating point leaves open, it does not decide.
-            return Range(bool(low.log() >= asked), bool(high.log() >= asked + rounding))
+            return Range(bool(low.log() >= threshold), bool(high.log() >= threshold + rounding))

@@ -194,9 +194,16 @@ class DesignProof:
     def of_weights(self) -> None:
         """Prove what the side says of its weights: larger groups never weigh more, or they may."""
         falls = all(a >= b for a, b in pairwise([*self.table[1:], exact(0)]))
-        told = self.content["monotone"]
-        denied = falls and not told and (self.sign < 0 or self.population <= FREE_FROM * self.mean)
-        require(holds=isinstance(told, bool) and told <= falls and not denied, what="monotone")
+        claims_monotone = self.content["monotone"]
+        denied = (
+            falls
+            and not claims_monotone
+            and (self.sign < 0 or self.population <= FREE_FROM * self.mean)
+        )
+        require(
+            holds=isinstance(claims_monotone, bool) and claims_monotone <= falls and not denied,
+            what="monotone",
+        )
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -374,9 +381,9 @@ class DesignProof:
         high = min(math.ceil(max(peaks)) + 3, m)
         require(holds=(high - low) * len(peaks) <= WIDEST_CLOCK, what="clock: too wide")
         # beyond, every ratio of a binomial to the Poisson probability falls
-        for kept, outwards in ((low, -1), (high, 1)):
-            for f in self.shares if 0 < kept < m else ():
-                step = (m - kept) * f / ((1 - f) * self.mean)
+        for remaining, outwards in ((low, -1), (high, 1)):
+            for f in self.shares if 0 < remaining < m else ():
+                step = (m - remaining) * f / ((1 - f) * self.mean)
                 require(holds=bool(step > 1 if outwards < 0 else step < 1), what="clock: range")
         lead = arb(m + 1).lgamma() - arb(m - low + 1).lgamma() - low * self.mean.log() + self.mean
         terms = [
@@ -385,9 +392,9 @@ class DesignProof:
         ]
         odds = [f / ((1 - f) * self.mean) for f in self.shares]
         most = (-self.log_factor).exp()
-        for kept in range(low, high + 1):
-            require(holds=bool(sum(terms, arb(0)) <= most), what=f"clock at {kept}")
-            terms = [term * (m - kept) * odd for term, odd in zip(terms, odds, strict=True)]
+        for remaining in range(low, high + 1):
+            require(holds=bool(sum(terms, arb(0)) <= most), what=f"clock at {remaining}")
+            terms = [term * (m - remaining) * odd for term, odd in zip(terms, odds, strict=True)]
 
     def _one_thinning(self) -> None:
         """Prove the clock of one share for all numbers of users that there may be."""
@@ -408,10 +415,10 @@ class DesignProof:
         ctx.prec = self.precision
         tail = arb(0)
         for f in self.shares if counts <= self.users else ():
-            kept = counts * f
-            require(holds=bool(kept > self.end), what="table: too short")
-            gap = kept - self.end
-            missed = (-gap * gap / (2 * kept)).exp()
+            expected = counts * f
+            require(holds=bool(expected > self.end), what="table: too short")
+            gap = expected - self.end
+            missed = (-gap * gap / (2 * expected)).exp()
             tail = tail.max(-(1 - missed).log() * self.users / counts)
         most = (self.charge - tail) / self.users  # that a weight may be on the unsafe side
         require(holds=bool(most >= 0), what="table: larger counts")
@@ -477,12 +484,14 @@ class DesignProof:
             require(holds=self.content["weights"][-1] >= 0, what="weights: negative")
         price = self.price()
         for size, limit in enumerate(limits[1:], 1):
-            asked = (arb(self.bases) * self._numbers(size, chains) / self.delta).log()
+            threshold = (arb(self.bases) * self._numbers(size, chains) / self.delta).log()
             if nats is not None:
-                require(holds=bool(asked <= exact(limit)), what=f"limit of {size} APIs")
+                require(holds=bool(threshold <= exact(limit)), what=f"limit of {size} APIs")
                 continue
             reached = self.scale * exact(limit)
-            safe = reached <= -(asked + price) if self.sign < 0 else reached >= asked + price
+            safe = (
+                reached <= -(threshold + price) if self.sign < 0 else reached >= threshold + price
+            )
             # a limit that no score can meet decides nothing
             idle = limit < 0 if self.sign < 0 else limit >= self.rows
             require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
@@ -575,7 +584,7 @@ class LinkedProof(DesignProof):
 
 def check_proof(
     content: dict[str, Any],
-    asked: Mapping[str, Any] | None = None,
+    question: Mapping[str, Any] | None = None,
     policy: Mapping[str, Any] | None = None,
     *,
     once: bool = False,
@@ -586,7 +595,7 @@ def check_proof(
 
     Args:
         content: The side, as a parser of JSON returns it.
-        asked: Members that it must have: those of the question that it should be of.
+        question: Members that it must have: those of the question that it should be of.
         policy: What its budget, and what it says of the sample must be enough for.
         once: Whether users were looked at once.
         chains: Of level vectors: how many levels each component has above its lowest.
@@ -596,7 +605,7 @@ def check_proof(
         try:
             shared = Shared({}, {}, [])
             for design in designs_of(content):
-                for name, value in (asked or {}).items():
+                for name, value in (question or {}).items():
                     require(holds=design.get(name) == value, what=f"another question: {name}")
                 proof = kind(design, shared)
                 proof.of_looks((policy or {}).get("sample", {}), once=once)
@@ -617,8 +626,8 @@ def designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
     """List the designs of a side, each with what is told of all; a file of before has one."""
     if "designs" not in content:
         return [content]
-    told = {name: content.get(name) for name in _OF_SIDE}
-    designs = [{**design, **told} for design in content["designs"]]
+    common = {name: content.get(name) for name in _OF_SIDE}
+    designs = [{**design, **common} for design in content["designs"]]
     require(holds=bool(designs), what="form")
     for design in designs:
         alike = all(design[name] == content[name] for name in _OF_ALL)

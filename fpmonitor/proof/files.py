@@ -71,18 +71,18 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     tilt = exact(given["tilt"])
     require(holds=bool(tilt > 0), what="average: tilt")
     at = (arb(users).log() * users - users - arb(users + 1).lgamma()).exp()
-    kept = at
+    total = at
     for step, change in ((-1, -tilt), (1, -tilt * (k - 1))):
         term, number, factor = at, users, change.exp()
-        while number > 0 and term > kept * exact(LEAST_TERM):
+        while number > 0 and term > total * exact(LEAST_TERM):
             term *= factor * (arb(number) / users if step < 0 else arb(users) / (number + 1))
             number += step
-            kept += term
+            total += term
     too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
     apis = len(policy["candidates"])
     nats = (arb(math.comb(apis, apis // 2)) / exact(delta)).log()
     average = moments.budget + ratio(Deviation.of(policy.get("sample", {})).unobserved)
-    reached = tilt * too_many - moments.slope * average - moments.intercept + kept.log()
+    reached = tilt * too_many - moments.slope * average - moments.intercept + total.log()
     require(holds=bool(reached >= nats), what="average")
 
 
@@ -100,7 +100,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     rows = users_of(content)
     share = level / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
-        asked = {
+        question = {
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
@@ -112,11 +112,13 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         proof = content["proof"][side]
         first = (proof.get("designs") or [proof])[0]
         if first.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
-            asked["users"] = rows
+            question["users"] = rows
         few = len(proof.get("nats") or proof.get("limits", [])) <= largest + 1
         once = bool(content.get("design"))
         reason = (
-            check_proof(proof, asked, policy, once=once, chains=chains) if few else "limits: number"
+            check_proof(proof, question, policy, once=once, chains=chains)
+            if few
+            else "limits: number"
         )
         noted = content.get("first_names")
         # other conditions have the levels of all names, and all share delta
@@ -157,7 +159,7 @@ def _confirmed(
     most = float(rest / max(len(confirmed["chains"]), 1) - alike) * (1 + ROUNDED)
     for side, sign in (("allow", -1), ("block", 1)):
         proof = confirmed["proof"][side]
-        asked = {
+        question = {
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
@@ -165,7 +167,7 @@ def _confirmed(
             "users": users,
             "value_share": 0.5**level if level else None,
         }
-        reason = check_proof(proof, asked, policy, once=True)
+        reason = check_proof(proof, question, policy, once=True)
         if not reason and not proof["delta"] <= most:
             reason = "another question: level"
         answer: Answer = "not proved" if reason else "proved"
@@ -197,12 +199,14 @@ def check_tolerance(
         tests: Each bias of the list that was tried, and the proof of a decision with it.
         groups: As of `check_sets`; None to prove the tests alone.
     """
-    policy, told = content["policy"], content.get("bias_tolerated") or []
+    policy, tolerances = content["policy"], content.get("bias_tolerated") or []
     sample = policy.get("sample", {})
     known = {sample.get("bias", 1.0)}
     for bias, proof in tests:
         known.add(bias)
-        sets = [apis for apis, most in zip(content["allow"], told, strict=True) if most >= bias]
+        sets = [
+            apis for apis, most in zip(content["allow"], tolerances, strict=True) if most >= bias
+        ]
         biased = content | {
             "policy": policy | {"sample": sample | {"bias": bias}},
             "proof": proof,
@@ -214,5 +218,5 @@ def check_tolerance(
         if groups is not None:
             found += check_sets(biased, groups)
         yield from (one._replace(claim=f"{one.claim}, bias {bias:g}") for one in found)
-    if not known.issuperset(told):
+    if not known.issuperset(tolerances):
         yield Finding("bias tolerated", (), "not proved", "a bias that was not tried")

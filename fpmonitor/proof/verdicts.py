@@ -83,12 +83,12 @@ class Test:
                 )
                 least += share * nats[0].exp()
                 most += share * nats[1].exp()
-            asked, low, high = exact(self.limits[size]), least.log(), most.log()
+            threshold, low, high = exact(self.limits[size]), least.log(), most.log()
             # what a test in floating point leaves open, it does not decide
-            rounding = ROUNDED_TEST * (1 + asked + abs(high))
+            rounding = ROUNDED_TEST * (1 + threshold + abs(high))
             if self.sign > 0:
-                return Range(bool(low >= asked), not high < asked)
-            return Range(bool(high < asked + rounding), not low >= asked)
+                return Range(bool(low >= threshold), not high < threshold)
+            return Range(bool(high < threshold + rounding), not low >= threshold)
 
     def _means(
         self, weights: Sequence[float], groups: Sequence[Group]
@@ -175,8 +175,8 @@ def check_sets(
                 continue
             outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
             if keeps is not None:
-                kept = keeps(apis, size)
-                outside = outside.beside(Range(not kept.perhaps, not kept.surely))
+                keeping = keeps(apis, size)
+                outside = outside.beside(Range(not keeping.perhaps, not keeping.surely))
             blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
@@ -200,17 +200,19 @@ class _Chains:
     ) -> None:
         self.within: dict[tuple[str, ...], Range] = {}
         self.above: dict[tuple[str, ...], Range] = {}
-        told = content.get("confirmation")
-        if told is None or groups is None:
+        confirmation = content.get("confirmation")
+        if confirmation is None or groups is None:
             return
-        chains = [[tuple(apis) for apis in chain] for chain in told["chains"]]
+        chains = [[tuple(apis) for apis in chain] for chain in confirmation["chains"]]
         tested = {
             side: {apis: test.above([*groups[apis]], 1) for chain in chains for apis in chain}
-            for side, test in ((side, Test(told["proof"][side])) for side in ("allow", "block"))
+            for side, test in (
+                (side, Test(confirmation["proof"][side])) for side in ("allow", "block")
+            )
         }
         passed = {apis: Range(not r.perhaps, not r.surely) for apis, r in tested["allow"].items()}
-        self.within = _up_to(told["confirmed"], chains, passed)
-        self.above = _up_to(told["refuted"], [c[::-1] for c in chains], tested["block"])
+        self.within = _up_to(confirmation["confirmed"], chains, passed)
+        self.above = _up_to(confirmation["refuted"], [c[::-1] for c in chains], tested["block"])
 
     def allows(self, apis: Iterable[str]) -> Range:
         """Whether a set is within one that is confirmed."""
@@ -224,13 +226,13 @@ class _Chains:
 
 
 def _up_to(
-    told: Iterable[Iterable[str]],
+    passing: Iterable[Iterable[str]],
     chains: Iterable[Sequence[tuple[str, ...]]],
     passed: Mapping[tuple[str, ...], Range],
 ) -> dict[tuple[str, ...], Range]:
     """Whether each set comes in a chain, after none but such as passed, and passed itself."""
     found = {}
-    for apis in map(tuple, told):
+    for apis in map(tuple, passing):
         runs = [
             [passed[each] for each in chain[: chain.index(apis) + 1]]
             for chain in chains

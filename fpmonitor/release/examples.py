@@ -133,10 +133,10 @@ def hash_attack_on_bits(
     """Whether a hash predicate on a group of a bit suppression isolates a record (Theorem 6.1)."""
     groups = suppress_bits(records, k)
     rows, suppressed = groups[int(rng.integers(len(groups)))]
-    kept = ~suppressed
-    if 2.0 ** -int(kept.sum()) > weight:
+    is_shown = ~suppressed
+    if 2.0 ** -int(is_shown.sum()) > weight:
         return False
-    fits = np.flatnonzero((records[:, kept] == records[rows[0], kept]).all(axis=1))
+    fits = np.flatnonzero((records[:, is_shown] == records[rows[0], is_shown]).all(axis=1))
     _, numbers = np.unique(records[fits], axis=0, return_inverse=True)
     drawn = rng.integers(2**64, size=int(numbers.max()) + 1, dtype=np.uint64)
     words = drawn[numbers.ravel()]  # equal records have equal words

@@ -78,9 +78,9 @@ def boxes_of(release: Release, values: pl.DataFrame) -> Boxes:
         cells = [_cells(table[api], present[api]) for api in table.columns]
         codes = np.column_stack([mine for mine, _ in cells])
         allowed = [axis for _, axis in cells]
-        order = {frozenset(kept): turn for turn, kept in enumerate(release.manifest.patterns)}
+        order = {frozenset(pattern): turn for turn, pattern in enumerate(release.manifest.patterns)}
         shown = ([api for api in row if row[api] is not None] for row in table.rows(named=True))
-        turns = np.array([order[frozenset(kept)] for kept in shown])
+        turns = np.array([order[frozenset(pattern)] for pattern in shown])
     return Boxes(
         axes=tuple(axes),
         codes=codes,
@@ -146,7 +146,7 @@ def _narrowed(
 ) -> Downcoding:
     hidden = np.zeros(len(users), dtype=bool)
     narrowed, found = hidden.copy(), hidden.copy()
-    right = told = 0
+    right = guessed = 0
     placed = boxes.rows_of >= 0
     for place, (before, after) in enumerate(zip(boxes.allowed, left, strict=True)):
         single = boxes.single[place]
@@ -157,14 +157,14 @@ def _narrowed(
         found |= fewer & (after.sum(axis=1) == 1) & single[after.argmax(axis=1)]
         mine = boxes.rows_of[placed]
         about = fewer[mine]
-        told += int(about.sum())
+        guessed += int(about.sum())
         right += int(after[mine, boxes.codes[placed, place]][about].sum())
     total = max(int(users.sum()), 1)
     return Downcoding(
         hidden=float(users[hidden].sum() / total),
         narrowed=float(users[narrowed].sum() / total),
         found=float(users[found].sum() / total),
-        right=right / told if told else None,
+        right=right / guessed if guessed else None,
     )
 
 
@@ -198,8 +198,8 @@ def _linked(
         for axis, leaf in enumerate(values):
             if axis != place:
                 fitting *= shares[axis][:, leaf]
-        told = fitting @ shares[place]
-        guess = int(told.argmax()) if told.max() > 0 else int(counts.argmax())
+        scores = fitting @ shares[place]
+        guess = int(scores.argmax()) if scores.max() > 0 else int(counts.argmax())
         learnt += int(guess == values[place])
     return Linkage(
         api=", ".join(boxes.axes[place]),

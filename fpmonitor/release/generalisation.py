@@ -218,7 +218,7 @@ class _Cutting:
         return np.asarray(enough)
 
     def best_cut(
-        self, here: NDArray[np.intp], held: Sequence[Leaves], waiting: float | None
+        self, here: NDArray[np.intp], leaves: Sequence[Leaves], waiting: float | None
     ) -> tuple[int, tuple[Leaves, Leaves]] | None:
         """Return the ladder and the two sides of the best cut; None where none gains.
 
@@ -227,14 +227,14 @@ class _Cutting:
         """
         sums = self.sums(here)
         users = int(sums.sum())
-        losses = [self.ladders[place].loss(held[place]) for place in self.places]
+        losses = [self.ladders[place].loss(leaves[place]) for place in self.places]
         # What a user of a side that waits loses less than here; negative where that is more.
         patience = -np.inf
         if waiting is not None:
             patience = float(np.dot(losses, self._widths) - waiting * sum(self._widths))
         best, found = 0.0, None
         for place, loss, width in zip(self.places, losses, self._widths, strict=True):
-            ladder, mine = self.ladders[place], held[place]
+            ladder, mine = self.ladders[place], leaves[place]
             if len(mine) < 2:
                 continue
             flat = self.codes[here, place] * self._kinds + self._parts[here]
@@ -245,9 +245,14 @@ class _Cutting:
             before = np.cumsum(on[ordered], axis=0)[ends]
             first, second = self.admits(before), self.admits(sums - before)
             at_left = before.sum(axis=1)
-            kept = (first & second) if waiting is None else (first | second)
-            kept &= (at_left > 0) & (at_left < users)
-            ends, at_left, first, second = ends[kept], at_left[kept], first[kept], second[kept]
+            is_allowed = (first & second) if waiting is None else (first | second)
+            is_allowed &= (at_left > 0) & (at_left < users)
+            ends, at_left, first, second = (
+                ends[is_allowed],
+                at_left[is_allowed],
+                first[is_allowed],
+                second[is_allowed],
+            )
             if not len(ends):
                 continue
             left, right = ladder.losses(ordered, ends)
@@ -294,32 +299,32 @@ def _round(
     had = tuple(np.unique(codes[:, place]) for place in range(len(cutting.ladders)))
     uncut, rows, after = [(users, had)], [], [users[:0]]
     while uncut:
-        here, held = uncut.pop()
+        here, leaves = uncut.pop()
         if not cutting.admits(cutting.sums(here)):
             after.append(here)
             continue
-        found = cutting.best_cut(here, held, waiting)
+        found = cutting.best_cut(here, leaves, waiting)
         if found is None:
-            rows += _rows_of_class(cutting, here, held, turn)
+            rows += _rows_of_class(cutting, here, leaves, turn)
             continue
         place, sides = found
         for side in sides:
             inside = np.zeros(cutting.ladders[place].size, dtype=bool)
             inside[side] = True
             part = here[inside[codes[here, place]]]
-            uncut.append((part, (*held[:place], np.sort(side), *held[place + 1 :])))
+            uncut.append((part, (*leaves[:place], np.sort(side), *leaves[place + 1 :])))
     return rows, np.concatenate(after)
 
 
 def _rows_of_class(
-    cutting: _Cutting, here: NDArray[np.intp], held: tuple[Leaves, ...], turn: int
+    cutting: _Cutting, here: NDArray[np.intp], leaves: tuple[Leaves, ...], turn: int
 ) -> list[_Row]:
     """Return a row, or one for each value of the sensitive attribute."""
     sums, place = cutting.sums(here), cutting.sensitive
     if place is None:
-        return [_Row(held, int(sums.sum()), turn)]
+        return [_Row(leaves, int(sums.sum()), turn)]
     return [
-        _Row((*held[:place], np.array([leaf]), *held[place + 1 :]), int(sums[leaf]), turn)
+        _Row((*leaves[:place], np.array([leaf]), *leaves[place + 1 :]), int(sums[leaf]), turn)
         for leaf in np.flatnonzero(sums)
     ]
 

@@ -448,13 +448,13 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
     groups = np.full(len(values), -1, dtype=np.int64)
     table = release.table.drop(USERS).with_row_index(_ROW)
     users = with_absent(values.with_row_index(_USER), values.columns)
-    for kept in release.manifest.patterns:
-        starred = [api for api in values.columns if api not in kept]
+    for pattern in release.manifest.patterns:
+        starred = [api for api in values.columns if api not in pattern]
         rows = table.filter(
-            pl.all_horizontal(pl.col(kept).is_not_null()),
+            pl.all_horizontal(pl.col(pattern).is_not_null()),
             *(pl.col(api).is_null() for api in starred),
         )
-        hits = users.join(rows.select(_ROW, *kept), on=list(kept), how="inner")
+        hits = users.join(rows.select(_ROW, *pattern), on=list(pattern), how="inner")
         groups[hits[_USER].to_numpy()] = hits[_ROW].to_numpy()
         users = users.join(hits.select(_USER), on=_USER, how="anti")
     return groups

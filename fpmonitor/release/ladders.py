@@ -49,7 +49,7 @@ class Ladder(Protocol):
     def leaves_of(self, rows: Sequence[tuple[str, ...]]) -> Leaves:
         """Return the leaf of each tuple of texts, -1 for one that none stands for."""
 
-    def cuts(self, held: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
+    def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
         """Return leaves in an order, and the places behind which they may be cut.
 
         `users` is the number of users of each held leaf.
@@ -58,10 +58,10 @@ class Ladder(Protocol):
     def losses(self, ordered: Leaves, ends: NDArray[np.int64]) -> tuple[Losses, Losses]:
         """Return the loss of what is before, and of what is behind each cut."""
 
-    def loss(self, held: Leaves) -> float:
+    def loss(self, leaves: Leaves) -> float:
         """Return the loss of a cell that allows these leaves."""
 
-    def shown(self, held: Leaves) -> tuple[str | None, ...]:
+    def shown(self, leaves: Leaves) -> tuple[str | None, ...]:
         """Return the texts of a cell, one for each API; null where nothing is shown."""
 
 
@@ -101,10 +101,10 @@ class Ranges:
         """Make leaves of at least k users; None where values are no numbers, or too few of them."""
         numbers = [(_number(text), text, users) for text, users in counted]
         values = sorted((found, text, users) for found, text, users in numbers if found is not None)
-        told = sum(users for _, _, users in values)
+        numeric_users = sum(users for _, _, users in values)
         if len({found for found, _, _ in values}) < max(len(values), 2):  # 1 and 1.0 are texts
             return None
-        if told < _LEAST_NUMBERS * sum(users for _, users in counted):
+        if numeric_users < _LEAST_NUMBERS * sum(users for _, users in counted):
             return None
         groups: list[list[tuple[float, str, int]]] = [[]]
         for found, text, users in values:
@@ -139,10 +139,10 @@ class Ranges:
                 found[place] = 1 + np.searchsorted(edges, float(number), side="right")
         return found
 
-    def cuts(self, held: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
+    def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
         """See `Ladder`: anywhere, in the order of the numbers."""
         del users
-        return held, np.arange(len(held) - 1)
+        return leaves, np.arange(len(leaves) - 1)
 
     def losses(self, ordered: Leaves, ends: NDArray[np.int64]) -> tuple[Losses, Losses]:
         """See `Ladder`: the share of the whole range."""
@@ -153,19 +153,19 @@ class Ranges:
             before = np.where(ends == 0, self.loss(ordered[:1]), 1.0)
         return before, (high[-1] - low[ends + 1]) / self._span
 
-    def loss(self, held: Leaves) -> float:
+    def loss(self, leaves: Leaves) -> float:
         """See `Ladder`."""
-        if held[0] == 0:
-            return float(len(held) > 1 or len(self.others) > 1)
-        return float((self.high[held[-1]] - self.low[held[0]]) / self._span)
+        if leaves[0] == 0:
+            return float(len(leaves) > 1 or len(self.others) > 1)
+        return float((self.high[leaves[-1]] - self.low[leaves[0]]) / self._span)
 
     @property
     def _span(self) -> float:
         return float(max(self.high[-1] - self.low[1], np.finfo(float).tiny))
 
-    def shown(self, held: Leaves) -> tuple[str | None, ...]:
+    def shown(self, leaves: Leaves) -> tuple[str | None, ...]:
         """See `Ladder`: a number, `[a, b)`, `<b`, or `>=a`."""
-        first, last = int(held[0]), int(held[-1])
+        first, last = int(leaves[0]), int(leaves[-1])
         if first == 0:
             one = next(iter(self.others)) if len(self.others) == 1 else OTHER
             return (one if last == 0 else None,)
@@ -223,9 +223,9 @@ class TextLadder:
         rare = numbers.get(OTHER, UNKNOWN)
         return np.array([numbers.get(text, rare) for (text,) in rows], dtype=np.int64)
 
-    def cuts(self, held: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
+    def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
         """See `Ladder`: frequent values first, as those that stay together cost."""
-        return held[np.argsort(-users, kind="stable")], np.arange(len(held) - 1)
+        return leaves[np.argsort(-users, kind="stable")], np.arange(len(leaves) - 1)
 
     def losses(self, ordered: Leaves, ends: NDArray[np.int64]) -> tuple[Losses, Losses]:
         """See `Ladder`: the share of the other values that are allowed, too."""
@@ -236,23 +236,23 @@ class TextLadder:
             np.where(len(ordered) - ends - 1 > MOST_LISTED, 1.0, (behind - 1) / self._others),
         )
 
-    def loss(self, held: Leaves) -> float:
+    def loss(self, leaves: Leaves) -> float:
         """See `Ladder`."""
-        if len(held) > MOST_LISTED:
+        if len(leaves) > MOST_LISTED:
             return 1.0
-        return float((self.members[held].sum() - 1) / self._others)
+        return float((self.members[leaves].sum() - 1) / self._others)
 
     @property
     def _others(self) -> int:
         return max(int(self.members.sum()) - 1, 1)
 
-    def shown(self, held: Leaves) -> tuple[str | None, ...]:
+    def shown(self, leaves: Leaves) -> tuple[str | None, ...]:
         """See `Ladder`: a value, or several as a list in JSON."""
-        if len(held) == 1:
-            return (self.texts[held[0]],)
-        if len(held) > MOST_LISTED or len(held) == self.size:
+        if len(leaves) == 1:
+            return (self.texts[leaves[0]],)
+        if len(leaves) > MOST_LISTED or len(leaves) == self.size:
             return (None,)
-        return (json.dumps([self.texts[leaf] for leaf in held], ensure_ascii=False),)
+        return (json.dumps([self.texts[leaf] for leaf in leaves], ensure_ascii=False),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,18 +296,18 @@ class LevelLadder:
             dtype=np.int64,
         )
 
-    def _level(self, held: Leaves) -> int:
+    def _level(self, leaves: Leaves) -> int:
         """Return the finest level at which all look alike, 0 for the coarsest; -1 for none."""
-        alike = (self.paths[:, held] == self.paths[:, held[:1]]).all(axis=1)
+        alike = (self.paths[:, leaves] == self.paths[:, leaves[:1]]).all(axis=1)
         return int(np.flatnonzero(alike).max(initial=-1))
 
-    def cuts(self, held: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
+    def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
         """See `Ladder`: between looks of the next finer level, frequent ones first."""
-        looks = self.paths[self._level(held) + 1][held]
+        looks = self.paths[self._level(leaves) + 1][leaves]
         sums = np.bincount(looks, weights=users)
         order = np.lexsort((looks, -sums[looks]))
         ordered = looks[order]
-        return held[order], np.flatnonzero(ordered[1:] != ordered[:-1])
+        return leaves[order], np.flatnonzero(ordered[1:] != ordered[:-1])
 
     def losses(self, ordered: Leaves, ends: NDArray[np.int64]) -> tuple[Losses, Losses]:
         """See `Ladder`: only what looks alike at a level is shown more finely than the whole."""
@@ -316,21 +316,21 @@ class LevelLadder:
             np.array([self.loss(ordered[end + 1 :]) for end in ends]),
         )
 
-    def loss(self, held: Leaves) -> float:
+    def loss(self, leaves: Leaves) -> float:
         """See `Ladder`: the share of the other leaves that look alike."""
-        level = self._level(held)
+        level = self._level(leaves)
         if level < 0:
             return 1.0
-        alike = int((self.paths[level] == self.paths[level, held[0]]).sum())
+        alike = int((self.paths[level] == self.paths[level, leaves[0]]).sum())
         return (alike - 1) / max(self.size - 1, 1)
 
-    def shown(self, held: Leaves) -> tuple[str | None, ...]:
+    def shown(self, leaves: Leaves) -> tuple[str | None, ...]:
         """See `Ladder`."""
-        level = self._level(held)
+        level = self._level(leaves)
         if level < 0:
             return (None,) * len(self.apis)
         texts = {code: text for text, code in _NO_VALUES.items()}
-        look = self.nodes[level][self.paths[level, held[0]]]
+        look = self.nodes[level][self.paths[level, leaves[0]]]
         return tuple(texts[value] if isinstance(value, int) else value for value in look)
 
 

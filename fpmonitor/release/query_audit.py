@@ -73,11 +73,11 @@ class QueryAuditor:
                 compose, so keep it the same while users stay the same.
             queries: Texts that name the counts, equal for equal counts.
         """
-        asked = self.answered.setdefault((reader, data), set())
-        together = asked | {query_digest(query) for query in queries}
-        if len(together) > max(self.policy.refuse_above, len(asked)):
+        answered = self.answered.setdefault((reader, data), set())
+        together = answered | {query_digest(query) for query in queries}
+        if len(together) > max(self.policy.refuse_above, len(answered)):
             return "refuse"
-        asked |= together
+        answered |= together
         return "answer" if len(together) < self.policy.warn_at else "warn"
 
     def counts(self, reader: str, data: str) -> int:

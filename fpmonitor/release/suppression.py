@@ -84,11 +84,11 @@ def drop_apis(
     """
     rows = _distinct(users, apis)
     best: tuple[int, tuple[str, ...]] | None = None
-    for kept in _subsets(apis):
-        withheld = int(rows.filter(_group_size(kept) < k)[USERS].sum())
-        lost = len(users) * (len(apis) - len(kept)) + withheld * len(kept)
+    for shown in _subsets(apis):
+        withheld = int(rows.filter(_group_size(shown) < k)[USERS].sum())
+        lost = len(users) * (len(apis) - len(shown)) + withheld * len(shown)
         if withheld <= budget * len(users) and (best is None or lost < best[0]):
-            best = (lost, kept)
+            best = (lost, shown)
     return None if best is None else publish_patterns(rows, apis, [best[1]], k)
 
 
@@ -102,19 +102,19 @@ def publish_patterns(
         patterns: Sets of kept APIs, none empty.
     """
     published, used, left = [], [], rows
-    for kept in patterns:
-        enough = _group_size(kept) >= k
-        groups = left.filter(enough).group_by(kept).agg(pl.col(USERS).sum()).sort(kept)
+    for pattern in patterns:
+        enough = _group_size(pattern) >= k
+        groups = left.filter(enough).group_by(pattern).agg(pl.col(USERS).sum()).sort(pattern)
         if len(groups):
-            missing = [pl.lit(None, pl.String).alias(api) for api in apis if api not in kept]
+            missing = [pl.lit(None, pl.String).alias(api) for api in apis if api not in pattern]
             published.append(groups.with_columns(missing).select(*apis, USERS))
-            used.append(tuple(kept))
+            used.append(tuple(pattern))
         left = left.filter(~enough)
     table = pl.concat(published) if published else rows.head(0).select(*apis, USERS)
     withheld = int(left[USERS].sum())
     starred = sum(
-        int(part[USERS].sum()) * (len(apis) - len(kept))
-        for part, kept in zip(published, used, strict=True)
+        int(part[USERS].sum()) * (len(apis) - len(used_pattern))
+        for part, used_pattern in zip(published, used, strict=True)
     )
     return Suppression(
         table=table,
@@ -130,13 +130,13 @@ def _greedy_patterns(rows: pl.DataFrame, apis: Sequence[str], k: int) -> list[tu
     left = rows
     for size in range(len(apis), 0, -1):
         gains = {
-            kept: int(left.filter(_group_size(kept) >= k)[USERS].sum())
-            for kept in itertools.combinations(apis, size)
+            pattern: int(left.filter(_group_size(pattern) >= k)[USERS].sum())
+            for pattern in itertools.combinations(apis, size)
         }
-        for kept in sorted(gains, key=lambda one: -gains[one]):
-            if gains[kept]:
-                patterns.append(kept)
-                left = left.filter(_group_size(kept) < k)
+        for pattern in sorted(gains, key=lambda one: -gains[one]):
+            if gains[pattern]:
+                patterns.append(pattern)
+                left = left.filter(_group_size(pattern) < k)
     return patterns
 
 
@@ -145,8 +145,8 @@ def _subsets(apis: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from itertools.combinations(apis, size)
 
 
-def _group_size(kept: Sequence[str]) -> pl.Expr:
-    return pl.col(USERS).sum().over(list(kept))
+def _group_size(pattern: Sequence[str]) -> pl.Expr:
+    return pl.col(USERS).sum().over(list(pattern))
 
 
 def _distinct(users: pl.DataFrame, apis: Sequence[str]) -> pl.DataFrame:

@@ -319,8 +319,8 @@ def range_chart(
         if estimate is not None:
             kind = "dot hollow" if name in hollow else "dot"
             drawn.append(tag("circle", class_=kind, cx=across(min(estimate, top)), cy=y, r=4))
-        told = at_most(percent(estimate), suppressed=name in hollow)
-        note = f"{name}: {between(lower, upper)}, estimate {told}".removeprefix(": ")
+        estimate_text = at_most(percent(estimate), suppressed=name in hollow)
+        note = f"{name}: {between(lower, upper)}, estimate {estimate_text}".removeprefix(": ")
         parts.append(tag("g", tooltip(note), *drawn, class_="s0"))
     if budget is not None:
         parts.append(line(across(budget), _TOP - 6, across(budget), base, class_="budget"))

@@ -93,12 +93,12 @@ def to_sarif(report: CheckReport, file: str) -> str:
 def to_github(report: CheckReport, file: str) -> str:
     """Return workflow commands of GitHub Actions: one for each set that does not pass."""
     found = [(verdict, sentence) for _, verdict, sentence in check_sentences(report)]
-    told = [line for line in found if line[0] != "allow"]
-    if len(told) < len(found):
-        told.append(("allow", f"{len(found) - len(told):,} of {len(found):,} sets hold"))
+    failing = [line for line in found if line[0] != "allow"]
+    if len(failing) < len(found):
+        failing.append(("allow", f"{len(found) - len(failing):,} of {len(found):,} sets hold"))
     return "".join(
         f"::{_GITHUB[verdict]} file={_property(file)},title=fpmonitor check::{_data(sentence)}\n"
-        for verdict, sentence in told
+        for verdict, sentence in failing
     )
 
 

@@ -292,7 +292,7 @@ def data_line(
         parts.append(f"{visits:,} visits")
     if days is not None:
         parts.append(f"{days[0]} to {days[1]}")
-    parts += [told] if (told := summary_of(account)) else []
+    parts += [account_text] if (account_text := summary_of(account)) else []
     return f"Data: {', '.join(parts)}."
 
 

@@ -518,16 +518,16 @@ def _trend_series(
     lines: Sequence[tuple[TrendWindow, TrendLine]],
     places: Mapping[str, float],
 ) -> Series:
-    held = [(window, line) for window, line in lines if line.apis == apis]
+    own_lines = [(window, line) for window, line in lines if line.apis == apis]
     return Series(
         name=", ".join(apis),
-        x=[places[window.name] for window, _ in held],
-        y=[_estimate(line) for _, line in held],
-        lower=[line.lower for _, line in held],
-        upper=[line.upper for _, line in held],
+        x=[places[window.name] for window, _ in own_lines],
+        y=[_estimate(line) for _, line in own_lines],
+        lower=[line.lower for _, line in own_lines],
+        upper=[line.upper for _, line in own_lines],
         notes=[
             f"{window.name}, {', '.join(apis)}: {percent(line.lower)} to {percent(line.upper)}"
-            for window, line in held
+            for window, line in own_lines
         ],
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.render.answers import (
     WORDS_OF_APIS,
     exposure_told,
@@ -150,14 +150,14 @@ def html_page(
         f"<header><h1>{escape(title)}</h1>{lead}</header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer than "
-        f"{told_from(k)} {unit}s are omitted.</p></footer>"
+        f"{disclosed_from(k)} {unit}s are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
 
 
-def paragraphs(*told: Sequence[str]) -> str:
+def paragraphs(*lists: Sequence[str]) -> str:
     """Return paragraphs of sentences; empty ones are left out."""
-    return "".join(f"<p>{escape(' '.join(filter(None, said)))}</p>" for said in told if any(said))
+    return "".join(f"<p>{escape(' '.join(filter(None, said)))}</p>" for said in lists if any(said))
 
 
 def chips(apis: Sequence[str]) -> str:
@@ -274,11 +274,11 @@ def _border(decision: Decision) -> str:
     )
     rows = []
     for number, members in enumerate(shown, start=1):
-        held = set(members)
-        places = " ".join(str(place) for place, api in enumerate(apis) if api in held)
+        members_of_set = set(members)
+        places = " ".join(str(place) for place, api in enumerate(apis) if api in members_of_set)
         cells = "".join(
             f'<td class="in" title="{escape(api)}">●<span class="hidden">in</span></td>'
-            if api in held
+            if api in members_of_set
             else "<td></td>"
             for api in apis
         )

@@ -58,8 +58,8 @@ def _cut(text: str, lines: int) -> str:
     found = text.split("\n")
     if len(found) - 1 <= lines:
         return text
-    kept = found[:lines]
-    return "\n".join(kept) + (" ...\n" if found[lines] else "\n")
+    shown_lines = found[:lines]
+    return "\n".join(shown_lines) + (" ...\n" if found[lines] else "\n")
 
 
 def _fitting(table: Table, room: int, *, to_file: bool) -> tuple[str, int]:

@@ -42,11 +42,11 @@ def sketch(found: Sketch) -> Output:
         "parts": parts,
         "sets": rows,
     }
-    told = [f"{part['users'] or 'all users'} ({str(part['digest'])[:12]})" for part in parts]
-    more = f" and {len(told) - _SHOWN_PARTS:,} more" if len(told) > _SHOWN_PARTS else ""
+    part_names = [f"{part['users'] or 'all users'} ({str(part['digest'])[:12]})" for part in parts]
+    more = f" and {len(part_names) - _SHOWN_PARTS:,} more" if len(part_names) > _SHOWN_PARTS else ""
     table = Table(
         title=f"Sketch of {found.users:,} users",
-        caption=f"Key {found.key}. Made of {', '.join(told[:_SHOWN_PARTS])}{more}.",
+        caption=f"Key {found.key}. Made of {', '.join(part_names[:_SHOWN_PARTS])}{more}.",
         columns=[
             *columns("text", "API set"),
             *columns("right", "share of values"),

@@ -45,11 +45,11 @@ def batches_output(reports: Sequence[BatchReport]) -> Output:
     return Output(tables=[table], rows=rows, document={"batches": documents})
 
 
-def accounts(told: Mapping[str, Account]) -> Output:
+def accounts(by_label: Mapping[str, Account]) -> Output:
     """Return what the members of logs are."""
     rows = [
         {"log": label, **asdict(member)}
-        for label, account in told.items()
+        for label, account in by_label.items()
         for member in account.members
     ]
     tables = [
@@ -62,9 +62,9 @@ def accounts(told: Mapping[str, Account]) -> Output:
                 *columns("text", ("commonest value", "commonest"), spare=True),
             ],
         )
-        for label, account in told.items()
+        for label, account in by_label.items()
     ]
-    document = {label: account.to_json() for label, account in told.items()}
+    document = {label: account.to_json() for label, account in by_label.items()}
     return Output(tables=tables, rows=rows, document={"accounts": document})
 
 

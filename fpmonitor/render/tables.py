@@ -336,13 +336,13 @@ def _folded(text: str, room: int) -> str:
     """Return text in lines of `room` letters, where names are broken behind a dot, `#` or `_`."""
     lines = []
     for line in text.split("\n"):
-        kept = ""
+        joined = ""
         for piece in _PIECES.findall(line):
-            if kept and len(kept) + len(piece.rstrip()) > room:
-                lines.append(kept.rstrip())
-                kept = ""
-            kept += piece
-        lines.append(kept.rstrip())
+            if joined and len(joined) + len(piece.rstrip()) > room:
+                lines.append(joined.rstrip())
+                joined = ""
+            joined += piece
+        lines.append(joined.rstrip())
     return "\n".join(lines)
 
 

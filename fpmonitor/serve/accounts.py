@@ -62,10 +62,10 @@ class Accounts:
         own = _own(names)
         if not own:
             return True
-        held = self._names.setdefault(source, set())
-        if not own <= held and len(held | own) > self._most_names:
+        taken = self._names.setdefault(source, set())
+        if not own <= taken and len(taken | own) > self._most_names:
             return False
-        held |= own
+        taken |= own
         self._waiting.setdefault(source, set()).update(own)
         return True
 

@@ -237,8 +237,10 @@ async def _metrics(service: Service, flights: Flights, request: Request) -> Resp
     # What waits is told also while another has the database, or users are read for the first time.
     with suppress(FpmonitorError, RefusedRequestError, TimeoutError):
         async with asyncio.timeout(_GAUGES_SECONDS):
-            told = await flights.told(ForwardedRequest(GAUGES, b"", "http", b"", ""), GAUGES)
-            text += told.body if told.status == HTTPStatus.OK else b""
+            response = await flights.answer_to(
+                ForwardedRequest(GAUGES, b"", "http", b"", ""), GAUGES
+            )
+            text += response.body if response.status == HTTPStatus.OK else b""
     return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
 
 
@@ -248,11 +250,11 @@ async def _health(service: Service, door: Door, request: Request) -> Response:
     Who may not read is told no figures: they are the lengths of what others send.
     """
     status = service.status
-    told: dict[str, object] = {"status": status}
+    status_members: dict[str, object] = {"status": status}
     if door.refusal(request) is None:
-        told |= service.metrics.backlog
+        status_members |= service.metrics.backlog
     return JSONResponse(
-        told, status_code=503 if status in {"full", "failing"} else 200, headers=HEADERS
+        status_members, status_code=503 if status in {"full", "failing"} else 200, headers=HEADERS
     )
 
 

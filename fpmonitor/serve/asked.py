@@ -42,23 +42,23 @@ class ForwardedAnswer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-async def respond(app: ASGIApp, asked: ForwardedRequest) -> ForwardedAnswer:
+async def respond(app: ASGIApp, question: ForwardedRequest) -> ForwardedAnswer:
     """Return the answer of an application to a question."""
     status, headers, body = 500, list[tuple[bytes, bytes]](), list[bytes]()
     scope = {
         "type": "http",
         "http_version": "1.1",
         "method": "GET",
-        "scheme": asked.scheme,
-        "path": asked.path,
-        "raw_path": asked.path.encode(),
+        "scheme": question.scheme,
+        "path": question.path,
+        "raw_path": question.path.encode(),
         "root_path": "",
-        "query_string": asked.query,
-        "headers": [(b"host", asked.host)],
+        "query_string": question.query,
+        "headers": [(b"host", question.host)],
         "server": None,
         "client": None,
-        "reader": asked.reader,
-        "in_session": asked.in_session,
+        "reader": question.reader,
+        "in_session": question.in_session,
     }
 
     async def receive() -> Message:
@@ -96,8 +96,8 @@ class Flights:
         self._of: Counter[str] = Counter()
 
     async def answer(self, request: Request, reader: str, *, in_session: bool = False) -> Response:
-        """Answer a request of a reader; errors as of `told`."""
-        asked = ForwardedRequest(
+        """Answer a request of a reader; errors as of `answer_to`."""
+        question = ForwardedRequest(
             request.url.path,
             request.scope["query_string"],
             request.url.scheme,
@@ -105,26 +105,26 @@ class Flights:
             reader if self._by_reader else "",
             in_session,
         )
-        told = await self.told(asked, reader)
-        response = Response(told.body, told.status)
-        response.raw_headers = [*told.headers]
+        found = await self.answer_to(question, reader)
+        response = Response(found.body, found.status)
+        response.raw_headers = [*found.headers]
         return response
 
-    async def told(self, asked: ForwardedRequest, reader: str) -> ForwardedAnswer:
+    async def answer_to(self, question: ForwardedRequest, reader: str) -> ForwardedAnswer:
         """Answer a question of a reader.
 
         Raises:
             RefusedRequestError: Too many questions are under way, of this reader or of all.
             StoreError: The database cannot be asked now.
         """
-        name = asked, self._state()
+        name = question, self._state()
         flight = self._flights.get(name)
         if flight is None:
             if self._of[reader] >= _MOST_OF_ONE:
                 raise RefusedRequestError(429, "too many questions", retry_after=_AGAIN_SECONDS)
             if len(self._flights) >= _MOST:
                 raise RefusedRequestError(503, "too much at once", retry_after=_AGAIN_SECONDS)
-            flight = self._flights[name] = asyncio.create_task(self._respond(asked))
+            flight = self._flights[name] = asyncio.create_task(self._respond(question))
             self._of[reader] += 1
             flight.add_done_callback(partial(self._land, name, reader))
         return await asyncio.shield(flight)

@@ -46,9 +46,9 @@ class Here:
         self._questions, self._app = questions, app
         self.move, self.look, self.names = questions.move, questions.look, questions.names
 
-    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
+    async def respond(self, question: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader."""
-        return await respond(self._app, asked)
+        return await respond(self._app, question)
 
     async def close(self) -> None:
         """Ask nothing more."""
@@ -74,10 +74,10 @@ class Apart:
         self._numbers = itertools.count()
         self._starting = asyncio.Lock()
 
-    async def respond(self, asked: ForwardedRequest) -> ForwardedAnswer:
+    async def respond(self, question: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader; errors as of `move`."""
-        told: ForwardedAnswer = await self._call("respond", asked)
-        return told
+        answer: ForwardedAnswer = await self._call("respond", question)
+        return answer
 
     async def move(self, segment: Path) -> list[Moved]:
         """Store a segment of the spool."""
@@ -136,10 +136,12 @@ class Apart:
         try:
             with suppress(asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
                 while True:
-                    told = msgspec.msgpack.decode(await next_frame(answers), type=tuple[int, bytes])
-                    waiting = self._waiting.get(told[0])
+                    frame = msgspec.msgpack.decode(
+                        await next_frame(answers), type=tuple[int, bytes]
+                    )
+                    waiting = self._waiting.get(frame[0])
                     if waiting is not None and not waiting.done():
-                        waiting.set_result(told[1])
+                        waiting.set_result(frame[1])
         finally:
             for waiting in self._waiting.values():
                 if not waiting.done():

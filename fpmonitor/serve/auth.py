@@ -32,8 +32,8 @@ def write_key(request: Request) -> str:
 
     A read token is taken from the header only: addresses end up in logs and histories.
     """
-    asked = request.scope["query_string"] and request.query_params  # an empty one takes 10 us
-    return bearer_token(request) or (asked.get("key", "") if asked else "")
+    parameters = request.scope["query_string"] and request.query_params  # an empty one takes 10 us
+    return bearer_token(request) or (parameters.get("key", "") if parameters else "")
 
 
 class AuthGuard:

@@ -45,7 +45,7 @@ async def _serve_above(source: int, target: int) -> None:
     questions = Questions(config, key_file=key_file and Path(key_file))
     app = asked_app(questions)
     methods: dict[str, Callable[[Any], Awaitable[Any]]] = {
-        "respond": lambda asked: respond(app, msgspec.convert(asked, ForwardedRequest)),
+        "respond": lambda question: respond(app, msgspec.convert(question, ForwardedRequest)),
         "move": lambda segment: questions.move(Path(segment)),
         "look": lambda _: questions.look(),
         "names": lambda _: questions.names(),
@@ -55,13 +55,13 @@ async def _serve_above(source: int, target: int) -> None:
     async def answer(raw: bytes) -> None:
         number, method, argument = msgspec.msgpack.decode(raw)
         try:
-            told = msgspec.msgpack.encode((True, await methods[method](argument)))
+            outcome = msgspec.msgpack.encode((True, await methods[method](argument)))
         except FpmonitorError as error:
-            told = msgspec.msgpack.encode((False, error.message))
+            outcome = msgspec.msgpack.encode((False, error.message))
         except Exception as error:  # noqa: BLE001 -- told above; messages may hold values
-            told = msgspec.msgpack.encode((False, type(error).__name__))
+            outcome = msgspec.msgpack.encode((False, type(error).__name__))
         async with writing:
-            message = framed(msgspec.msgpack.encode((number, told)))
+            message = framed(msgspec.msgpack.encode((number, outcome)))
             await loop.run_in_executor(None, _write_all, target, message)
 
     under_way = set()

@@ -106,8 +106,8 @@ class BoundedConnection(H11Protocol):
     def _make_room(self) -> None:
         others = [one for one in self.connections if isinstance(one, BoundedConnection)]
         found = [one for one in others if one is not self and one.is_unfinished]
-        held = Counter(one.network for one in found)
-        first = min(found, key=lambda one: (-held[one.network], one.since), default=self)
+        connections_of = Counter(one.network for one in found)
+        first = min(found, key=lambda one: (-connections_of[one.network], one.since), default=self)
         self.connections.discard(first)
         first.transport.abort()
 

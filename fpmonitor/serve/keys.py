@@ -123,10 +123,10 @@ def remove_key(path: Path, kind: Kind, name: str) -> None:
         InputError: There is no such key.
     """
     ring = read_keys(path)
-    kept = tuple(key for key in ring.keys if (key.kind, key.name) != (kind, name))
-    if len(kept) == len(ring.keys):
+    remaining = tuple(key for key in ring.keys if (key.kind, key.name) != (kind, name))
+    if len(remaining) == len(ring.keys):
         raise InputError(f"no {kind} key {name!r}")
-    _write(path, kept)
+    _write(path, remaining)
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:

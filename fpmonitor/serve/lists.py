@@ -15,8 +15,8 @@ from fpmonitor.decide.deciding import Judge
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, can_refresh, refreshed
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.population.disclosed import DisclosedSource
 from fpmonitor.population.kept_spectra import KeptSpectra
-from fpmonitor.population.told import ToldSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,8 +138,11 @@ class CurrentLists:
         known: Mapping[ApiSet, Any] = {}
         with effort.until_stopped():
             known = self._kept.follow(users.columns, border_sets(decision), look=look)
-        told, judge = ToldSource(source, decision.policy.k, known), Judge.of(decision, source.users)
-        return refreshed(decision, told, judge=judge, seal=users.seal, effort=effort)
+        disclosed_source, judge = (
+            DisclosedSource(source, decision.policy.k, known),
+            Judge.of(decision, source.users),
+        )
+        return refreshed(decision, disclosed_source, judge=judge, seal=users.seal, effort=effort)
 
 
 def _give_way() -> None:

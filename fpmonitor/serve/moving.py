@@ -67,15 +67,15 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
         if is_old(segment):
             _keep(refused / segment.name, iter([segment.read_bytes()]))
             return [Moved(kind_of_segment(segment), 0, 0, 1)]
-        kept = _keep(refused / f"{segment.name}.jsonl", as_lines(whole_frames(segment), None))
-        return [Moved(kind_of_segment(segment), 0, 0, kept)]
+        written = _keep(refused / f"{segment.name}.jsonl", as_lines(whole_frames(segment), None))
+        return [Moved(kind_of_segment(segment), 0, 0, written)]
 
 
 def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     kind, database = kind_of_segment(segment), monitor.database
     if is_old(segment):
         return _old_stored(monitor, segment, kind)
-    log, kept, damaged = LogFile(segment, str(segment)), 0, damaged_part(segment)
+    log, written, damaged = LogFile(segment, str(segment)), 0, damaged_part(segment)
     if damaged:
         _keep(refused / f"{segment.name}.damaged", iter([damaged]))
     if kind == "reports":
@@ -86,14 +86,14 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     if taken is not None:
         # Before the rest is stored: after a crash the segment adds nothing, and is looked at again.
         lines = as_lines(whole_frames(segment), taken)
-        kept = _keep(refused / f"{segment.name}.jsonl", lines)
+        written = _keep(refused / f"{segment.name}.jsonl", lines)
     collector = ObservationSegment(taken) if kind == "observations" else ResultSegment(taken)
     # A sender says that its names are APIs, and nobody is there to be asked: values of which all
     # differ are what is to be watched, and what has the form of an id is set aside.
     named = ColumnMap(expected=frozenset(brought))
     batch = ingest_log(database, log, collector, named, is_asked=False)
     aside = sum(member.records for member in batch.set_aside)
-    return Moved(kind, batch.stored, batch.rejected - aside + bool(damaged), kept)
+    return Moved(kind, batch.stored, batch.rejected - aside + bool(damaged), written)
 
 
 def _old_stored(monitor: Monitor, segment: Path, kind: Kind) -> Moved:

@@ -12,7 +12,7 @@ import msgspec
 from fpmonitor.answers.check import CheckReport, report_check
 from fpmonitor.answers.decide import question_of
 from fpmonitor.errors import FpmonitorError, UndecidableError, UnitError, UnknownNameError
-from fpmonitor.policy import told_from
+from fpmonitor.policy import disclosed_from
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent
@@ -154,13 +154,15 @@ def _hold_users(
 ) -> tuple[ExposureIndex | None, Alert | None]:
     try:
         users = monitor.population() if decision is None else monitor.population_as(decision)
-        few = Alert("note", f"Fewer than {told_from(question.k)} users so far: nothing is shown.")
-        if users.users < told_from(question.k):
+        few = Alert(
+            "note", f"Fewer than {disclosed_from(question.k)} users so far: nothing is shown."
+        )
+        if users.users < disclosed_from(question.k):
             return None, few
         candidates = (
             users.publishable_apis(question.k) if decision is None else decision.policy.candidates
         )
-        if users.asked(question, candidates).users < told_from(question.k):
+        if users.for_question(question, candidates).users < disclosed_from(question.k):
             return None, few
         return users.index(question, candidates), None
     except UnitError as error:

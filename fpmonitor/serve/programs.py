@@ -58,10 +58,12 @@ class Programs:
         explorer, standing = await self._service.explorer(), None
         if decision.recommended and explorer.users >= explorer.k:
             found = await asyncio.to_thread(explorer.explore, decision.recommended)
-            told = await self._service.judged(decision.recommended, explorer)
+            answer = await self._service.judged(decision.recommended, explorer)
             known = SetStanding(
                 apis=decision.recommended,
-                verdict=told["verdict"] if told["verdict"] in {"allow", "block"} else "undecided",
+                verdict=answer["verdict"]
+                if answer["verdict"] in {"allow", "block"}
+                else "undecided",
                 since="",
                 limits=(found.lower, found.upper),
             )

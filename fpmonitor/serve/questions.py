@@ -152,13 +152,13 @@ class Questions:
         limit = self.config.query_limit
         if limit is None:
             return ""
-        asked = await self.ask(
+        verdict = await self.ask(
             lambda monitor: count_answers(
                 monitor.database, monitor.population(), reader, [name], limit=limit
             )
         )
-        if asked.verdict == "refuse":
-            return f"{asked.answered} of {asked.limit} exact counts were answered"
+        if verdict.verdict == "refuse":
+            return f"{verdict.answered} of {verdict.limit} exact counts were answered"
         return ""
 
     def _opened(self) -> Monitor:
@@ -177,19 +177,19 @@ class Questions:
         background: for a minute at most, and never with `of_now`, nor once another program has
         changed the database.
         """
-        others, state, held = self.changes_of_others(), self._state(), self._held
+        others, state, cached = self.changes_of_others(), self._state(), self._held
         self._asked_at = time.monotonic()
-        if held is not None and held.state == state:
-            return held.explorer
+        if cached is not None and cached.state == state:
+            return cached.explorer
         reading = self._begin_reading(state, others)
         if (
             of_now
-            or held is None
-            or held.others != others
-            or time.monotonic() > held.at + _STALE_SECONDS
+            or cached is None
+            or cached.others != others
+            or time.monotonic() > cached.at + _STALE_SECONDS
         ):
-            held = await asyncio.shield(reading)
-        return held.explorer
+            cached = await asyncio.shield(reading)
+        return cached.explorer
 
     def _begin_reading(self, state: object, others: int) -> asyncio.Task[_Held]:
         if self._reading is None or self._reading.done():
@@ -208,11 +208,11 @@ class Questions:
         except (UndecidableError, NoCandidateError) as error:
             if isinstance(error, UndecidableError) or decision.rests_on_file:
                 return decision.answer(wanted) | {"users": decision.users}
-            told = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
-            if told["verdict"] == "unknown":
+            answer = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
+            if answer["verdict"] == "unknown":
                 reason = f"{error.users:,} users, and no log holds any of the candidates"
-                return told | {"reason": reason, "users": error.users}
-            return told | {"users": decision.users}
+                return answer | {"reason": reason, "users": error.users}
+            return answer | {"users": decision.users}
         return await self.judged(wanted, explorer)
 
     async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
@@ -234,8 +234,10 @@ class Questions:
 
         def judge(members: ApiSet) -> Verdict:
             named = explorer.named(members)
-            told = explorer.sample.told(named)
-            return self._judge_of(decision, explorer).verdict(len(named), told.most, told.least)
+            interval = explorer.sample.disclosed(named)
+            return self._judge_of(decision, explorer).verdict(
+                len(named), interval.most, interval.least
+            )
 
         def answer() -> dict[str, Any]:
             if is_same:
@@ -249,11 +251,11 @@ class Questions:
 
     def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
         # Looked at once: other threads change both.
-        users, same, kept = explorer.users, explorer.seal == decision.digest, self._judge
-        if kept is None or kept[0] != (users, same):
+        users, same, cached = explorer.users, explorer.seal == decision.digest, self._judge
+        if cached is None or cached[0] != (users, same):
             current = decision if same else decision.at_later_look()
-            kept = self._judge = (users, same), Judge.of(current, users)
-        return kept[1]
+            cached = self._judge = (users, same), Judge.of(current, users)
+        return cached[1]
 
     def _watch(self, apis: ApiSet) -> None:
         """Count a set anew with each batch from now on, in place of that asked for longest ago."""
@@ -265,17 +267,17 @@ class Questions:
     async def _read(self, state: object, others: int) -> _Held:
         at = time.monotonic()
         explorer = await self.ask(self._make_explorer)
-        held = self._held = _Held(state, others, at, explorer)
+        users_of_now = self._held = _Held(state, others, at, explorer)
         source, seal = explorer.sample.source, explorer.seal
         if self.lists is None:
-            return held
+            return users_of_now
         if self.limits_counts or not isinstance(source, MemorySource):
             self.lists.see(seal, at)
         else:
             columns = self._kept.columns  # of these users, as nobody else reads meanwhile
             users = UsersOfNow(source=source, columns=columns, seal=seal, read=at)
             self.lists.follow(users)
-        return held
+        return users_of_now
 
     async def stop_reading(self) -> None:
         """Read users and search lists no more."""
@@ -292,18 +294,21 @@ class Questions:
         """
         if self.lists is None:
             return {}
-        others, held, is_read = self.changes_of_others(), self._held, self._is_read
+        others, cached, is_read = self.changes_of_others(), self._held, self._is_read
         self._asked_at = time.monotonic()
         if not is_read:
             self._begin_reading(self._state(), others)
-        users = None if held is None or held.others != others else held.explorer.users
+        users = None if cached is None or cached.others != others else cached.explorer.users
         told_state = self.lists.state(users, is_read=is_read)
-        told = self.lists.decision.to_json()
+        content_of_lists = self.lists.decision.to_json()
         if self.lists.decision is not self.decision:
             # The digest of the data would tell others of a change of fewer than k users.
-            content = json.dumps(told | {"data": {"users": told["data"]["users"]}, "seconds": 0})
-            told["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
-        return told | {"state": told_state}
+            content = json.dumps(
+                content_of_lists
+                | {"data": {"users": content_of_lists["data"]["users"]}, "seconds": 0}
+            )
+            content_of_lists["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
+        return content_of_lists | {"state": told_state}
 
     @property
     def words_of_lists(self) -> str | None:
@@ -329,7 +334,7 @@ class Questions:
             explorer = users.index(
                 question_of(decision),
                 decision.policy.candidates,
-                kept=self._kept,
+                kept_spectra=self._kept,
                 sets=[decision.recommended, *self._watched],
             )
         except UnknownNameError as error:  # of candidates, single ones count as absent
@@ -348,9 +353,9 @@ class Questions:
 
     async def look(self) -> int:
         """Read what is asked for and has changed; count the changes of other programs."""
-        held, state = self._held, self._state()
+        cached, state = self._held, self._state()
         is_asked = time.monotonic() < self._asked_at + _STALE_SECONDS
-        if held is not None and held.state != state and is_asked:
+        if cached is not None and cached.state != state and is_asked:
             self._begin_reading(state, self.changes_of_others())
         if self._seen != self._state():  # others have changed the file, or put another there
             with suppress(BusyError):

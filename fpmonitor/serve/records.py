@@ -168,11 +168,11 @@ def observations_of(
     results = [one for one in taken if isinstance(one, FingerprintResult)]
     contents: list[Content] = []
     if observations or headers:
-        told = {name: value_text(value) for name, value in headers.items()}
+        header_values = {name: value_text(value) for name, value in headers.items()}
         # What waited for delivery comes before what is of this visit, and so does the request.
         named = {one.user: (one.user, one.visit_id, one.session_id) for one in taken}
-        users = list(named.values()) if told else []
-        contents.append(Observations(source, time, observations, told, users))
+        users = list(named.values()) if header_values else []
+        contents.append(Observations(source, time, observations, header_values, users))
     if results:
         contents.append(Results(source, time, results))
     return Arrival(contents, len(taken), len(records) - len(taken))
@@ -194,16 +194,16 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
 
 def _result(record: object, source: str) -> FingerprintResult:
     """Read a result once: what is checked is what is kept."""
-    told = msgspec.convert(record, _Result)
-    version = {} if told.version is msgspec.UNSET else {"version": told.version}
+    parsed = msgspec.convert(record, _Result)
+    version = {} if parsed.version is msgspec.UNSET else {"version": parsed.version}
     reader = FingerprintjsCollector()  # anew: it remembers names, also those that are refused here
-    visit = reader.visit({"components": told.components, KEY_MEMBER: source} | version)
+    visit = reader.visit({"components": parsed.components, KEY_MEMBER: source} | version)
     if not visit.values:
         raise RecordError("no value of an API")
     if any(not 0 < len(name) <= _NAME_LENGTH for name in (*visit.values, visit.source)):
         raise RecordError("a name is empty or long")
     values = dict(visit.values)
-    return FingerprintResult(told.user, visit.source, values, told.visit_id, told.session_id)
+    return FingerprintResult(parsed.user, visit.source, values, parsed.visit_id, parsed.session_id)
 
 
 def _canonical(text: str) -> str:

@@ -107,11 +107,11 @@ class BodyBudget:
         """End the oldest unfinished bodies of who has most, until there is room; or refuse."""
         most = self._most_bytes or MAX_UNDER_WAY_BYTES
         while self._held + size > most:
-            held: Counter[str] = Counter()
+            bytes_of: Counter[str] = Counter()
             for one in self._under_way:
-                held[one.sender] += one.held
+                bytes_of[one.sender] += one.held
             slow = [one for one in self._under_way if one.timeout and one.held]
-            first = max(slow, key=lambda one: held[one.sender], default=wanted_by)
+            first = max(slow, key=lambda one: bytes_of[one.sender], default=wanted_by)
             if first is wanted_by:
                 raise _busy()
             first.give_way()

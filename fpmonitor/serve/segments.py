@@ -40,8 +40,8 @@ def rows_of_observations(content: Observations) -> Iterator[Row]:
     """Rows of the observations of one request, the headers of its users last."""
     source, received = content.source, content.received
     for one in content.records:
-        told = one.api, one.status, one.value
-        yield one.user, received, source, *told, one.visit_id, one.session_id
+        fields = one.api, one.status, one.value
+        yield one.user, received, source, *fields, one.visit_id, one.session_id
     for user, visit, session in content.users:
         for api, value in content.headers.items():
             yield user, received, source, api, "value", value, visit, session
@@ -116,8 +116,8 @@ class ResultSegment(_Segment):
             for one in content.records if isinstance(content, Results) else ():
                 if self.takes(one.values):
                     place += 1
-                    told = Visit(one.values, one.source, one.user, content.received)
-                    named = replace(told, visit_id=one.visit_id, session_id=one.session_id)
+                    visit = Visit(one.values, one.source, one.user, content.received)
+                    named = replace(visit, visit_id=one.visit_id, session_id=one.session_id)
                     table.add(place, named)
         return table.scan(log)
 
@@ -151,10 +151,10 @@ def as_lines(contents: Iterable[Content], taken: Collection[str] | None) -> Iter
         elif isinstance(content, Results):
             for one in content.records:
                 if taken is None or not all(api in taken for api in one.values):
-                    told = (one.user, content.received, one.source)
+                    fields = (one.user, content.received, one.source)
                     for api, text in one.values.items():
                         ids = (one.visit_id, one.session_id)
-                        yield _line(_observation((*told, api, *_status(text), *ids)))
+                        yield _line(_observation((*fields, api, *_status(text), *ids)))
         else:
             yield from map(_line, map(_violation, content.records))
 
@@ -169,10 +169,10 @@ def _status(text: str) -> tuple[str, str | None]:
 
 
 def _observation(row: Sequence[str | None]) -> dict[str, Any]:
-    told = dict(zip(_COLUMNS, row, strict=True))
-    told = {name: part for name, part in told.items() if name not in _IDS or part is not None}
-    value = told.pop("value")
-    return told if value is None else told | {"value": json.loads(value)}
+    members = dict(zip(_COLUMNS, row, strict=True))
+    members = {name: part for name, part in members.items() if name not in _IDS or part is not None}
+    value = members.pop("value")
+    return members if value is None else members | {"value": json.loads(value)}
 
 
 def _violation(one: PolicyReport) -> dict[str, Any]:

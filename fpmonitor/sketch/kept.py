@@ -81,8 +81,8 @@ class Tally:
     def _filtered(
         self, words: NDArray[np.uint64], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        kept = is_kept(words, self._level)
-        return words[kept], counts[kept]
+        is_in = is_kept(words, self._level)
+        return words[is_in], counts[is_in]
 
     def _settle(self) -> None:
         parts = [(self._words, self._counts), *self._pending]

@@ -123,19 +123,19 @@ def sketch_table(
             "sketch: --time and --part need to know whose rows are whose",
             hint="name the column with --user",
         )
-    asked = Asked(table=table, apis=plan.apis, dialect=engine.dialect, user=user, time=time)
+    question = Asked(table=table, apis=plan.apis, dialect=engine.dialect, user=user, time=time)
     of_part = "" if part is None else part.holds("person")
     tallies = [Tally(apis, plan.entries) for apis in plan.sets]
     users = 0
     with ExitStack() as opened:
         here = engine if isinstance(engine, DuckEngine) else opened.enter_context(DuckEngine())
         if here is engine:
-            _check_columns(here, asked)
+            _check_columns(here, question)
         here.add_function("canonical_json", canonical_json)
-        for condition in _conditions(engine, asked, of_part):
-            named = _named(engine, asked, condition)
+        for condition in _conditions(engine, question, of_part):
+            named = _named(engine, question, condition)
             users, counted = users + named, 0
-            text = fingerprints(asked, condition=condition, grouped=here is not engine)
+            text = fingerprints(question, condition=condition, grouped=here is not engine)
             for words, counts in _words(engine, here, text, plan):
                 plan.tally(words, plan.level_of(users), tallies, counts)
                 counted += int(counts.sum())
@@ -144,37 +144,37 @@ def sketch_table(
     return plan.sketch(tallies, users, view="", part=part)
 
 
-def _check_columns(here: DuckEngine, asked: Asked) -> None:
+def _check_columns(here: DuckEngine, question: Asked) -> None:
     """Check names letter for letter: DuckDB takes others for them, whose words would be others."""
-    found = here.kinds(f"({visits(asked.table, asked.dialect, condition='FALSE')})")
-    for column in filter(None, (*asked.apis, asked.user, asked.time)):
+    found = here.kinds(f"({visits(question.table, question.dialect, condition='FALSE')})")
+    for column in filter(None, (*question.apis, question.user, question.time)):
         if column not in found:
             raise UnknownNameError("column", column, found)
 
 
-def _conditions(engine: Engine, asked: Asked, of_part: str) -> Iterator[str]:
+def _conditions(engine: Engine, question: Asked, of_part: str) -> Iterator[str]:
     """Conditions on users that divide them into parts, each small enough to be sorted."""
     parts = 1
-    if asked.time is not None and isinstance(engine, DuckEngine):
-        [records] = engine.frame(named_rows(asked))["records"]
+    if question.time is not None and isinstance(engine, DuckEngine):
+        [records] = engine.frame(named_rows(question))["records"]
         parts = -(-records // _ROWS_A_PART)
     for place in range(parts):
         of_place = [f"hash(person) % {parts} = {place}"] if parts > 1 else []
         yield " AND ".join([*of_place, *([of_part] if of_part else [])])
 
 
-def _named(engine: Engine, asked: Asked, condition: str) -> int:
+def _named(engine: Engine, question: Asked, condition: str) -> int:
     """Count users, and check that each row is of one."""
-    [row] = engine.frame(named_rows(asked, condition=condition)).rows(named=True)
+    [row] = engine.frame(named_rows(question, condition=condition)).rows(named=True)
     records, named, users = (int(row[name]) for name in ("records", "named", "users"))
     if named < records:
         raise InputError(
-            f"{excerpt(asked.table)}: {records - named:,} of {records:,} rows have no user",
+            f"{excerpt(question.table)}: {records - named:,} of {records:,} rows have no user",
             hint="omit them in the query",
         )
-    if asked.user is None:
+    if question.user is None:
         return records
-    if asked.time is None and users < records:
+    if question.time is None and users < records:
         raise InputError(
             f"sketch: {records:,} rows of {users:,} users instead of one per user",
             hint="name the column of the time with --time: the latest row of a user counts",

@@ -60,11 +60,11 @@ def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = F
 
 def _at_levels(tallies: Sequence[Tally], planned: int, *, is_fixed: bool) -> tuple[KeptValues, ...]:
     """Return the kept values; where the share was fixed, at one level."""
-    kept = [tally.kept(planned) for tally in tallies]
+    values_of_parts = [tally.kept(planned) for tally in tallies]
     if is_fixed:
-        level = max(values.level for values in kept)
-        kept = [tally.kept(level) for tally in tallies]
-    return tuple(kept)
+        level = max(values.level for values in values_of_parts)
+        values_of_parts = [tally.kept(level) for tally in tallies]
+    return tuple(values_of_parts)
 
 
 def _check_alike(first: Sketch, other: Sketch) -> None:

@@ -85,8 +85,8 @@ class SketchPlan:
             del states[shared:]
             for api in apis[shared:]:
                 states.append(self.key.chained([columns[api]], states[-1] if states else None))
-            kept = is_kept(states[-1], level)
-            tally.add(states[-1][kept], None if counts is None else counts[kept], level=level)
+            is_in = is_kept(states[-1], level)
+            tally.add(states[-1][is_in], None if counts is None else counts[is_in], level=level)
             before = apis
 
     def sketch(

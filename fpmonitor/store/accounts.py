@@ -301,5 +301,5 @@ def reject_members(database: Database, judged: Judged) -> None:
     names = defaultdict(list)
     for member in judged.account.set_aside:
         names[member.why].append(member.path)
-    for why, told in names.items():
-        database.run("ingest/reject_members", reason=f"no API: {why}", names=told)
+    for why, members in names.items():
+        database.run("ingest/reject_members", reason=f"no API: {why}", names=members)

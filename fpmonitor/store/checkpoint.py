@@ -117,10 +117,10 @@ def _keep(connection: duckdb.DuckDBPyConnection, path: Path, file: int) -> None:
     before = msgspec.msgpack.encode(_Before(os.pread(file, _HEADERS_BYTES, 0), blocks))
     undo = _undo_of(path)
     undo.unlink(missing_ok=True)  # never write through a link that somebody left there
-    with os.fdopen(os.open(undo, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as kept:
-        kept.write(hashlib.sha256(before).digest() + before)
-        kept.flush()
-        os.fsync(kept.fileno())
+    with os.fdopen(os.open(undo, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as undo_file:
+        undo_file.write(hashlib.sha256(before).digest() + before)
+        undo_file.flush()
+        os.fsync(undo_file.fileno())
     sync(undo.parent)
 
 
@@ -133,11 +133,11 @@ def _read(path: Path, file: int) -> _Before | None:
     if not undo.exists():
         return None
     content = read_bytes(undo, "undo file", most=_DIGEST_BYTES + 2 * os.fstat(file).st_size)
-    digest, kept = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if hashlib.sha256(kept).digest() != digest:
+    digest, written = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(written).digest() != digest:
         return None
     try:
-        before = msgspec.msgpack.decode(kept, type=_Before)
+        before = msgspec.msgpack.decode(written, type=_Before)
     except msgspec.MsgspecError as error:
         raise StoreError(f"{undo} was tampered with", hint="remove it") from error
     return before if before.headers == os.pread(file, _HEADERS_BYTES, 0) else None

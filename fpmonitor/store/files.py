@@ -74,16 +74,16 @@ def open_patiently(
         StoreError: It cannot be opened.
     """
     deadline = time.monotonic() + patience.seconds
-    told = False
+    is_noted = False
     while True:
         try:
             return _opened(path, connect, close)
         except BusyError as busy:
             if time.monotonic() >= deadline:
                 raise
-            if not told:
+            if not is_noted:
                 patience.tell(f"waiting for {path}, in use by {busy.holder}")
-                told = True
+                is_noted = True
             time.sleep(_RETRY_SECONDS)
 
 

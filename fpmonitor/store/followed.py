@@ -56,15 +56,15 @@ class Follower:
         """
         columns = api_columns(database)
         last = database.rows("snapshot/last_observation")[0][0]
-        held = self._followed.get(window)
+        table = self._followed.get(window)
         words_of = partial(self._words_of, database)
-        if held is None:
+        if table is None:
             coded, visits = read_coded_users(database, window, columns.values(), words_of)
         else:
             [(visits,)] = database.rows("snapshot/count_visits", **window.bounds)
-            coded = held.coded
-            if last != held.last:
-                changed = self._changed(database, window, columns.values(), after=held.last)
+            coded = table.coded
+            if last != table.last:
+                changed = self._changed(database, window, columns.values(), after=table.last)
                 coded = _with_changed(coded, changed)
         self._followed[window] = _Followed(coded, last)
         snapshot = SnapshotTable("", columns, len(coded.users), visits, coded.digest)
@@ -105,10 +105,10 @@ def _with_changed(before: CodedUsers, changed: CodedUsers) -> CodedUsers:
     known = before.users.take(places, mode="clip") == changed.users
     absent = np.zeros(len(before.users), dtype=np.uint8)
 
-    def joint(held: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
-        held = held.astype(np.promote_types(held.dtype, now.dtype))
-        held[places[known]] = now[known]
-        return np.insert(held, places[~known], now[~known])
+    def joint(earlier: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
+        earlier = earlier.astype(np.promote_types(earlier.dtype, now.dtype))
+        earlier[places[known]] = now[known]
+        return np.insert(earlier, places[~known], now[~known])
 
     return CodedUsers(
         users=np.insert(before.users, places[~known], changed.users[~known]),

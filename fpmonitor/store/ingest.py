@@ -129,8 +129,8 @@ def _in_parts(
     """Store logs together, or each half of them."""
     if len(group) == 1:
         [(log, collector)] = group
-        told = partial(progress, log.label)
-        yield [ingest_log(database, log, collector, column_map, progress=told)]
+        report_progress = partial(progress, log.label)
+        yield [ingest_log(database, log, collector, column_map, progress=report_progress)]
     elif group:
         progress(group[0][0].label, "reading")
         if reports := ingest_group(database, group, column_map):

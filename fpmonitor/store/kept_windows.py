@@ -83,19 +83,19 @@ def keep_windows(
     now = _now()
     with database.transaction():
         database.run("windows/forget_unread", question=question)
-        for kept in windows:
-            since = kept.span.window.since
+        for window in windows:
+            since = window.span.window.since
             database.run("windows/forget_kept", question=question, since=since)
             database.run(
                 "windows/keep",
                 question=question,
                 period=period,
                 since=since,
-                against=kept.against,
-                visits=kept.span.visits,
-                first=kept.span.first,
-                last=kept.span.last,
-                content=kept.content,
+                against=window.against,
+                visits=window.span.visits,
+                first=window.span.first,
+                last=window.span.last,
+                content=window.content,
                 asked_at=now,
             )
         database.run("windows/forget_old_questions", most=_QUESTIONS)

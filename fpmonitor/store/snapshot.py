@@ -139,8 +139,8 @@ def kinds_of_members(database: Database, k: int) -> dict[Kind, int]:
     for path, kind, having in database.rows("snapshot/members"):
         kinds[path].add(kind)
         records[path] += having
-    told = [path for path in kinds if not 0 < records[path] < k]
-    counts = Counter(min(kinds[path], key=KINDS.index) for path in told)
+    disclosed = [path for path in kinds if not 0 < records[path] < k]
+    counts = Counter(min(kinds[path], key=KINDS.index) for path in disclosed)
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
@@ -182,7 +182,7 @@ class CodedUsers:
             content += words[latest]
             seen |= latest != ABSENT
         return cls(
-            users[seen], {column: held[seen] for column, held in codes.items()}, content[seen]
+            users[seen], {column: numbers[seen] for column, numbers in codes.items()}, content[seen]
         )
 
     @property

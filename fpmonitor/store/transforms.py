@@ -85,8 +85,10 @@ def _rounded_down(number: str, step: int) -> str:
 def _without_grease(text: str) -> str:
     items = _json_list(text)
     if items is not None:
-        kept = [item for item in items if not _GREASE.search(json.dumps(item, ensure_ascii=False))]
-        return _canonical(sorted(kept, key=_canonical))
+        items_left = [
+            item for item in items if not _GREASE.search(json.dumps(item, ensure_ascii=False))
+        ]
+        return _canonical(sorted(items_left, key=_canonical))
     brands = [brand for brand in _BRAND.findall(text) if not _GREASE.search(brand)]
     return ", ".join(sorted(brands))
 

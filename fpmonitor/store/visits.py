@@ -30,14 +30,14 @@ class VisitRows:
     # API -> codes, 0 where the visit brought no value.
     codes: Mapping[str, NDArray[np.integer[Any]]]
 
-    def only(self, kept: NDArray[np.bool_]) -> VisitRows:
+    def only(self, chosen: NDArray[np.bool_]) -> VisitRows:
         """Return some of the visits, and number the rows of their users anew."""
-        _, rows = np.unique(self.rows[kept], return_inverse=True)
+        _, rows = np.unique(self.rows[chosen], return_inverse=True)
         return VisitRows(
             rows=rows,
-            users=self.users[kept],
-            times=self.times[kept],
-            codes={api: codes[kept] for api, codes in self.codes.items()},
+            users=self.users[chosen],
+            times=self.times[chosen],
+            codes={api: codes[chosen] for api, codes in self.codes.items()},
         )
 
     @property
@@ -59,8 +59,8 @@ def read_visits(
     numbers = users_of_rows(database, window, table.users)
     users = np.asarray(found["user_id"], dtype=np.int64)
     row = np.minimum(np.searchsorted(numbers, users), len(numbers) - 1)
-    kept = numbers[row] == users  # visits that brought nothing leave no row
-    order = np.flatnonzero(kept)[np.lexsort((ids[kept], times[kept]))]
+    is_present = numbers[row] == users  # visits that brought nothing leave no row
+    order = np.flatnonzero(is_present)[np.lexsort((ids[is_present], times[is_present]))]
     sessions, place = np.unique(np.asarray(found["session"])[order], return_inverse=True)
     first = np.full(len(sessions), len(order))
     np.minimum.at(first, place, np.arange(len(order)))
@@ -70,13 +70,13 @@ def read_visits(
     for api in apis:
         api_id = int(table.column_of(api).removeprefix("a"))
         brought = np.zeros(len(ids), dtype=np.int64)
-        told = database.arrays(
+        brought_values = database.arrays(
             "snapshot/observations_of_api", api=api_id, first=int(ids[0]), last=int(ids[-1])
         )
-        visit = np.asarray(told["visit_id"], dtype=np.int64)
+        visit = np.asarray(brought_values["visit_id"], dtype=np.int64)
         at = np.minimum(np.searchsorted(ids, visit), len(ids) - 1)
         inside = ids[at] == visit
-        brought[at[inside]] = np.asarray(told["value_id"], dtype=np.int64)[inside]
+        brought[at[inside]] = np.asarray(brought_values["value_id"], dtype=np.int64)[inside]
         by_time = brought[order]
         latest = np.zeros(len(sessions), dtype=np.int64)
         # numpy assigns in order: the last value of a session stays.

@@ -254,12 +254,12 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
     visits, people = _read_visits(database, span)
     latest = {api: latest_values(database, visits, known[api]) for api in apis}
     observed = _observed(database, span, visits, latest)
-    kept = {api: codes[observed] for api, codes in latest.items()}
+    observed_codes = {api: codes[observed] for api, codes in latest.items()}
     return WindowRows(
         people=people[observed] if latest else people[:0],
         codes={
             api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-            for api, codes in kept.items()
+            for api, codes in observed_codes.items()
         },
     )
 
@@ -308,8 +308,8 @@ def _observed(
     silent = ~np.any([column != ABSENT for column in codes.values()], axis=0)
     if not np.any(silent):
         return slice(None)
-    asked = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
-    with database.frame("asked", pl.DataFrame({"visit_id": asked})):
+    visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
+    with database.frame("asked", pl.DataFrame({"visit_id": visits_to_ask})):
         arrays = database.arrays("windows/observed_visits", **span.bounds)
     observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - span.first]
     silent[observed] = False

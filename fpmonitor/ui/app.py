@@ -146,8 +146,8 @@ class _Owner:
         if not secrets.compare_digest(fields["token"][0].encode(), self._token.encode()):
             return text_refusal(403, "this token is not the one that fpmonitor printed")
         rest = QueryParams(scope["query_string"]).multi_items()
-        asked = QueryParams([(name, text) for name, text in rest if name != "token"])
-        address = scope["path"] + (f"?{asked}" if asked else "")
+        parameters = QueryParams([(name, text) for name, text in rest if name != "token"])
+        address = scope["path"] + (f"?{parameters}" if parameters else "")
         # Two slashes would be another host.
         answer = RedirectResponse("/" + address.lstrip("/"), 303, headers=PAGE_HEADERS)
         host = Headers(scope=scope)["host"]
@@ -174,19 +174,19 @@ class _Addresses:
         """Show everything; the slow parts ask for themselves."""
         problem = ""
         try:
-            asked = PageQuestion.of(request.query_params)
+            question = PageQuestion.of(request.query_params)
         except FpmonitorError as error:
-            asked, problem = PageQuestion(), str(error)
-        stored = await run_in_threadpool(self._desk.stored, asked.k)
+            question, problem = PageQuestion(), str(error)
+        stored = await run_in_threadpool(self._desk.stored, question.k)
         decision = await run_in_threadpool(self._desk.decision)
         return page(
             "page.html",
-            words=words_of(asked, 0 if stored is None else stored.users),
+            words=words_of(question, 0 if stored is None else stored.users),
             unit="user" if stored is None else stored.unit,
             name=self._desk.db.name,
             file=self._desk.decision_file.name,
             logs=() if self._is_stored else self._desk.logs,
-            asked=asked,
+            asked=question,
             stored=stored,
             decision=decision,
             command="" if decision is None else self._decide_command(decision),
@@ -269,42 +269,42 @@ class _Addresses:
 
     async def exposure(self, request: Request) -> Response:
         """Show what the ticked APIs expose; what was counted first, where limits take longer."""
-        asked = PageQuestion.of(request.query_params)
+        question = PageQuestion.of(request.query_params)
         at_once = "whole" not in request.query_params
-        explored = await run_in_threadpool(self._desk.explore, asked, at_once=at_once)
+        explored = await run_in_threadpool(self._desk.explore, question, at_once=at_once)
         return fragment(
             "exposure.html",
             unit=explored.unit,
-            asked=asked,
-            chart="" if explored.exposure is None else draw(explored.exposure, asked.budget),
+            asked=question,
+            chart="" if explored.exposure is None else draw(explored.exposure, question.budget),
             explored=explored,
             most=_MOST_GROUPS,
-            command=self._exposure_command(asked, explored),
-            python=self._exposure_python(asked, explored),
-            told=sentences(explored, asked),
+            command=self._exposure_command(question, explored),
+            python=self._exposure_python(question, explored),
+            told=sentences(explored, question),
         )
 
     async def alone_json(self, request: Request) -> Response:
         """Return what is said beside each API."""
-        asked = PageQuestion.of(request.query_params)
-        found = await run_in_threadpool(self._desk.alone, asked)
-        told = {api: alone_in_words(share) for api, share in found.items()}
-        return JSONResponse(told, headers=PAGE_HEADERS)
+        question = PageQuestion.of(request.query_params)
+        found = await run_in_threadpool(self._desk.alone, question)
+        in_words = {api: alone_in_words(share) for api, share in found.items()}
+        return JSONResponse(in_words, headers=PAGE_HEADERS)
 
     async def exposure_json(self, request: Request) -> Response:
         """Return what the ticked APIs expose."""
-        asked = PageQuestion.of(request.query_params)
-        explored = await run_in_threadpool(self._desk.explore, asked)
-        found = asdict(asked) | asdict(explored)
+        question = PageQuestion.of(request.query_params)
+        explored = await run_in_threadpool(self._desk.explore, question)
+        found = asdict(question) | asdict(explored)
         return JSONResponse(found, headers=PAGE_HEADERS)
 
     # ---- What follows?
 
     async def decide(self, request: Request) -> Response:
         """Decide the ticked APIs."""
-        asked = PageQuestion.of(QueryParams((await _form(request)).get("asked", "")))
-        await run_in_threadpool(self._desk.decide, asked)
-        return RedirectResponse(asked.address() + "#lists", 303, headers=PAGE_HEADERS)
+        question = PageQuestion.of(QueryParams((await _form(request)).get("asked", "")))
+        await run_in_threadpool(self._desk.decide, question)
+        return RedirectResponse(question.address() + "#lists", 303, headers=PAGE_HEADERS)
 
     async def decision_json(self, request: Request) -> Response:
         """Return the decision."""
@@ -395,21 +395,23 @@ class _Addresses:
             words += ["--as", f"{name}={api}"]
         return shlex.join(words)
 
-    def _exposure_command(self, asked: PageQuestion, explored: Explored) -> str:
+    def _exposure_command(self, page_question: PageQuestion, explored: Explored) -> str:
         words = ["fpmonitor", "exposure", "--apis", ",".join(explored.apis)]
-        words += ["--k", str(asked.k), "--db", str(self._desk.db)]
-        words += ["--population", str(asked.population)] * (asked.population is not None)
-        words += ["--rows-are-users"] * asked.rows_are_users
-        words += ["--given", asked.given] * bool(asked.given)
+        words += ["--k", str(page_question.k), "--db", str(self._desk.db)]
+        words += ["--population", str(page_question.population)] * (
+            page_question.population is not None
+        )
+        words += ["--rows-are-users"] * page_question.rows_are_users
+        words += ["--given", page_question.given] * bool(page_question.given)
         return shlex.join(words)
 
-    def _exposure_python(self, asked: PageQuestion, explored: Explored) -> str:
-        population = "" if asked.population is None else f", n={asked.population}"
-        given = f", given=[{asked.given!r}]" if asked.given else ""
+    def _exposure_python(self, page_question: PageQuestion, explored: Explored) -> str:
+        population = "" if page_question.population is None else f", n={page_question.population}"
+        given = f", given=[{page_question.given!r}]" if page_question.given else ""
         return (
             "import fpmonitor as fp\n\n"
             f"log = fp.Log({str(self._desk.db)!r})\n"
-            f"log.exposure([{list(explored.apis)!r}], k={asked.k}{population}{given})"
+            f"log.exposure([{list(explored.apis)!r}], k={page_question.k}{population}{given})"
         )
 
     def _decide_command(self, decision: Decision) -> str:

@@ -136,8 +136,8 @@ class Desk:
 
     def _state(self) -> tuple[int, int]:
         """Return what changes when anybody writes to the file."""
-        kept = self.db.stat()
-        return kept.st_mtime_ns, kept.st_size
+        status = self.db.stat()
+        return status.st_mtime_ns, status.st_size
 
     @contextmanager
     def _monitor(self, *, create: bool = False) -> Iterator[Monitor]:
@@ -190,31 +190,33 @@ class Desk:
 
     # ---- What does a set expose?
 
-    def explore(self, asked: PageQuestion, *, at_once: bool = False) -> Explored:
+    def explore(self, page_question: PageQuestion, *, at_once: bool = False) -> Explored:
         """Measure the ticked APIs; errors as of `ExposureIndex.explore`.
 
         With `at_once` limits are left out where the tests of this question are still to be
         designed, or groups are asked for, which takes up to a second: what was counted is there in
         milliseconds.
         """
-        question = asked.question()
-        held = self._held(question)
-        index = held.index.asking(question)
-        apis, spectrum = index.counted(asked.apis)
+        question = page_question.question()
+        index_held = self._held(question)
+        index = index_held.index.asking(question)
+        apis, spectrum = index.counted(page_question.apis)
         design = question, index.sample.growing.isdisjoint(apis)
-        waits = at_once and (bool(asked.given) or design not in held.designed)
+        waits = at_once and (bool(page_question.given) or design not in index_held.designed)
         exposure = None if waits else index.explore(apis)
         if not waits:
-            held.designed.add(design)
+            index_held.designed.add(design)
         few = spectrum.counts < index.k
         bits = entropy_bits(spectrum)
         return Explored(
             apis=apis,
-            cohorts=self._cohorts(asked, apis) if asked.given and not waits else None,
+            cohorts=self._cohorts(page_question, apis)
+            if page_question.given and not waits
+            else None,
             exposure=exposure,
             observed=empirical_exposure(spectrum, index.k),
-            unit=held.unit,
-            no_evidence=held.lacks(apis, index.k),
+            unit=index_held.unit,
+            no_evidence=index_held.lacks(apis, index.k),
             users=index.users,
             values=int(spectrum.values.sum()),
             alone=int(spectrum.values[spectrum.counts == 1].sum()),
@@ -223,20 +225,22 @@ class Desk:
             by_entropy=naive_group_size(bits, index.population),
         )
 
-    def alone(self, asked: PageQuestion) -> dict[str, float | None]:
+    def alone(self, page_question: PageQuestion) -> dict[str, float | None]:
         """Share of the observed users whom each API exposes alone; null without evidence."""
-        question = asked.question()
-        held = self._held(question)
-        index = held.index.asking(question)
+        question = page_question.question()
+        index_held = self._held(question)
+        index = index_held.index.asking(question)
         index.sample.ask([api] for api in index.apis)
-        lacks = held.lacks(index.apis, index.k)
+        lacks = index_held.lacks(index.apis, index.k)
         exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
         return {api: None if api in lacks else share for api, share in exposed.items()}
 
-    def _cohorts(self, asked: PageQuestion, apis: Sequence[str]) -> CohortReport | None:
+    def _cohorts(self, page_question: PageQuestion, apis: Sequence[str]) -> CohortReport | None:
         with self._monitor() as monitor:
-            details = ExposureDetails(given=[asked.given])
-            [report] = report_exposures(monitor.population(), asked.question(), [apis], details)
+            details = ExposureDetails(given=[page_question.given])
+            [report] = report_exposures(
+                monitor.population(), page_question.question(), [apis], details
+            )
             return report.cohorts
 
     def _held(self, question: Question) -> _Held:
@@ -252,31 +256,31 @@ class Desk:
             with self._monitor() as monitor:
                 users = monitor.population()
                 apis = users.askable_apis(question)
-                held = _Held(
+                index_held = _Held(
                     index=users.index(question, apis),
                     unit=monitor.unit,
                     seen=users.seen(apis),
                 )
             alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
-            self._indexes = alive | {state: held}
-            return held
+            self._indexes = alive | {state: index_held}
+            return index_held
 
     # ---- Which question, and what follows?
 
-    def decide(self, asked: PageQuestion) -> Decision:
+    def decide(self, page_question: PageQuestion) -> Decision:
         """Decide the ticked APIs, list the question, and write the decision beside the database.
 
         Errors are those of `Monitor.decide`.
         """
-        question = asked.question()
+        question = page_question.question()
         with self._monitor() as monitor:
             decision = monitor.decide(
                 k=question.k,
-                budget=asked.budget,
+                budget=page_question.budget,
                 population=question.population,
                 delta=question.delta,
                 sample=question.sample,
-                candidates=asked.apis or None,
+                candidates=page_question.apis or None,
             )
         write_bytes(self.decision_file, [to_json(decision.to_json()).encode()])
         return decision
@@ -295,7 +299,7 @@ class Desk:
         }
         with self._monitor() as monitor:
             users = monitor.population_as(decision)
-            asked = users.asked(question_of(decision), decision.policy.candidates)
+            sample = users.for_question(question_of(decision), decision.policy.candidates)
             options = ExportOptions(measure=limits_of_left(users, decision))
             listed = [
                 _listed(name, exporter, decision, options)
@@ -304,7 +308,7 @@ class Desk:
             ]
             # What hides most comes first.
             listed.sort(key=_hidden, reverse=True)
-            return listed, asked.seal == decision.digest
+            return listed, sample.seal == decision.digest
 
     def withheld(self, decision: Decision) -> tuple[Withheld, ...]:
         """Tell why APIs are withheld, and what would change that."""

@@ -17,12 +17,14 @@ def alone_in_words(exposure: float | None) -> str:
     return "no evidence" if exposure is None else percent(exposure)
 
 
-def sentences(explored: Explored, asked: PageQuestion) -> dict[str, str]:
+def sentences(explored: Explored, page_question: PageQuestion) -> dict[str, str]:
     """Say what the ticked APIs expose; `outcome` is the word by which it is coloured."""
     number = len(explored.apis)
     one = "This API exposes" if number == 1 else f"These {number} APIs together expose"
-    users = "the users" if asked.population is None else f"{asked.population:,} users"
-    budget, found = percent(asked.budget), explored.exposure
+    users = (
+        "the users" if page_question.population is None else f"{page_question.population:,} users"
+    )
+    budget, found = percent(page_question.budget), explored.exposure
     if found is None:
         sentence = f"{one} {percent(explored.observed)} of the {explored.users:,} observed users."
     else:
@@ -30,18 +32,18 @@ def sentences(explored: Explored, asked: PageQuestion) -> dict[str, str]:
         sentence = f"{one} {limits} of {users}, with 95 % confidence."
     if found is None:
         outcome, against = "counted", f"Limits for {users} follow …"
-    elif found.upper <= asked.budget:
+    elif found.upper <= page_question.budget:
         outcome, against = "allow", f"That is within the {budget} that you accept."
-    elif found.lower > asked.budget:
+    elif found.lower > page_question.budget:
         outcome, against = "block", f"That is more than the {budget} that you accept."
     else:
         outcome = "undecided"
         against = f"These users do not settle whether it is at most {budget}."
-    few = f", {explored.in_few:,} to 2 to {asked.k - 1}" if asked.k > 2 else ""
+    few = f", {explored.in_few:,} to 2 to {page_question.k - 1}" if page_question.k > 2 else ""
     return {
         "outcome": outcome,
         "sentence": sentence,
-        "against": f"{against} Exposed: in a group of fewer than {asked.k} users.",
+        "against": f"{against} Exposed: in a group of fewer than {page_question.k} users.",
         "groups": (
             f"Among {explored.users:,} observed users there are {explored.values:,} combinations "
             f"of values. {explored.alone:,} belong to one user each{few}."
@@ -60,13 +62,13 @@ WORDS = {
 }
 
 
-def words_of(asked: PageQuestion, users: int) -> dict[str, tuple[str, str]]:
+def words_of(page_question: PageQuestion, users: int) -> dict[str, tuple[str, str]]:
     """Say what the sliders mean, and with which words the page says it while one moves."""
-    site = asked.population or users
+    site = page_question.population or users
     numbers = {
-        "k": asked.k - 1,
-        "budget": round(site * asked.budget),
-        "n": max(1, round(site / asked.k)),
+        "k": page_question.k - 1,
+        "budget": round(site * page_question.budget),
+        "n": max(1, round(site / page_question.k)),
     }
     return {
         name: (words.format(f"{numbers[name]:,}") if site or name == "k" else "", words)

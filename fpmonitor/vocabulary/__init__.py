@@ -160,9 +160,11 @@ def same_information(api: str) -> tuple[str, ...]:
     """
     page = api.replace("WorkerNavigator.", "Navigator.")
     groups: Iterable[list[str]] = entries()["information"].values()
-    told = {name for names in groups if any(_is_part(page, one) for one in names) for name in names}
-    told |= {page} & known_apis().keys()
-    return tuple(sorted(name for name in told if not _is_part(api, name)))
+    alike = {
+        name for names in groups if any(_is_part(page, one) for one in names) for name in names
+    }
+    alike |= {page} & known_apis().keys()
+    return tuple(sorted(name for name in alike if not _is_part(api, name)))
 
 
 def _is_part(api: str, other: str) -> bool:
@@ -341,7 +343,7 @@ def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
         means: Column -> the API that it holds.
     """
     wanted = api_named(api) if meanings(api) else None
-    return [column for column, held in means.items() if held == wanted]
+    return [column for column, meaning in means.items() if meaning == wanted]
 
 
 @cache
@@ -408,8 +410,8 @@ def resolve(name: str) -> list[Resolution]:
         for source in sources
         if name in sources[source]
     ]
-    told = {resolution.api for resolution in found}
-    found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
+    resolved = {resolution.api for resolution in found}
+    found += [Resolution("columns", name, api) for api in meanings(name) if api not in resolved]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
         names |= entries()["columns"].keys()

@@ -25,12 +25,12 @@ def search_apis(words: str) -> list[Found]:
     Raises:
         UnknownNameError: No API has them.
     """
-    asked = [folded(word) for word in words.split() if folded(word)]
+    wanted = [folded(word) for word in words.split() if folded(word)]
     found: dict[str, list[tuple[int, str]]] = {}
     for api, reasons in _reasons().items():
         fitting = [min(filter(None, (_fit(word, one) for one in reasons)), default=None)
-                   for word in asked]  # fmt: skip
-        if asked and None not in fitting:
+                   for word in wanted]  # fmt: skip
+        if wanted and None not in fitting:
             found[api] = sorted({fit for fit in fitting if fit is not None})
     if not found:
         raise UnknownNameError("word", words, sorted(entries()["words"]))
@@ -40,9 +40,9 @@ def search_apis(words: str) -> list[Found]:
 
 def _fit(word: str, reason: tuple[int, str, str]) -> tuple[int, str] | None:
     """Rank and text of a reason that a word fits; of what is told, the whole word."""
-    rank, text, told = reason
+    rank, text, sentence = reason
     is_told = word == text if rank == 0 else word in text
-    return (rank, told) if is_told else None
+    return (rank, sentence) if is_told else None
 
 
 def _reasons() -> dict[str, list[tuple[int, str, str]]]:

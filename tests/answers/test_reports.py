@@ -58,7 +58,7 @@ def monitor(path: Path) -> Iterator[Monitor]:
 
 
 def spectrum_of(monitor: Monitor, api: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    told = monitor.population().sample(Question(K), [[api]]).told([api]).most
+    told = monitor.population().sample(Question(K), [[api]]).disclosed([api]).most
     return told.counts, told.counts * told.values
 
 
@@ -138,7 +138,7 @@ def test_marginals_promise_what_the_curator_of_a_study_promises(monitor: Monitor
     sample = monitor.population().sample(Question(K), [["colour"], ["depth"]])
     tails = []
     for api in ("colour", "depth"):
-        told = sample.told([api]).most
+        told = sample.disclosed([api]).most
         counts = np.sort(np.repeat(told.counts, told.values))[::-1]
         tails.append(1 - np.cumsum(counts) / USERS)
     least = min(

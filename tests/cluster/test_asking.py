@@ -21,7 +21,7 @@ import sqlglot
 from fpmonitor.cli import run as command
 from fpmonitor.cluster.answered import AnsweredSets
 from fpmonitor.cluster.asking import DIALECTS, Asked, all_sets, statement_of
-from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.warehouse import SpectraMonitor
 from tests.cluster import warehouses
@@ -157,7 +157,7 @@ def test_a_mask_tells_what_others_are_told_and_no_group_of_few(house: warehouses
         few = spectrum.users_below(k)
         assert all(one.users >= k for one in groups if one.smallest >= k)
         small = sum(one.users for one in groups if one.smallest < k)
-        told = told_spectra(spectrum, k, Audience.OTHERS)
+        told = disclosed_spectra(spectrum, k, Audience.OTHERS)
         if few >= k:
             assert small == few
         else:  # the same whether nobody is in a small group, or k - 1 are

@@ -13,9 +13,9 @@ from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
 from fpmonitor.policy import Policy
+from fpmonitor.population.disclosed import DisclosedSource
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.told import ToldSource
 from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
         }
         source = MemorySource(APIS, [*now.values()])
         known = kept.follow(now, border_sets(before))
-        users = ToldSource(source, 10, known)
+        users = DisclosedSource(source, 10, known)
         judge = Judge.of(before, USERS)
         found = refreshed(before, users, judge=judge, seal="now", effort=Effort())
         expected = decide(source, policy, seal="now", universe=6)
@@ -87,7 +87,7 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         gone = rng.choice(USERS, 300, replace=False)
         now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 300)] for codes in columns]
         source = MemorySource(APIS, now)
-        users = ToldSource(source, 10)
+        users = DisclosedSource(source, 10)
         judge = Judge.of(before, USERS)
         found = refreshed(stopped, users, judge=judge, seal="now", effort=Effort())
         assert (found.complete, found.digest, found.users) == (False, "now", USERS)
@@ -99,7 +99,7 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
             assert told not in {"block", "undecided"} or was_blocked or not is_allowed, apis
         assert all(found.verdict(apis)[0] != "unknown" for apis in border_sets(stopped))
         assert {*found.recommended} <= {*before.recommended}
-        part = ToldSource(source, 10).spectrum(found.recommended)
+        part = DisclosedSource(source, 10).spectrum(found.recommended)
         assert judge.verdict(len(found.recommended), part) == "allow"
         assert found.recommended or not before.recommended
         changed += found.recommended != before.recommended
@@ -113,7 +113,7 @@ def test_lists_that_are_told_to_end_while_sets_are_blocked_end_there() -> None:
     before = replace(decide(source, POLICY, seal="", universe=6), block=())
     effort, asked = Effort(), list[ApiSet]()
 
-    class Ending(ToldSource):
+    class Ending(DisclosedSource):
         """Ends the effort when the first set is tested for being above the budget."""
 
         def spectrum(self, apis: Sequence[str]) -> CountSpectrum:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.answers.automation import report_automation
-from fpmonitor.answers.bounds import told_interval
+from fpmonitor.answers.bounds import disclosed_interval
 from fpmonitor.answers.cohorts import PooledCohorts
 from fpmonitor.answers.curve import curve_of
 from fpmonitor.answers.exposure import ExposureDetails, report_exposures
@@ -19,13 +19,13 @@ from fpmonitor.cli import run
 from fpmonitor.disclosure import (
     Audience,
     complement_of,
+    disclosed_spectra,
     is_publishable,
     may_name,
     publishable_count,
     publishable_groups,
     publishable_part,
     publishable_total,
-    told_spectra,
 )
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.bounds import theorem5, theorem8
@@ -102,7 +102,7 @@ def test_told_spectra_keep_the_users_and_bound_every_estimate(
     table: tuple[list[int], list[int]],
 ) -> None:
     spectrum = spectrum_of(*table)
-    told = told_spectra(spectrum, K, OTHERS)
+    told = disclosed_spectra(spectrum, K, OTHERS)
     most, least = told.most, told.least
     assert most.users == least.users == spectrum.users
     assert least.users_below(K) == 0
@@ -135,7 +135,7 @@ def test_nothing_told_depends_on_how_many_users_are_withheld(
         return
     first, second = spectrum_of(large, small), spectrum_of([*rest, top], others)
     assert first.users == second.users
-    one, other = (told_spectra(spectrum, K, OTHERS) for spectrum in (first, second))
+    one, other = (disclosed_spectra(spectrum, K, OTHERS) for spectrum in (first, second))
     for name in ("most", "least"):
         told = [getattr(spectra, name) for spectra in (one, other)]
         assert told[0].counts.tolist() == told[1].counts.tolist()
@@ -184,11 +184,11 @@ def test_pooled_groups_do_not_depend_on_how_many_users_are_withheld(
 def test_nothing_changes_where_nothing_is_withheld() -> None:
     for groups in ([50, 30, *[1] * K], [50, *[3] * 4]):
         spectrum = CountSpectrum.from_counts(groups)
-        told = told_spectra(spectrum, K, OTHERS)
+        told = disclosed_spectra(spectrum, K, OTHERS)
         assert told.most is told.least is spectrum
         assert not told.suppressed
     spectrum = CountSpectrum.from_counts([50, 3])
-    assert told_spectra(spectrum, K, Audience.OWNER).most is spectrum
+    assert disclosed_spectra(spectrum, K, Audience.OWNER).most is spectrum
 
 
 @pytest.mark.parametrize("theorem", [theorem5, theorem8])
@@ -200,8 +200,11 @@ def test_limits_of_the_paper_are_only_widened(
     spectrum = spectrum_of(*table)
     question = Question(K, spectrum.users * (5 if wide else 1))
     exact, told = (
-        told_interval(
-            theorem, told_spectra(spectrum, K, audience), question, support=spectrum.support + 3
+        disclosed_interval(
+            theorem,
+            disclosed_spectra(spectrum, K, audience),
+            question,
+            support=spectrum.support + 3,
         )
         for audience in Audience
     )
@@ -216,7 +219,7 @@ def test_a_told_curve_lies_around_the_exact_one(table: tuple[list[int], list[int
     told, exact = (
         curve_of(
             ("a",),
-            told_spectra(spectrum, K, audience),
+            disclosed_spectra(spectrum, K, audience),
             Question(K),
             show_counts_below_k=audience is Audience.OWNER,
         )
@@ -235,7 +238,9 @@ def test_a_told_curve_lies_around_the_exact_one(table: tuple[list[int], list[int
 
 def test_entropy_of_two_values_does_not_give_the_rare_one_away() -> None:
     readings = {
-        entropy_bits(told_spectra(CountSpectrum.from_counts([400 - rare, rare]), K, OTHERS).most)
+        entropy_bits(
+            disclosed_spectra(CountSpectrum.from_counts([400 - rare, rare]), K, OTHERS).most
+        )
         for rare in range(K)
     }
     assert len(readings) == 1

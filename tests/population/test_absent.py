@@ -83,7 +83,7 @@ def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path:
 def test_engines_count_absent_users_alike(folder: Path) -> None:
     sets = [(), ("Canvas.hash",), ("Screen.orientation",), ("Canvas.hash", "Screen.orientation")]
     with Monitor(folder / "d.duckdb") as monitor:
-        users = monitor.population().asked(Question(10, missing="exposed"), [])
+        users = monitor.population().for_question(Question(10, missing="exposed"), [])
         for apis in sets:
             rows = users.source(("Canvas.hash", "Screen.orientation"), "memory").spectrum(apis)
             queries = users.source(("Canvas.hash", "Screen.orientation"), "duckdb").spectrum(apis)
@@ -109,7 +109,7 @@ def test_a_larger_set_never_exposes_fewer(rows: list[list[int]], k: int) -> None
     table = np.array(rows, dtype=np.uint8)
     columns = {name: table[:, i] for i, name in enumerate("abc")}
     users = Population(MemorySnapshot(columns=columns, texts=lambda _api: {}))
-    alone = users.asked(EXPOSED, "abc")
+    alone = users.for_question(EXPOSED, "abc")
     for larger, smaller in (("ab", "a"), ("abc", "ab"), ("ac", "c")):
         exposed = alone.spectrum(larger).users_below(k)
         assert exposed >= alone.spectrum(smaller).users_below(k)
@@ -151,7 +151,7 @@ def test_larger_sets_are_of_the_same_users_with_every_way_to_count_absent_ones(
         users = monitor.population()
         for missing, known in itertools.product(get_args(Missing), (None, strata)):
             question = Question(10, missing=missing, sample=SampleModel(strata=known))
-            asked = users.asked(question, apis)
+            asked = users.for_question(question, apis)
             source = asked.source(apis)
             exposed = {s: source.spectrum(s).users_below(10) for s in sets}
             assert all(exposed[a] <= exposed[b] for a in sets for b in sets if set(a) <= set(b))

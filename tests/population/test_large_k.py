@@ -12,7 +12,7 @@ import fpmonitor
 from fpmonitor.cli import run
 from fpmonitor.disclosure import publishable_coverage
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, told_from
+from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, disclosed_from
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_who_lacks_an_api_is_told_whatever_k_is(having: int) -> None:
 @pytest.mark.parametrize("k", [2, 3, 9, 10, 11, 1_000, 100_000])
 @pytest.mark.parametrize("few", range(HIDE_BELOW + 2))
 def test_no_share_tells_of_fewer_than_the_threshold(k: int, few: int) -> None:
-    told = few >= told_from(k)
+    told = few >= disclosed_from(k)
     assert (publishable_coverage(few, USERS, k) is not None) == told
     assert (publishable_coverage(USERS - few, USERS, k) != 1) == told
 
@@ -73,13 +73,13 @@ def test_what_is_hidden_follows_its_own_number(
     assert report["suppressed"] == (few < from_users)
     listed = told(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
     assert "Navigator.oscpu" not in json.dumps(listed)
-    assert told_from(10**5) == 10, "what one command hides is not what the next one hides"
+    assert disclosed_from(10**5) == 10, "what one command hides is not what the next one hides"
 
 
 def test_an_environment_that_names_no_number_hides_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HIDE_BELOW_VARIABLE, "25")
-    assert (told_from(10**5), told_from(4)) == (25, 4)
+    assert (disclosed_from(10**5), disclosed_from(4)) == (25, 4)
     for wrong in ("", "1", "-5", "ten", "0x20"):
         monkeypatch.setenv(HIDE_BELOW_VARIABLE, wrong)
         with pytest.raises(PolicyError):
-            told_from(100)
+            disclosed_from(100)

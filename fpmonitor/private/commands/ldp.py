@@ -102,10 +102,10 @@ def ask(
     if accuracy is None and not matrices:
         raise InputError("ldp ask: give --accuracy, or --matrix for some APIs")
     is_named = all(one.values is not None for one in matrices.values())
-    held, observed = ({}, 0) if accuracy is None and is_named else _held(db, terms)
+    tokens_by_api, observed = ({}, 0) if accuracy is None and is_named else _held(db, terms)
     answering = observed if users is None else users
     plans: dict[str, tuple[ApiPlan, Randomisation | None]] = {
-        api: _matrix_plan(api, one, held.get(api), terms, answering)
+        api: _matrix_plan(api, one, tokens_by_api.get(api), terms, answering)
         for api, one in matrices.items()
     }
     if accuracy is not None:
@@ -113,7 +113,7 @@ def ask(
             for api in sorted(set(terms.apis) - set(plans)):
                 progress(api)
                 plans[api] = plan_randomisation(
-                    api, held[api], study=terms, users=answering, accuracy=accuracy
+                    api, tokens_by_api[api], study=terms, users=answering, accuracy=accuracy
                 )
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
     question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
@@ -177,10 +177,10 @@ def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
 
 
 def _matrix_plan(
-    api: str, given: _Matrix, held: Mapping[str, int] | None, study: Study, users: int
+    api: str, given: _Matrix, tokens: Mapping[str, int] | None, study: Study, users: int
 ) -> tuple[ApiPlan, Randomisation]:
     """Plan an API by its matrix; the columns are those of the file, or of the database."""
-    values = given.values or listed_values(api, held or {}, study=study)
+    values = given.values or listed_values(api, tokens or {}, study=study)
     if len(values) != given.matrix.values:
         raise InputError(
             f"{given.path}: {given.matrix.values} columns for {len(values)} values of {api}, those "
@@ -188,7 +188,7 @@ def _matrix_plan(
             hint="name the columns in a first line, as =24,=30,redacted",
         )
     plan = matrix_randomisation(given.matrix, values, study=study)
-    return foresee_matrix(api, plan, study=study, tokens=held, users=users), plan
+    return foresee_matrix(api, plan, study=study, tokens=tokens, users=users), plan
 
 
 def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
@@ -197,7 +197,7 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
         table = read_tokens(database, take_snapshot(database), study.apis)
     counts = count_reports(table, [(api,) for api in study.apis])
     return {
-        api: {token: held for (token,), held in counts[(api,)].items()} for api in study.apis
+        api: {token: users for (token,), users in counts[(api,)].items()} for api in study.apis
     }, len(table)
 
 

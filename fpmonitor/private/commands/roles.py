@@ -132,11 +132,11 @@ def shuffle(
             if dropped := shuffler.close_ask(question.id, drop=drop).dropped:
                 outcomes["below the minimum"] += dropped
         written = [] if batches is None else _write_batches(shuffler, batches)
-        held = sum(counts["held"] for counts in shuffler.store.tally().values())
+        waiting_messages = sum(counts["held"] for counts in shuffler.store.tally().values())
         late = [
             one.words for id_, one in shuffler.store.asks.items() if shuffler.store.is_closed(id_)
         ]
-    row = {**outcomes, "held": held, "batches": [str(path) for path in written]}
+    row = {**outcomes, "held": waiting_messages, "batches": [str(path) for path in written]}
     show(tables.tally([row], row), output_format, None)
     if not (closed := outcomes["closed ask"]):
         return 0

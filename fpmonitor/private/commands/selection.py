@@ -236,12 +236,12 @@ def select(
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
     sign = curator.signer() if output is not None and reader == "analyst" else None
-    held = curator.held()
-    terms = held.study
+    epoch_data = curator.held()
+    terms = epoch_data.study
     found = select_set(
         terms,
-        held.counts,
-        randomised=held.randomised,
+        epoch_data.counts,
+        randomised=epoch_data.randomised,
         setting=setting,
         weights=_weights(weights),
     )
@@ -254,10 +254,10 @@ def select(
     if output is None:
         return
     if sign is None:
-        knowledge = Knowledge(terms, held.counts, setting, held.randomised)
-        ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
+        knowledge = Knowledge(terms, epoch_data.counts, setting, epoch_data.randomised)
+        ask = next_ask(knowledge, epoch=epoch_data.epoch, number=epoch_data.next_round)
     else:
-        ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
+        ask = epoch_data.analyst_ask(found.promise, found.recommended.apis, sign)
     _write_ask(terms, ask, output)
 
 
@@ -290,13 +290,13 @@ def redact(
 ) -> None:
     """Choose values that users withhold, so that an exposing set can be released."""
     sign = None if output is None else curator.signer()
-    held = curator.held()
-    terms = held.study
+    epoch_data = curator.held()
+    terms = epoch_data.study
     wanted = _sorted_apis(apis, terms.apis)
     if sample is None:
         plan = plan_from_marginals(
             terms,
-            held.counts,
+            epoch_data.counts,
             wanted,
             setting=setting,
             weights=_weights(weights),
@@ -329,7 +329,7 @@ def redact(
             hint="omit an API, raise the budget, or collect from more users",
         )
     if output is not None and sign is not None:
-        _write_ask(terms, held.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
+        _write_ask(terms, epoch_data.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
 
 
 def simulate(
@@ -425,11 +425,11 @@ def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> Non
         )
     check_ask(study, ask)
     if output.is_file():
-        held = CollectionRequest.read(output)
-        if (held.epoch, held.round) != (ask.epoch, ask.round):
+        earlier_ask = CollectionRequest.read(output)
+        if (earlier_ask.epoch, earlier_ask.round) != (ask.epoch, ask.round):
             raise InputError(
-                f"{output}: holds round {held.round} of epoch {held.epoch}, this is {ask.round} of "
-                f"epoch {ask.epoch}",
+                f"{output}: holds round {earlier_ask.round} of epoch {earlier_ask.epoch}, this is "
+                f"{ask.round} of epoch {ask.epoch}",
                 hint="answers to the one that it holds would be lost; choose another file",
             )
     emit(ask.to_bytes().decode(), output)

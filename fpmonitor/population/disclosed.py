@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.disclosure import Audience, told_spectra
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldSource(SpectrumSource):
+class DisclosedSource(SpectrumSource):
     """What others are told of spectra: the most exposing case, and the `least` exposing one."""
 
     source: SpectrumSource  # The spectra as they are.
@@ -35,7 +35,7 @@ class ToldSource(SpectrumSource):
         return self.source.users
 
     @property
-    def least(self) -> ToldSource | None:
+    def least(self) -> DisclosedSource | None:
         """What is told in the least exposing case; null for itself."""
         if self.is_least:
             return None
@@ -44,10 +44,10 @@ class ToldSource(SpectrumSource):
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is told."""
         spectrum = self.known.get(tuple(sorted(set(apis)))) or self.source.spectrum(apis)
-        told = told_spectra(spectrum, self.k, Audience.OTHERS)
-        return told.least if self.is_least else told.most
+        spectra = disclosed_spectra(spectrum, self.k, Audience.OTHERS)
+        return spectra.least if self.is_least else spectra.most
 
 
-def told_to(audience: Audience, source: SpectrumSource, k: int) -> SpectrumSource:
+def disclosed_to(audience: Audience, source: SpectrumSource, k: int) -> SpectrumSource:
     """Return the spectra as an audience is told them."""
-    return source if audience is Audience.OWNER else ToldSource(source, k)
+    return source if audience is Audience.OWNER else DisclosedSource(source, k)
