@@ -80,9 +80,9 @@ class SafeGroups(Result):
 def count_safe_groups(population, question, apis):
     """Count the groups of at least k users."""
     [wanted] = sorted_sets([apis])
-    told = population.for_question(question, wanted).disclosed(wanted, question.k).most
-    large = told.counts >= question.k
-    return SafeGroups(apis=wanted, k=question.k, groups=int(told.values[large].sum()))
+    spectrum = population.for_question(question, wanted).disclosed(wanted, question.k).most
+    large = spectrum.counts >= question.k
+    return SafeGroups(apis=wanted, k=question.k, groups=int(spectrum.values[large].sum()))
 
 
 def groups(
