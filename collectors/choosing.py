@@ -57,7 +57,8 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         raise InputError(
             f"{log.label}: it is not said who a row is; seen: {seen}",
             hint=f"--user {quote(likely[1])} where {excerpt(likely[1])} names the users; "
-            "--user row where each row counts",
+            "--user row where each row counts; in Python "
+            f"ColumnMap({{'user': {likely[1]!r}}})",
         )
     raise InputError(
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",

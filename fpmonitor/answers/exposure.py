@@ -336,8 +336,10 @@ def _with_visits(
         return report
     users = population.for_question(sample.question, sample.source.apis)
     if details.visits:
-        found, linked = report_visits(users, sample, report.together)
-        report = replace(report, visits=found, linked=Interval(lower=linked[0], upper=linked[1]))
+        visits = report_visits(users, sample, report.together)
+        if visits is not None:
+            linked = Interval(lower=visits[1][0], upper=visits[1][1])
+            report = replace(report, visits=visits[0], linked=linked)
     if details.followed:
         lines = report_followed(users, sample, report.together, sorted({*details.followed}))
         report = replace(report, followed=lines)

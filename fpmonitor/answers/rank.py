@@ -134,18 +134,18 @@ def rank_sets(
     if n <= eligible_users.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
         spectra = eligible_users.source(together).spectra(distinct)
-        disclosed_spectra = [
+        spectra_shown = [
             disclosed_spectra(spectrum, k, eligible_users.audience).most for spectrum in spectra
         ]
-        exposures = [_unbiased(spectrum, k, n) for spectrum in disclosed_spectra]
+        exposures = [_unbiased(spectrum, k, n) for spectrum in spectra_shown]
     else:
         basis = "upper"
         sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
-        disclosed_spectra = [sample.disclosed(apis).most for apis in distinct]
+        spectra_shown = [sample.disclosed(apis).most for apis in distinct]
         exposures = [sample.limits(apis)[1] for apis in distinct]
     least = smallest_told_group(k, eligible_users.audience)
-    ranked = _ranked(distinct, disclosed_spectra, np.array(exposures), n, least)
+    ranked = _ranked(distinct, spectra_shown, np.array(exposures), n, least)
     pairs, disagreeing = _disagreements(ranked)
     return Ranking(
         k=k,

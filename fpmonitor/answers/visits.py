@@ -182,19 +182,18 @@ def check_visits(question: Question, given: Sequence[str], **options: object) ->
 
 def report_visits(
     population: Population, sample: CertifiedSample, apis: Sequence[str]
-) -> tuple[VisitReport, tuple[float, float]]:
+) -> tuple[VisitReport, tuple[float, float]] | None:
     """Limit what visits expose, and the share that any method links from one to another.
+
+    Null where no visit brought a value of the set, or all of them are left out.
 
     Args:
         population, sample: The users and the question, as they are asked of the set.
         apis: The set.
-
-    Raises:
-        InputError: No visit brought a value of the set.
     """
     groups = _Groups.of(population, apis, whole=sample.question.missing == "drop")
     if groups is None:
-        raise InputError("visits: none brought a value of these APIs", hint="name others")
+        return None
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)

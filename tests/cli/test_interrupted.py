@@ -126,7 +126,7 @@ def test_an_end_while_users_are_read_says_that_nothing_is_written(
     number: int,
 ) -> None:
     file = tmp_path / "decision.json"
-    end_at(monkeypatch, Population, "asked", number)
+    end_at(monkeypatch, Population, "for_question", number)
     assert decide(db, file) == 130
     assert not file.exists()
     why = "interrupted before the decision was made; nothing is written"
