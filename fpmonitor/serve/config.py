@@ -41,8 +41,8 @@ class ServeConfig:
         max_names: API names that a write key may bring besides those of the vocabulary, until it is
             forgotten.
         max_spool_bytes: Waiting and refused bytes above which requests are put off (429).
-        min_free_bytes: Space on the disk, besides twice what waits, below which requests are put
-            off (429).
+        min_free_bytes: Space on the disk, besides three times what waits, below which requests are
+            put off (429).
         flush_seconds: How often waiting records go to the database.
         query_limit: Exact counts of chosen sets that a read token may have answered: a number, or
             `log2`; no limit by default.

@@ -172,7 +172,6 @@ ON_SMALL_DISK = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.skipif(
     subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0,
     reason="a disk of its own needs namespaces",
