@@ -81,12 +81,11 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     sample = users.sample(question, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
-    visits = None
-    if decision.policy.visits == "last":
-        linked = sample.linked(apis)
-    else:
+    by_visits = None
+    if decision.policy.visits != "last":
         asked_of = users.for_question(sample.question, sample.source.apis)
-        visits, linked = report_visits(asked_of, sample, apis)
+        by_visits = report_visits(asked_of, sample, apis)
+    visits, linked = (None, sample.linked(apis)) if by_visits is None else by_visits
     found, most = None, 1.0
     least = LEAST_SHARE if cohort_budget is None else cohort_budget.least_share
     if cohort:
