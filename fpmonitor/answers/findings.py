@@ -18,8 +18,7 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.decide.decision import Decision
-from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS
 from fpmonitor.population.population import Population
@@ -49,7 +48,6 @@ class Findings:
         automation: Users that look automated; null where the database keeps no values to tell by.
         sources: APIs whose values come from several sources.
         trend: The recommended set by week; null without two weeks.
-        followed: The recommended set after the days that were decided on; null without.
         untold: What these users could not be asked, in sentences.
         made: When the report was made.
     """
@@ -71,7 +69,6 @@ class Findings:
     automation: AutomationReport | None
     sources: Sequence[str]
     trend: TrendReport | None
-    followed: ExposureReport | None = None
     untold: Sequence[str] = ()
     made: datetime
 
@@ -135,26 +132,9 @@ def gather_findings(
         automation=_automation_of(population, question.k),
         sources=sorted({*chain(*population.mixed_sources(question.k).values())}),
         trend=trend,
-        followed=_followed_of(population, question, decision),
         untold=untold,
         made=datetime.now(UTC),
     )
-
-
-def _followed_of(
-    population: Population, question: Question, decision: Decision
-) -> ExposureReport | None:
-    """Follow those who come back after the days that were decided on; null where nobody did."""
-    links, apis = decision.policy.links, decision.recommended
-    if links is None or not links.after or not apis or population.audience is not Audience.OWNER:
-        return None
-    try:
-        [found] = report_exposures(
-            population, question, [apis], ExposureDetails(followed=links.after)
-        )
-    except (InputError, UndecidableError):  # other users, of a shorter log
-        return None
-    return found
 
 
 def _with_trust(

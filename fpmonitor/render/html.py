@@ -20,7 +20,6 @@ from fpmonitor.render.answers import (
     exposure_told,
     names_output,
     values_told,
-    visit_table,
 )
 from fpmonitor.render.decisions import (
     bounds,
@@ -38,7 +37,6 @@ from fpmonitor.render.figures import (
     of_conflicts,
     of_curve,
     of_exposures,
-    of_followed,
     of_ranking,
     of_tolerance,
     of_trend,
@@ -86,7 +84,6 @@ def write_html(findings: Findings) -> str:
         ("conflicts", "What is not allowed together", _conflicts(findings.decision)),
         ("open", "What is undecided, and what would decide it", _undecided(findings.decision)),
         ("bias", "How biased the sample may be", _tolerance(findings.decision)),
-        ("followed", "Who can be followed, and how long", _followed(findings)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
@@ -229,15 +226,6 @@ def _trust(findings: Findings) -> str:
     if findings.recommended is None or not findings.recommended.trust:
         return ""
     return figure_html(of_trust(findings.recommended))
-
-
-def _followed(findings: Findings) -> str:
-    """Show what visits of a user expose, and who is linked today and after some days."""
-    seen = [one for one in [findings.recommended] if one is not None and one.visits is not None]
-    visits = table_html(visit_table(seen)) if seen else ""
-    return visits + (
-        "" if findings.followed is None else figure_html(of_followed(findings.followed))
-    )
 
 
 def _one_more(findings: Findings) -> str:
