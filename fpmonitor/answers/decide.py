@@ -124,31 +124,33 @@ def decide_sets(
 
 def _unit_of(
     population: Population,
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
     candidates: Sequence[str],
     registered: Collection[AskedQuestion],
     *,
     cohorts: CohortBudget | None,
 ) -> Visits:
     """Return what counts as a value of a user: what was registered, or see `unit_by_default`."""
-    if asked.visits == "auto" and registered:
-        users = population.for_question(asked.question, candidates)
-        policy = _policy_of(users, asked, candidates, cohorts=cohorts)
+    if decide_question.visits == "auto" and registered:
+        users = population.for_question(decide_question.question, candidates)
+        policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
         known = registered_in_log(population, registered)
         for visits in get_args(Visits):
-            if _asked_as(population, replace(policy, visits=visits), asked) in known:
+            if _asked_as(population, replace(policy, visits=visits), decide_question) in known:
                 return cast("Visits", visits)
-    return unit_by_default(population, asked, candidates)
+    return unit_by_default(population, decide_question, candidates)
 
 
 def _candidates(
-    population: Population, asked: DecideQuestion, components: Sequence[Component]
+    population: Population, decide_question: DecideQuestion, components: Sequence[Component]
 ) -> Sequence[str]:
     """Return what the log calls the APIs that are decided on."""
     if components:
         return [api for component in components for api in component.apis]
-    named = asked.candidates
-    return population.named(population.askable_apis(asked.question) if named is None else named)
+    named = decide_question.candidates
+    return population.named(
+        population.askable_apis(decide_question.question) if named is None else named
+    )
 
 
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
@@ -226,22 +228,22 @@ def _begun(
 
 def _policy_of(
     users: Population,
-    asked: DecideQuestion,
+    decide_question: DecideQuestion,
     candidates: Iterable[str],
     *,
     cohorts: CohortBudget | None,
 ) -> Policy:
-    question = asked.question
+    question = decide_question.question
     return Policy(
         k=question.k,
         population=users.users if question.counted else users.question(question).users,
-        budget=asked.budget,
+        budget=decide_question.budget,
         delta=None if question.counted else question.delta,
         candidates=tuple(candidates),
-        realised=asked.realised,
-        sample=asked.sample,
+        realised=decide_question.realised,
+        sample=decide_question.sample,
         cohorts=cohorts,
-        links=asked.links,
+        links=decide_question.links,
         visits=question.visits,
     )
 
@@ -279,8 +281,12 @@ def _with_level(
     )
 
 
-def _asked_as(population: Population, policy: Policy, asked: DecideQuestion) -> AskedQuestion:
-    return asked_question(population, policy, setting=asked.setting, missing=asked.missing)
+def _asked_as(
+    population: Population, policy: Policy, decide_question: DecideQuestion
+) -> AskedQuestion:
+    return asked_question(
+        population, policy, setting=decide_question.setting, missing=decide_question.missing
+    )
 
 
 def _of_levels(
@@ -613,16 +619,16 @@ def check_lists(population: Population, decision: Decision) -> None:
             _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
 
 
-def searched_again(asked: Population, decision: Decision) -> Decision:
+def searched_again(eligible_users: Population, decision: Decision) -> Decision:
     """Decide again by a search among the users who were searched, and tests on the others.
 
     Args:
-        asked: As of `users_decided_on`.
+        eligible_users: As of `users_decided_on`.
         decision: A decision with a confirmation.
     """
     tested = decision.confirmation
     searched, chains = (0, 0) if tested is None else (tested.searched, len(tested.chains))
-    source, rest = asked.searched_and_rest(searched, decision.policy.candidates)
+    source, rest = eligible_users.searched_and_rest(searched, decision.policy.candidates)
     begun = replace(
         decision, allow=(), block=(), undecided=(), recommended=(), confirmation=None, proof=None
     )

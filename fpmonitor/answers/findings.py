@@ -138,13 +138,13 @@ def gather_findings(
 
 
 def _with_trust(
-    asked: Population, question: Question, apis: tuple[str, ...]
+    eligible_users: Population, question: Question, apis: tuple[str, ...]
 ) -> ExposureReport | None:
     """Measure a set, with the price of trust where that is known; null for the empty set."""
     if not apis:
         return None
     trust: Knowledge | None = "joint" if question.sample.is_plain else None
-    return report_exposures(asked, question, [apis], ExposureDetails(trust=trust))[0]
+    return report_exposures(eligible_users, question, [apis], ExposureDetails(trust=trust))[0]
 
 
 def _automation_of(population: Population, k: int) -> AutomationReport | None:
@@ -157,11 +157,14 @@ def _counted(question: Question) -> Question:
 
 
 def _curves(
-    population: Population, asked: Population, question: Question, sets: Iterable[tuple[str, ...]]
+    population: Population,
+    eligible_users: Population,
+    question: Question,
+    sets: Iterable[tuple[str, ...]],
 ) -> list[CurveReport]:
     """Draw the curves of sets that are not empty: of the users where the sample has no limits."""
-    exact = asked.model(question.sample).departure == NO_DEPARTURE
-    described = (asked, question) if exact else (population, _counted(question))
+    exact = eligible_users.model(question.sample).departure == NO_DEPARTURE
+    described = (eligible_users, question) if exact else (population, _counted(question))
     return [report_curve(*described, apis) for apis in dict.fromkeys(sets) if apis]
 
 

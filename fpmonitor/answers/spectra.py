@@ -464,8 +464,8 @@ def count_spectra(
             lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
         chained = sorted({apis for chain in tested.chains for apis in chain})
-        kept = rest.kept_spectra(chained, tested.level)
-        others = [*map(partial(_groups, source, k), chained, kept)]
+        chained_spectra = rest.kept_spectra(chained, tested.level)
+        others = [*map(partial(_groups, source, k), chained, chained_spectra)]
     if decision.by_visits is not None:
         facts = replace(facts, by_visits=by_visits_of(eligible_users, decision, source))
     told_possible = decision.users_possible is not None or has_tests_of_now(decision)

@@ -75,19 +75,23 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
-def unit_by_default(population: Population, asked: DecideQuestion, apis: Sequence[str]) -> Visits:
+def unit_by_default(
+    population: Population, decide_question: DecideQuestion, apis: Sequence[str]
+) -> Visits:
     """Return what counts as a value of a user where nobody said.
 
     Where users came several times, a set must keep the budget for a site that reads one visit, and
     for one that knows its users again. That is true of visits that hold some APIs each, too. It is
     last values where visits cannot be counted, or not with all that was asked.
     """
-    if asked.visits != "auto":
-        return asked.visits
-    if asked.known is not None:
-        return asked.known.policy.visits
-    counted = asked.engine != "duckdb" and asked.goes_with("unit")
-    several = came_several_times(population, asked.question, asked.given, len(apis))
+    if decide_question.visits != "auto":
+        return decide_question.visits
+    if decide_question.known is not None:
+        return decide_question.known.policy.visits
+    counted = decide_question.engine != "duckdb" and decide_question.goes_with("unit")
+    several = came_several_times(
+        population, decide_question.question, decide_question.given, len(apis)
+    )
     return "both" if counted and several else "last"
 
 

@@ -281,8 +281,10 @@ class ControlExporter:
         (blocked, allowed), product = _divided(actions), self.product
         reasons = []
         for control in self.controls(options):
-            kept = effect_of(verdict.means or verdict.api, [control], product) in _KEPT_FROM_SOME
-            if control in chosen or not kept:
+            hides_some = (
+                effect_of(verdict.means or verdict.api, [control], product) in _KEPT_FROM_SOME
+            )
+            if control in chosen or not hides_some:
                 continue
             reason = "not in this list"
             if not is_worth_it(control, blocked, product):

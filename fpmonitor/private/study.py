@@ -290,9 +290,10 @@ class CollectionRequest(
     @property
     def epsilon(self) -> float | None:
         """LDP level of all answers of a user together, nats; null where one has none."""
-        asked = [api for apis in self.sets for api in apis]
+        answered_apis = [api for apis in self.sets for api in apis]
         level = sum(
-            self.randomise[api].level if api in self.randomise else math.inf for api in asked
+            self.randomise[api].level if api in self.randomise else math.inf
+            for api in answered_apis
         )
         return level if math.isfinite(level) else None
 

@@ -641,9 +641,9 @@ def designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _means_left(
-    f: NDArray[np.float64], kept: float, lost: float, known: int
+    f: NDArray[np.float64], share: float, lost: float, known: int
 ) -> NDArray[np.float64]:
-    """`E f(Bin(c, kept))` for c below `known`; f is 1 from its end on.
+    """`E f(Bin(c, share))` for c below `known`; f is 1 from its end on.
 
     It is what is left of f after c steps, each of which takes the mean of neighbours by the share.
     So many steps together are sums of products with their chances. All is positive: a chance loses
@@ -655,7 +655,7 @@ def _means_left(
     chances[0, 0] = 1.0
     for steps in range(block):
         chances[steps + 1] = lost * chances[steps]
-        chances[steps + 1, 1:] += kept * chances[steps, :-1]
+        chances[steps + 1, 1:] += share * chances[steps, :-1]
     left, found = f, []
     for done in range(0, known, block):
         left = np.append(left[: known - done + 1], np.ones(block))  # what is cut off is not needed
