@@ -21,6 +21,13 @@ function run(withheld, base) {
   };
   const put = (target, member, value, enumerable = true) =>
     defineProperty(target, member, { __proto__: null, value, writable: true, enumerable, configurable: true });
+  const attempt = (how, self, given, failed) => {
+    try {
+      return apply(how, self, given);
+    } catch {
+      return failed;
+    }
+  };
   const proxied = (original, how) =>
     new Proxy(original, { __proto__: null, apply: (target, self, given) => how(target, self, given) });
   const after = (promise, kept, failed) => {
@@ -75,7 +82,7 @@ function run(withheld, base) {
   const limited = Object.entries(least);
 
   // What is to be done in each window and worker.
-  const traps = [], gone = [], features = [], hidden = [], parameters = { __proto__: null }, hints = { __proto__: null };
+  const traps = [], gone = [], features = [], parameters = { __proto__: null }, hints = { __proto__: null };
   for (const name of Object.keys(withheld)) {
     const [base, selector] = name.split("#"), [type, member] = base.split("."), text = withheld[name];
     if (name.startsWith("css:")) features.push(name.slice(4));
@@ -89,7 +96,7 @@ function run(withheld, base) {
           isList: /^Navigator\.(plugins|mimeTypes)$/.test(name),
         });
   }
-  hidden.push(...Object.keys(hints));
+  const hasHints = Object.keys(hints).length > 0;
   if (features.includes("resolution")) features.push("device-pixel-ratio");
   const feature = new RegExp(`[(<>=]\\s*(-webkit-|-moz-)?(min-|max-|min--moz-|max--moz-)?(${features.join("|")})(?![\\w-])`, "i");
   // A window that may be as large as the screen tells its size: none that a script makes is larger than all screens.
@@ -229,7 +236,7 @@ function run(withheld, base) {
         return typeof value == "object" ? apply(fill, value, [limits[asked]]) : limits[asked];
       });
     });
-    if (hidden.length)
+    if (hasHints)
       method("NavigatorUAData", "getHighEntropyValues", (real, self, given) => {
         const asked = [], answered = [];
         try {
@@ -296,11 +303,6 @@ function run(withheld, base) {
     each(["before", "after", "append", "prepend", "replaceWith", "replaceChildren"], (member) => {
       written[member] = native("Element", member);
     });
-    const attempt = (how, self, given) => {
-      try {
-        return apply(how, self, given);
-      } catch {}
-    };
     const kindOf = (node) => (typeof node == "object" ? attempt(typeOf, node, []) : 0); // 1: an element, 11: a fragment
     const within = (node, wanted, how) => {
       const kind = kindOf(node);
@@ -372,13 +374,13 @@ function run(withheld, base) {
       return held;
     };
     const insert = (real, self, given, first = 0, end = given.length) => {
-      const held = attempt(isConnectedOf, self, []) === false ? [] : hold(given, first, end);
+      const isLoose = attempt(isConnectedOf, self, []) === false, held = isLoose ? [] : hold(given, first, end);
       try {
         return apply(real, self, given);
       } finally {
         for (let place = 0; place < held.length; place++) apply(restored, held[place][0], [held[place][1]]);
         reachFrom(self);
-        if (shadows) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
+        if (shadows && !isLoose) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
       }
     };
     const inserting = (types, members, first, end) =>
@@ -419,17 +421,16 @@ function run(withheld, base) {
     const places = {
       __proto__: null, beforebegin: ["before", parent], afterbegin: ["prepend", itself], beforeend: ["append", itself], afterend: ["after", parent],
     };
-    exchange(scope.Element.prototype, "innerHTML", "set", (real, self, given) => {
-      const text = given[0] === null ? "" : textOf(given[0]);
-      writing(real, self, [text], text, "replaceChildren", itself);
-    });
-    exchange(scope.Element.prototype, "outerHTML", "set", (real, self, given) => {
-      const text = given[0] === null ? "" : textOf(given[0]);
-      writing(real, self, [text], text, "replaceWith", parent);
-    });
+    const setting = (member, how, context) =>
+      exchange(scope.Element.prototype, member, "set", (real, self, given) => {
+        const text = given[0] === null ? "" : textOf(given[0]);
+        writing(real, self, [text], text, how, context);
+      });
+    setting("innerHTML", "replaceChildren", itself);
+    setting("outerHTML", "replaceWith", parent);
     method("Element", "insertAdjacentHTML", (real, self, given) => {
       const where = apply(toLowerCase, `${given[0]}`, []), text = textOf(given[1]);
-      if (!(where in places)) return apply(real, self, given);
+      if (!(where in places)) return apply(real, self, [where, text]);
       writing(real, self, [where, text], text, places[where][0], places[where][1]);
     });
     method("Element", "setHTMLUnsafe", (real, self, given) => {
@@ -445,12 +446,14 @@ function run(withheld, base) {
       reachFrom(self);
       return done;
     });
-    // Tags are written one by one: scripts among them find the frames before them reached.
+    // Tags are written one by one: scripts among them find the frames before them reached. A page that writes
+    // trusted texts alone takes no parts of them.
+    const takesParts = (self) => attempt(write, self, [""], false) !== false;
     each(["write", "writeln"], (member) =>
       method("Document", member, (real, self, given) => {
         let text = "", from = 0;
         each(given, (one) => (text += `${one}`));
-        if (!matches(hasFrame, text)) {
+        if (!matches(hasFrame, text) || !takesParts(self)) {
           apply(real, self, given);
           return reachFrom(self);
         }
@@ -462,18 +465,15 @@ function run(withheld, base) {
             reachFrom(self);
           }
       }));
+    const reachDocument = (value) => (reach(value && attempt(viewOf, value, [])), value);
     for (const type in windowsOf) {
       getter(type, "contentWindow", (_, value) => reach(value));
-      getter(type, "contentDocument", (_, value) => (reach(value && attempt(viewOf, value, [])), value));
-      method(type, "getSVGDocument", (real, self, given) => {
-        const value = apply(real, self, given);
-        reach(value && attempt(viewOf, value, []));
-        return value;
-      });
+      getter(type, "contentDocument", (_, value) => reachDocument(value));
+      method(type, "getSVGDocument", (real, self, given) => reachDocument(apply(real, self, given)));
     }
 
     const smaller = (features) =>
-      isBounded && features !== undefined
+      isBounded && features != null
         ? apply(replaceIn, sizes, [`${features}`, (_, part, side, size) => {
             const limit = bounded[apply(toLowerCase, side, [])];
             return `${part ?? ""}${side}=${limit === undefined || +size < limit ? size : limit}`;
@@ -484,6 +484,7 @@ function run(withheld, base) {
     const fits = (side, size) => bounded[side] === undefined || size <= bounded[side];
     const resizing = (member, had) =>
       method("Window", member, (real, self, given) => {
+        if (given.length < 2) return apply(real, self, given);
         const by = [+given[0], +given[1]], fit = fits("width", had(self, outerWidth) + by[0]) && fits("height", had(self, outerHeight) + by[1]);
         return fit ? apply(real, self, by) : undefined;
       });
@@ -511,13 +512,7 @@ function run(withheld, base) {
     }
     // Pages forget the addresses of their blobs early, and Firefox imports none without a type: their text is put behind ours.
     const sizeOf = native("Blob", "size", "get");
-    const isBlob = (object) => {
-      try {
-        return apply(sizeOf, object, []) >= 0;
-      } catch {
-        return false;
-      }
-    };
+    const isBlob = (object) => attempt(sizeOf, object, []) >= 0;
     URL.createObjectURL = proxied(createObjectURL, (real, self, given) => {
       const address = apply(real, self, given);
       if (isBlob(given[0])) apply(keep, blobs, [address, given[0]]);

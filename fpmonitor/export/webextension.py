@@ -185,7 +185,8 @@ WEBEXTENSION = ControlExporter(
         "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
         "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",
         "Beyond reach: windows that a link opens with a script for its address.",
-        "Beyond reach: frames with such an address in shadow trees of a page's own text.",
+        "Beyond reach: frames whose address is a script, in shadow trees of a page's own text.",
+        "Beyond reach: a script beside a frame in one text that a page with Trusted Types writes.",
         "Where a page's policy forbids blob:, its workers do not start.",
     ),
 )

@@ -67,6 +67,15 @@ HOSTILE = f"""<!doctype html><body>
 <iframe src=/slow></iframe><script>var parsed = self[0].navigator.hardwareConcurrency</script>
 <iframe src="javascript:parent.scripted = navigator.hardwareConcurrency; void 0"></iframe>
 <script>{ROUND}</script>"""
+ORDINARY = """<!doctype html>
+<meta http-equiv="Content-Security-Policy" content="require-trusted-types-for 'script'">
+<body><script>
+const policy = trustedTypes.createPolicy("own", { createHTML: (text) => text });
+document.write(policy.createHTML("<iframe id=own></iframe>"));
+let refused = false;
+try { resizeTo(100); } catch { refused = true; }
+document.title = `${own.contentWindow.navigator.hardwareConcurrency},${refused}`;
+</script>"""
 CONSTRUCTOR = """const one = new Worker.prototype.constructor("/worker.js");
 one.onmessage = ({ data }) => postMessage(data);"""
 WORKER = (
@@ -92,6 +101,7 @@ class Site:
             "/page": (page, "text/html"),
             "/hostile": (HOSTILE.replace("</script>`", "<\\/script>`"), "text/html"),
             "/slow": ("slow", "text/html"),
+            "/ordinary": (ORDINARY, "text/html"),
             "/constructor.js": (CONSTRUCTOR, "text/javascript"),
             "/frame": (frame, "text/html"),
             "/worker.js": (WORKER, "text/javascript"),
@@ -199,9 +209,12 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path) -> 
             page.goto(address.replace("/page", "/hostile"))
             wait(lambda: page.evaluate("window.found"), 120)
             round_it = json.loads(page.evaluate("window.found"))
+            page.goto(address.replace("/page", "/ordinary"))
+            ordinary = page.title()
         finally:
             browser.close()
     check(found)
+    assert ordinary == "6,true", "a page of trusted texts writes a frame, and errors stay errors"
     check_ways_round(round_it)
     assert site.headers[-1]["user-agent"] == "Shared/1.0"
     assert "dnt" not in site.headers[-1]
