@@ -16,6 +16,7 @@ HIDE_BELOW_VARIABLE = "FPMONITOR_HIDE_BELOW"  # of the environment: processes be
 MAX_POPULATION = 10**10
 MAX_BIAS = 100
 MOST_DAYS = 36_500  # between two visits
+DRAWS = 16  # of a visit of each user, whose scores are averaged
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 _ROUNDED_SHARES = 1e-6
@@ -469,9 +470,9 @@ class Policy:
         return self.cohorts is not None or self.links is not None
 
     @property
-    def reads_a_visit(self) -> bool:
-        """Whether one visit of each user must keep the budget: a mean over draws is tested."""
-        return self.visits in {"visit", "both"}
+    def draws(self) -> int:
+        """How often a visit of each user is drawn, as one of them must keep the budget; else 1."""
+        return DRAWS if self.visits in {"visit", "both"} else 1
 
     @property
     def by_visits(self) -> bool:

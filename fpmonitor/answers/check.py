@@ -19,10 +19,9 @@ from fpmonitor.estimate.evalues import (
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
-from fpmonitor.population.beside import PATH, USERS, unit_source, unit_spectrum, units_beside
+from fpmonitor.population.beside import PATH, USERS, unit_spectrum
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
-from fpmonitor.population.visits import DRAWS
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
@@ -393,15 +392,11 @@ def _limits_by_visits(
     sample: CertifiedSample, source: SpectrumSource, decision: Decision
 ) -> dict[ApiSet, tuple[float, float]]:
     """Limits by what counts as a value; of two units the lower one of a visit, the larger upper."""
-    sets, reads_a_visit = decision.allow, decision.policy.reads_a_visit
-    users = units_beside(source).get(PATH, unit_source(source, USERS).users)
+    sets, draws = decision.allow, decision.policy.draws
     found = {}
     for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
-        limits, of_users = sample.certificate(apis, users=users), unit_spectrum(spectrum, USERS)
-        size = len(apis)
-        lower, upper = (
-            limits.of_mean(of_users, DRAWS, size) if reads_a_visit else limits.of(of_users, size)
-        )
+        limits, size = sample.certificate(apis, users=source.users), len(apis)
+        lower, upper = limits.of_mean(unit_spectrum(spectrum, USERS), draws, size)
         if decision.policy.visits == "both":
             upper = max(upper, limits.of(unit_spectrum(spectrum, PATH), size)[1])
         found[apis] = lower, upper

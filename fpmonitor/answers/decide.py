@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
-from fpmonitor.answers.visits import beyond_last, unit_by_default
+from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
@@ -21,7 +21,7 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import Policy, Visits, check_share, disclosed_from, universe_of
+from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
 from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.evidence import lack_in_words
@@ -76,10 +76,6 @@ def decide_sets(
     if decide_question.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     cohorts = decide_question.cohorts(given)
-    decide_question = replace(
-        decide_question,
-        visits=_unit_of(population, decide_question, chosen, registered, cohorts=cohorts),
-    )
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
@@ -122,25 +118,6 @@ def decide_sets(
     return decided
 
 
-def _unit_of(
-    population: Population,
-    decide_question: DecideQuestion,
-    candidates: Sequence[str],
-    registered: Collection[AskedQuestion],
-    *,
-    cohorts: CohortBudget | None,
-) -> Visits:
-    """Return what counts as a value of a user: what was registered, or see `unit_by_default`."""
-    if decide_question.visits == "auto" and registered:
-        users = population.for_question(decide_question.question, candidates)
-        policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
-        known = registered_in_log(population, registered)
-        for visits in get_args(Visits):
-            if _asked_as(population, replace(policy, visits=visits), decide_question) in known:
-                return cast("Visits", visits)
-    return unit_by_default(population, decide_question, candidates)
-
-
 def _candidates(
     population: Population, decide_question: DecideQuestion, components: Sequence[Component]
 ) -> Sequence[str]:
@@ -156,8 +133,7 @@ def _candidates(
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
     """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
     apis, k = decided.recommended, decided.policy.k
-    several = (users.visits or 0) > users.snapshot.users
-    if not (apis and several) or decided.policy.visits != "last":
+    if not apis or decided.policy.visits != "last":
         return None
     seen = unit_source(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
@@ -201,7 +177,19 @@ def _begun(
     cohorts: CohortBudget | None,
 ) -> Decision:
     """Return a decision that has no answer yet, with all that it notes of its users."""
-    policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
+    question = decide_question.question
+    policy = Policy(
+        k=question.k,
+        population=users.users if question.counted else users.question(question).users,
+        budget=decide_question.budget,
+        delta=None if question.counted else question.delta,
+        candidates=tuple(candidates),
+        realised=decide_question.realised,
+        sample=decide_question.sample,
+        cohorts=cohorts,
+        links=decide_question.links,
+        visits=question.visits,
+    )
     drawn = None if decide_question.search_users is not None else users.drawn
     needed = (
         {"levels": policy.candidates}
@@ -226,28 +214,6 @@ def _begun(
     )
 
 
-def _policy_of(
-    users: Population,
-    decide_question: DecideQuestion,
-    candidates: Iterable[str],
-    *,
-    cohorts: CohortBudget | None,
-) -> Policy:
-    question = decide_question.question
-    return Policy(
-        k=question.k,
-        population=users.users if question.counted else users.question(question).users,
-        budget=decide_question.budget,
-        delta=None if question.counted else question.delta,
-        candidates=tuple(candidates),
-        realised=decide_question.realised,
-        sample=decide_question.sample,
-        cohorts=cohorts,
-        links=decide_question.links,
-        visits=question.visits,
-    )
-
-
 def _with_level(
     begun: Decision,
     population: Population,
@@ -260,7 +226,12 @@ def _with_level(
     )
     universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        _asked_as(population, begun.policy, decide_question),
+        asked_question(
+            population,
+            begun.policy,
+            setting=decide_question.setting,
+            missing=decide_question.missing,
+        ),
         registered_in_log(population, registered),
         universe=universe,
     )
@@ -278,14 +249,6 @@ def _with_level(
         never=tuple(sorted({*population.named(decide_question.never)})),
         weights=_weights_of(population, decide_question.weights or {}),
         days=population.snapshot.days(disclosed_from(decide_question.k)),
-    )
-
-
-def _asked_as(
-    population: Population, policy: Policy, decide_question: DecideQuestion
-) -> AskedQuestion:
-    return asked_question(
-        population, policy, setting=decide_question.setting, missing=decide_question.missing
     )
 
 
@@ -617,22 +580,6 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
-
-
-def searched_again(eligible_users: Population, decision: Decision) -> Decision:
-    """Decide again by a search among the users who were searched, and tests on the others.
-
-    Args:
-        eligible_users: As of `users_decided_on`.
-        decision: A decision with a confirmation.
-    """
-    tested = decision.confirmation
-    searched, chains = (0, 0) if tested is None else (tested.searched, len(tested.chains))
-    source, rest = eligible_users.searched_and_rest(searched, decision.policy.candidates)
-    begun = replace(
-        decision, allow=(), block=(), undecided=(), recommended=(), confirmation=None, proof=None
-    )
-    return confirm(decide(source, begun), source, rest, chains=chains)
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:

@@ -48,6 +48,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.store.visits import VisitRows
 from fpmonitor.unit import Unit, told_unit
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
@@ -108,8 +109,8 @@ class ExposureReport(Result):
         bounds, entropies, trust, cohorts: What was asked for beside: all bounds, all measures of
             entropy, what less knowledge could promise, and the exposure within the cohorts of the
             given APIs.
-        visits: What visits expose, where users came several times or it was asked for; all other
-            numbers are of the last value of each API.
+        visits: What visits expose, where users came several times or it was asked for; `linked` is
+            then of one visit of each user, all other numbers of the last value of each API.
         followed: The share that is linked after some days, where asked for.
         forecast: What a model expects, where asked for; no promise.
         users_for_gamma: Users that are enough for all shares to be known to within the wanted
@@ -243,9 +244,9 @@ class ExposureDetails:
     forecast: bool = False  # What a model expects, if it passes a test on the users.
     # How many users are enough for all shares of a set to be within this of their probabilities.
     gamma: float | None = None
-    # Limit what one visit of each user exposes, and what all visits of a user together do, also
-    # where nobody came twice.
-    visits: bool = False
+    # Limit what one visit of each user exposes, and what all visits of a user together do; null:
+    # where users came several times.
+    visits: bool | None = None
     # Days, fixed before looking: limit the share of the users that is linked after so many.
     followed: Sequence[float] = ()
 
@@ -282,8 +283,13 @@ def report_exposures(
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
     check_visits(question, cohort, visits=details.visits, followed=details.followed)
-    several = came_several_times(population, question, cohort, sum(map(len, wanted)))
-    details = replace(details, visits=details.visits or several)
+    by_visits = details.visits
+    if by_visits is None:
+        by_visits = came_several_times(population, question, cohort, sum(map(len, wanted)))
+    users = population
+    if by_visits or details.followed:
+        users = population.for_question(sample.question, sample.source.apis)
+    rows = users.visit_rows(sample.source.apis) if by_visits else None
     for option, option_value in (("given", cohort), ("trust", details.trust)):
         if option_value:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
@@ -292,7 +298,12 @@ def report_exposures(
     for apis, support in zip(wanted, declared, strict=True):
         report = report_exposure(sample, apis, given=cohort, support=support)
         report = _detailed(sample, report, details, support=support)
-        report = _with_visits(population, sample, report, details)
+        if rows is not None:
+            report = _with_visits(sample, report, rows, users.snapshot.key)
+        if details.followed:
+            days = sorted({*details.followed})
+            followed = report_followed(users, sample, report.together, days)
+            report = replace(report, followed=followed)
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
@@ -326,24 +337,14 @@ def _detailed(
 
 
 def _with_visits(
-    population: Population,
-    sample: CertifiedSample,
-    report: ExposureReport,
-    details: ExposureDetails,
+    sample: CertifiedSample, report: ExposureReport, rows: VisitRows, key: str
 ) -> ExposureReport:
-    """Add what visits tell of a reported set, as far as it was asked for."""
-    if not (details.visits or details.followed):
+    """Add what visits tell of a reported set."""
+    visits = report_visits(rows, key, sample, report.together)
+    if visits is None:
         return report
-    users = population.for_question(sample.question, sample.source.apis)
-    if details.visits:
-        visits = report_visits(users, sample, report.together)
-        if visits is not None:
-            linked = Interval(lower=visits[1][0], upper=visits[1][1])
-            report = replace(report, visits=visits[0], linked=linked)
-    if details.followed:
-        lines = report_followed(users, sample, report.together, sorted({*details.followed}))
-        report = replace(report, followed=lines)
-    return report
+    linked = Interval(lower=visits.linked[0], upper=visits.linked[1])
+    return replace(report, visits=visits, linked=linked)
 
 
 def _with_volatile_excluded(

@@ -81,11 +81,12 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     sample = users.sample(question, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
-    by_visits = None
+    visits = None
     if decision.policy.visits != "last":
-        asked_of = users.for_question(sample.question, sample.source.apis)
-        by_visits = report_visits(asked_of, sample, apis)
-    visits, linked = (None, sample.linked(apis)) if by_visits is None else by_visits
+        eligible_users = users.for_question(sample.question, sample.source.apis)
+        rows, key = eligible_users.visit_rows(apis), eligible_users.snapshot.key
+        visits = report_visits(rows, key, sample, apis)
+    linked = sample.linked(apis) if visits is None else visits.linked
     found, most = None, 1.0
     least = LEAST_SHARE if cohort_budget is None else cohort_budget.least_share
     if cohort:

@@ -17,11 +17,10 @@ from fpmonitor.answers.decide import (
     check_lists,
     question_of,
     registered_in_log,
-    searched_again,
     source_of,
     users_decided_on,
 )
-from fpmonitor.decide.confirming import tests_of_others
+from fpmonitor.decide.confirming import searched_again, tests_of_others
 from fpmonitor.decide.credible import (
     Discrepancy,
     has_tests_of_now,
@@ -459,7 +458,7 @@ def count_spectra(
     else:
         source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
         if source.least is None:
-            anew = searched_again(eligible_users, decision)
+            anew = searched_again(decision, source, rest, chains=len(tested.chains))
             chains = () if anew.confirmation is None else anew.confirmation.chains
             lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))

@@ -16,16 +16,14 @@ import numpy as np
 from fpmonitor.decide.decision import ByVisits
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import disclosed_from
-from fpmonitor.population.visits import DRAWS, PathSource, VisitSource, with_values
+from fpmonitor.policy import DRAWS, disclosed_from
+from fpmonitor.population.visits import PathSource, VisitSource, with_absent, with_values
 from fpmonitor.results import Members
 from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
@@ -52,12 +50,14 @@ class VisitReport(Members):
     """Exposure by one visit of each user, and by all visits of a user.
 
     Attributes:
-        users, visits: Those with a visit that brought a value of the set.
+        users: All of them; with absent users left out, those with a visit that brought all values.
+        visits: Those that brought a value of the set; one of each user who has none.
         days: From the first of these visits to the last, days; null without times.
         visit: One visit of each user, drawn: means over draws.
         path: All visits of each user in their order, repeats left out.
         changing: API -> share of the users with several visits whose value differed between two,
             the largest share first.
+        linked: Limits of the share of the users whose visits any method links, shares.
     """
 
     JSON = "users visits days visit path changing"
@@ -68,6 +68,7 @@ class VisitReport(Members):
     visit: Exposed
     path: Exposed
     changing: Mapping[str, float]
+    linked: tuple[float, float]
 
     @property
     def is_noted(self) -> bool:
@@ -75,40 +76,20 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
-def unit_by_default(
-    population: Population, decide_question: DecideQuestion, apis: Sequence[str]
-) -> Visits:
-    """Return what counts as a value of a user where nobody said.
-
-    Where users came several times, a set must keep the budget for a site that reads one visit, and
-    for one that knows its users again. That is true of visits that hold some APIs each, too. It is
-    last values where visits cannot be counted, or not with all that was asked.
-    """
-    if decide_question.visits != "auto":
-        return decide_question.visits
-    if decide_question.known is not None:
-        return decide_question.known.policy.visits
-    counted = decide_question.engine != "duckdb" and decide_question.goes_with("unit")
-    several = came_several_times(
-        population, decide_question.question, decide_question.given, len(apis)
-    )
-    return "both" if counted and several else "last"
-
-
 def came_several_times(
     population: Population, question: Question, given: Sequence[str], apis: int
 ) -> bool:
     """Whether visits tell more than last values, and have limits with what is asked."""
     plain = question.missing != "exposed" and not given and question.sample.is_plain
-    several = (population.visits or 0) > population.snapshot.users
-    return plain and several and has_visits(population, apis)
+    return plain and has_visits(population, apis)
 
 
 def has_visits(population: Population, apis: int) -> bool:
-    """Whether the visits of users are kept, may be told, and are few enough to be read unasked."""
-    cells = (population.visits or 0) * apis
-    reader = hasattr(population.snapshot, "visit_rows")
-    return reader and 0 < cells <= MOST_CELLS and population.snapshot.in_memory(apis)
+    """Whether users came several times, and their visits are few enough to be read unasked."""
+    visits = population.visits or 0  # none where they may not be told
+    if visits <= population.snapshot.users or not hasattr(population.snapshot, "visit_rows"):
+        return False
+    return visits * apis <= MOST_CELLS and population.snapshot.in_memory(apis)
 
 
 def beyond_last(
@@ -125,7 +106,8 @@ def beyond_last(
     """
     if not has_visits(population, len(apis)):
         return None
-    groups = _Groups.of(population, apis, whole=question.missing == "drop")
+    rows, key = population.visit_rows(apis), population.snapshot.key
+    groups = _Groups.of(rows, apis, key, whole=question.missing == "drop")
     if groups is None:
         return None
     found, users = groups.disclosed(question.k), len(groups.visits.starts)
@@ -143,12 +125,16 @@ class _Groups:
     path: CountSpectrum
 
     @classmethod
-    def of(cls, population: Population, apis: Sequence[str], *, whole: bool) -> _Groups | None:
-        """Group the visits that brought a value of a set; null where none did."""
-        visits = with_values(population.visit_rows(apis), apis, whole=whole)
+    def of(cls, rows: VisitRows, apis: Sequence[str], key: str, *, whole: bool) -> _Groups | None:
+        """Group the visits that brought a value of a set; null where none did.
+
+        Who has no such visit has one without values; where `whole`, none.
+        """
+        visits = with_values(rows, apis, whole=whole)
         if not len(visits.rows):
             return None
-        paths = PathSource(visits, population.snapshot.key)
+        visits = visits if whole else with_absent(rows, apis)
+        paths = PathSource(visits, key)
         return cls(visits, VisitSource(visits).spectrum(apis), paths.spectrum(apis))
 
     def exposed(self, k: int) -> ByVisits:
@@ -185,17 +171,17 @@ def check_visits(question: Question, given: Sequence[str], **options: object) ->
 
 
 def report_visits(
-    population: Population, sample: CertifiedSample, apis: Sequence[str]
-) -> tuple[VisitReport, tuple[float, float]] | None:
+    rows: VisitRows, key: str, sample: CertifiedSample, apis: Sequence[str]
+) -> VisitReport | None:
     """Limit what visits expose, and the share that any method links from one to another.
 
     Null where no visit brought a value of the set, or all of them are left out.
 
     Args:
-        population, sample: The users and the question, as they are asked of the set.
-        apis: The set.
+        rows, key: All visits of the users who are asked of, and what words of paths are made with.
+        sample, apis: The question of the set.
     """
-    groups = _Groups.of(population, apis, whole=sample.question.missing == "drop")
+    groups = _Groups.of(rows, apis, key, whole=sample.question.missing == "drop")
     if groups is None:
         return None
     visits, users = groups.visits, len(groups.visits.starts)
@@ -204,15 +190,15 @@ def report_visits(
     visit = limits.of_mean(groups.drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
     linked = sample.certificate(apis, users=users, linked=True)
-    report = VisitReport(
+    return VisitReport(
         users=users,
         visits=len(visits.rows),
         days=_days(visits),
         visit=Exposed(empirical=found.visit, lower=visit[0], upper=visit[1]),
         path=Exposed(empirical=found.path, lower=path[0], upper=path[1]),
         changing=_changing(visits, apis),
+        linked=linked.of_mean(groups.drawn, DRAWS, len(apis)),
     )
-    return report, linked.of_mean(groups.drawn, DRAWS, len(apis))
 
 
 def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:

@@ -39,7 +39,6 @@ from fpmonitor.estimate.evalues import (
 from fpmonitor.population.beside import USERS, unit_source
 from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.pairs import WITHIN
-from fpmonitor.population.visits import DRAWS
 from fpmonitor.store.checks import (
     CheckedList,
     CheckedWindow,
@@ -299,9 +298,7 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
         budget=policy.budget,
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
         monotone=least is not None,
-    )
-    if policy.reads_a_visit:
-        test = test.mean_of(DRAWS)
+    ).mean_of(policy.draws)
     spectra = (unit_source(least or source, USERS).spectrum(one) for one in series.decision.allow)
     evidence = [*map(test.log_above, spectra)]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))

@@ -155,7 +155,7 @@ class Detailed:
             entropies=self.entropies,
             forecast=self.forecast,
             gamma=self.users_for,
-            visits=self.visits,
+            visits=self.visits or None,
             followed=[days_apart(each) for each in split_names(self.followed)],
         )
 
@@ -298,14 +298,13 @@ class Deciding:
         ),
     ] = ""
     visits: Annotated[
-        Visits | None,
+        Visits,
         typer.Option(
             "--unit",
             help="What counts where users have several visits: last values, one whole visit, or "
             "all visits in their order. Or each of the latter two must keep the budget.",
-            show_default="both where users came several times, else last",
         ),
-    ] = None
+    ] = "last"
     weights: Annotated[
         str | None,
         typer.Option(

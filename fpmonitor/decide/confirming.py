@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.deciding import recommended_of, tests_of, without_empty
+from fpmonitor.decide.deciding import decide, recommended_of, tests_of, without_empty
 from fpmonitor.decide.decision import ApiSet, Confirmation, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
@@ -99,6 +99,16 @@ def confirm(
         searched,
         progress,
     )
+
+
+def searched_again(
+    decision: Decision, searched: SpectrumSource, rest: ChosenValues, *, chains: int
+) -> Decision:
+    """Decide again as `decision` was: by a search, and tests of so many chains on the others."""
+    begun = replace(
+        decision, allow=(), block=(), undecided=(), recommended=(), confirmation=None, proof=None
+    )
+    return confirm(decide(searched, begun), searched, rest, chains=chains)
 
 
 def on_others(

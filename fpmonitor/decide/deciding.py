@@ -37,7 +37,6 @@ from fpmonitor.population.beside import (
     unit_spectrum,
     units_beside,
 )
-from fpmonitor.population.visits import DRAWS
 from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
 MANY = 25  # candidates, above which the best set is searched before the borders
@@ -649,10 +648,9 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     allow = criteria.allow
     if policy.visits == "both":
         conditions.append(UnitTest(PATH, allow))
-    if policy.reads_a_visit:
-        allow = replace(allow, score=allow.score.mean_of(DRAWS))
-        block = replace(block, score=block.score.mean_of(DRAWS))
-        refute = replace(refute, score=refute.score.mean_of(DRAWS))
+    allow = replace(allow, score=allow.score.mean_of(policy.draws))
+    block = replace(block, score=block.score.mean_of(policy.draws))
+    refute = replace(refute, score=refute.score.mean_of(policy.draws))
     return Tests(
         _from(base, allow),
         _from(base, block),
@@ -747,9 +745,7 @@ def _link_tests(
         if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
         proof["links"].append({"after": days, "function": "linked", **proofs["allow"]})
-        score = criteria.allow.score
-        if days is None and policy.reads_a_visit:
-            score = score.mean_of(DRAWS)
+        score = criteria.allow.score.mean_of(policy.draws if days is None else 1)
         yield UnitTest(unit, replace(criteria.allow, score=score))
 
 

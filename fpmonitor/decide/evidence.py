@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
 from fpmonitor.population.beside import PATH, USERS, unit_spectrum
-from fpmonitor.population.visits import DRAWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,8 +104,7 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
         monotone=source.least is not None,
         factors=policy.sample.departure.factors,
     )
-    of_users = test.mean_of(DRAWS) if policy.reads_a_visit else test
-    units = {USERS: of_users, **({PATH: test} if policy.visits == "both" else {})}
+    units = {USERS: test.mean_of(policy.draws), **({PATH: test} if policy.visits == "both" else {})}
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(
@@ -117,7 +115,7 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
             for spectrum, (price, _) in zip(found, prices, strict=True)
         ),
         above=tuple(
-            of_users.log_above(unit_spectrum(spectrum, USERS)) - price
+            units[USERS].log_above(unit_spectrum(spectrum, USERS)) - price
             for spectrum, (_, price) in zip(lowest, prices, strict=True)
         ),
     )

@@ -61,7 +61,7 @@ class Score:
 
     def mean_of(self, draws: int) -> Self:
         """Return the mean of the score over draws of one value of each user, told together."""
-        return replace(self, weights=self.weights / draws)
+        return self if draws == 1 else replace(self, weights=self.weights / draws)
 
     def limits_of(self, log_terms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return where the evidence is so much, nats: a score at most, or at least, so large."""

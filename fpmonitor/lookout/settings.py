@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.answers.check import of_recommended
 from fpmonitor.decide.evidence import identity_of
 from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
@@ -51,6 +52,18 @@ class WatchSettings:
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
     metrics: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what a watch cannot test.
+
+        Raises:
+            InputError: The decision is about visits.
+        """
+        if self.decision.policy.by_visits:
+            raise InputError(
+                "watch: its notices are for others, who are told nothing of visits",
+                hint="check --by tests this decision; or decide by last values (--unit last)",
+            )
 
     @property
     def watched(self) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
+from fpmonitor.policy import DRAWS
 from fpmonitor.population.memory import GroupedSource, kinds_of_rows
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
@@ -25,14 +26,21 @@ if TYPE_CHECKING:
 
     from fpmonitor.store.visits import VisitRows
 
-DRAWS = 16  # of a visit of each user, whose scores are averaged
-
 
 def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> VisitRows:
     """Return the visits that brought a value of some API of a set; where `whole`, of all."""
     brought = np.array([visits.codes[api] != 0 for api in apis])
     has_values = np.all(brought, axis=0) if whole else np.any(brought, axis=0)
     return visits.only(np.asarray(has_values))
+
+
+def with_absent(visits: VisitRows, apis: Sequence[str]) -> VisitRows:
+    """Return the visits that brought a value of a set, and the first visit of who has none."""
+    brought = np.any([visits.codes[api] != 0 for api in apis], axis=0)
+    is_first = np.zeros(len(visits.rows), dtype=np.bool_)
+    is_first[visits.starts] = True
+    has_none = ~np.logical_or.reduceat(brought, visits.starts)[visits.rows]
+    return visits.only(brought | (is_first & has_none))
 
 
 def tuple_ids(visits: VisitRows, apis: Sequence[str]) -> NDArray[np.intp]:

@@ -85,7 +85,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if reports[0].forecast is not None:
         tables.append(forecast_table(reports))
     # What sites see comes before values that may come from several visits.
-    first = [] if reports[0].visits is None else [visit_table(reports)]
+    first = [visit_table(reports)] if any(report.visits for report in reports) else []
     tables = [*first, _exposure_table(reports), *tables]
     return Output(tables=tables, rows=lines, document=rows, no_csv=no_csv)
 
@@ -105,10 +105,10 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     return Table(
         title=(
             f"Share of users in groups of fewer than {first.k}, in a population of "
-            f"{first.population:,}{', by last values' * (first.visits is not None)}"
+            f"{first.population:,}{', by last values' * any(r.visits for r in reports)}"
         ),
         caption=(
-            f"{linked_note(reports)} {in_short_limits(first)}"
+            f"{linked_note(reports)} {in_short_limits(reports)}"
             f"{drawn_note(first.drawn)}{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
@@ -175,11 +175,13 @@ def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
     return f"{said} {unobserved(sample)}".rstrip() + drawn_note(drawn)
 
 
-def in_short_limits(report: ExposureReport) -> str:
+def in_short_limits(reports: Sequence[ExposureReport]) -> str:
     """Say what limits of sets promise, for the screen; `docs/certificate/sentences.md` has all."""
-    sample = report.sample
-    visits = report.visits  # who comes back has other last values
-    is_once = sample.looked_at_once or (visits is not None and visits.visits > visits.users)
+    report, sample = reports[0], reports[0].sample
+    by_visits = [found for each in reports if (found := each.visits) is not None]
+    # Who comes back has other last values.
+    returned = any(found.visits > found.users for found in by_visits)
+    is_once = sample.looked_at_once or returned
     looks = "It holds for one look." if is_once else "Rerun it as users arrive."
     if sample.look == "first":
         looks = f"{FIRST_LOOK} {looks}"

@@ -258,17 +258,17 @@ def test_what_last_values_hide_is_told_before_all_else(
     output = tmp_path / "d.json"
     decided = ["decide", *asked, "--budget", "10%", "--fixed-question"]
     decided += ["--assume", "screen", "-q", "-o", str(output)]
-    shown = said(*decided, "--unit", "last")
+    shown = said(*decided)
     content = json.loads(output.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth", "screen"]
     assert told in content["guarantee"]
     assert "--unit both" in content["guarantee"]
-    shown = said(*decided[:-2], "--unit", "last", "--format", "table")
+    shown = said(*decided[:-2], "--format", "table")
     assert shown.index(told) < shown.index("Assumes the 3,000 observed users")
     assert run(["audit", "certificate", str(output), "--db", database]) == 0
-    # who counts visits has nothing hidden, and they count where nobody says otherwise
+    # who counts visits has nothing hidden
     by_visits = tmp_path / "both.json"
-    said(*decided[:-1], str(by_visits))
+    said(*decided[:-1], str(by_visits), "--unit", "both")
     content = json.loads(by_visits.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth"]
     assert "by_visits" not in content

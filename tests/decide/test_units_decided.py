@@ -75,19 +75,19 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
-def test_visits_count_where_users_came_several_times(database: str, tmp_path: Path) -> None:
-    """By default; not where they cannot be counted with what is asked, nor where none returned."""
-    output = tmp_path / "d.json"
-    found = made(database, output, "network,depth")
-    assert (found["policy"]["visits"], found["recommended"]) == ("both", ["depth"])
-    for options in (
-        ["--unit", "last"],
-        ["--given", "font"],
-        ["--setting", "sample"],
-        ["--engine", "duckdb"],
-        ["--until", "2026-03-02"],
-    ):
-        assert "visits" not in made(database, output, "network,depth", *options)["policy"]
+def test_a_watch_says_that_it_tests_no_visits(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is for others; last values, which count by default, it tests."""
+    output, logs = tmp_path / "d.json", tmp_path / "logs"
+    logs.mkdir()
+    watch = ["watch", str(logs), "--decision", str(output), "--db", database, "--once"]
+    assert "visits" not in made(database, output, "network,depth")["policy"]
+    assert run(watch) in {0, 3}
+    made(database, output, "network,depth", "--unit", "both")
+    capsys.readouterr()
+    assert run(watch) == 2
+    assert "are told nothing of visits" in capsys.readouterr().err
 
 
 def test_windows_are_checked_by_visits(
