@@ -210,7 +210,7 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path) -> 
             wait(lambda: page.evaluate("window.found"), 120)
             round_it = json.loads(page.evaluate("window.found"))
             page.goto(address.replace("/page", "/ordinary"))
-            ordinary = page.title()
+            ordinary = wait(page.title, 30)
         finally:
             browser.close()
     check(found)
