@@ -92,6 +92,11 @@ def certificate(
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
+    if decided.parts is not None:
+        raise InputError(
+            f"{decision}: follows from answers of which the curator has the counts",
+            hint="`fpmonitor private select CURATOR --decision FILE` finds it again",
+        )
     if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(
             f"{decision}: holds no proof",

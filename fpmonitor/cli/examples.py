@@ -233,25 +233,16 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "ldp plan --accuracy 0.05 --users 1000000 --candidates Screen.width,Screen.height",
     ),
     "ldp ask": (
-        "ldp ask --study study.json --accuracy 0.05 -o ask.json",
+        "ldp ask --study study.json --users 40000 -o ask.json",
         "ldp ask --study study.json --accuracy 0.05 --users 1000000 -o ask.json",
     ),
-    "ldp estimate": (
-        "ldp estimate curator --ask ask.json",
-        "ldp estimate curator --ask ask.json --format csv -o estimates.csv",
-    ),
     "private": (
-        "private quickstart",
-        "private init study --name survey --apis Screen.width,Screen.height",
+        "private simulate --pilot tried",
+        "private init pilot --apis Screen.width,Screen.height --population 100000 --budget 5%",
     ),
-    "private quickstart": ("private quickstart", "private quickstart tried --quiet"),
     "private init": (
-        "private init study --name survey --apis Screen.width,Screen.height",
+        "private init pilot --apis Screen.width,Screen.height --population 100000 --budget 5%",
         "private init curator --role curator --port 8021",
-    ),
-    "private study": (
-        "private study --name survey --apis Screen.width --ask ask.json -o study.json",
-        "private study --name survey --apis Screen.width -k 20 --ask ask.json -o study.json",
     ),
     "private seal": (
         "private seal --ask ask.json --from users.jsonl -o uploads",
@@ -266,12 +257,12 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "private count batches --folder curator --ask ask.json",
     ),
     "private publish": (
-        "private publish ask.json --folder analyst",
-        "private publish next.json --folder analyst",
+        "private publish round-2.json --folder curator",
+        "private publish round-2.json --folder pilot",
     ),
     "private close": (
-        "private close ask.json --folder shuffler",
-        "private close ask.json --folder shuffler --drop",
+        "private close round-1.json --folder curator",
+        "private close round-1.json --folder pilot --drop",
     ),
     "private status": (
         "private status --folder curator",
@@ -284,16 +275,12 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "private rotate": ("private rotate shuffler", "private rotate shuffler --retire 1"),
     "private serve": ("private serve curator", "private serve shuffler"),
     "private select": (
-        "private select analyst --next analyst",
-        "private select analyst --weights weights.toml -o selection.json",
-    ),
-    "private redact": (
-        "private redact analyst --apis Screen.width -o redactions.json",
-        "private redact analyst --apis Screen.width --suspicion 0.01",
+        "private select curator --decision decision.json",
+        "private select curator --redact Screen.width,Screen.height -o round-2.json",
     ),
     "private simulate": (
         "private simulate --budget 5%",
-        "private simulate --budget 5% --apis Screen.width,Screen.height -k 20",
+        "private simulate --pilot tried",
     ),
 }
 MATTER: Mapping[str, str] = {
@@ -325,7 +312,6 @@ MATTER: Mapping[str, str] = {
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",
     "private init": "--role --port --name --apis --k",
-    "private study": "--name --apis --ask --k --budget",
     "private seal": "--ask --from --study --output --to",
     "private simulate": "--budget --apis --k --population --setting",
 }

@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fpmonitor.cli.examples import EXAMPLES, MATTER
+from fpmonitor.cli.table import MERGED
+from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,6 +54,9 @@ class PlainGroup(_Plain, TyperGroup):
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit()
+        path = " ".join([*ctx.command_path.split()[1:], *args[:1]])
+        if path in MERGED:
+            raise InputError(f"{path} is now: fpmonitor {MERGED[path]}")
         return super().parse_args(ctx, args)
 
 

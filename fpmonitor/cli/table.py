@@ -204,6 +204,15 @@ MOVED: Mapping[str, str] = {
 }
 
 
+# Commands of before that are options of others: for one release, the error names these.
+MERGED: Mapping[str, str] = {
+    "ldp estimate": "private count --folder CURATOR",
+    "private quickstart": "private simulate --pilot FOLDER",
+    "private redact": "private select CURATOR --redact A,B",
+    "private study": "private init FOLDER --curator-key FILE.pub",
+}
+
+
 def all_entries(among: tuple[Entry, ...] = FIRST + GROUPS) -> Iterator[Entry]:
     """Every entry with those below it and its modes."""
     for entry in among:

@@ -132,6 +132,19 @@ class ByVisits:
     path: _Share
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsKnown:
+    """What was known of users of whom nobody saw a whole record: see docs/private-selection.md.
+
+    Attributes:
+        largest: Largest number of APIs that were seen together.
+        randomised: APIs that were seen alone, as users randomised them.
+    """
+
+    largest: Annotated[int, msgspec.Meta(ge=1)]
+    randomised: ApiSet = ()
+
+
 @dataclass(frozen=True, slots=True)
 class DesignPart:
     """From whom levels were designed: the guarantee is of the other users' decision.
@@ -232,6 +245,8 @@ class Decision(Result):
         design: From whom levels were designed; null where none were.
         by_visits: What visits show of the recommended set, where last values count and show far
             fewer; null elsewhere, where nobody looked, and in files of before.
+        parts: What the limits follow from where nobody saw a whole record, in private collection;
+            null elsewhere.
     """
 
     policy: Policy
@@ -284,6 +299,7 @@ class Decision(Result):
     confirmation: Confirmation | None = None
     design: DesignPart | None = None
     by_visits: ByVisits | None = None
+    parts: PartsKnown | None = None
 
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
@@ -370,7 +386,7 @@ class Decision(Result):
     @property
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
-        told_once = self.confirmation is not None or self.design is not None
+        told_once = any(part is not None for part in (self.confirmation, self.design, self.parts))
         told_once |= self.policy.by_visits  # who comes back has another record
         return self.policy.sample.looked_at_once or told_once
 
@@ -613,6 +629,7 @@ class Decision(Result):
             "design",
             "first_names",
             "by_visits",
+            "parts",
         ):
             if content[name] is None:
                 del content[name]
@@ -646,6 +663,7 @@ class Decision(Result):
         lists = {name: getattr(decision, name) for name in ("allow", "block", "undecided")}
         sets = [*chain(*lists.values()), decision.recommended, decision.masked or ()]
         sets += [decision.must, decision.never, decision.names, decision.coverage or ()]
+        sets += [decision.parts.randomised] if decision.parts is not None else []
         if decision.confirmation is not None:
             tested = decision.confirmation
             sets += [*chain(*tested.chains), *tested.confirmed, *tested.refuted]

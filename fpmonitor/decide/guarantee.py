@@ -344,6 +344,20 @@ def _confirmed(decision: Decision) -> str:
     )
 
 
+def _parts(decision: Decision) -> str:
+    """Say what the limits follow from where nobody saw a whole record."""
+    parts = decision.parts
+    if parts is None:
+        return ""
+    sets = "single APIs" if parts.largest == 1 else f"sets of up to {parts.largest:,} APIs"
+    said = f"Nobody saw a whole record of a user: all limits follow from answers on {sets}."
+    if parts.randomised:
+        few, more = parts.randomised[:_NAMED], parts.randomised[_NAMED:]
+        named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
+        said += f" Users randomised those on {named}."
+    return said
+
+
 def _blocked(decision: Decision) -> str:
     """Say what blocking is about where it is not about the same as allowing."""
     return "Sets are blocked by the average over such populations." * decision.policy.realised
@@ -368,7 +382,7 @@ def _asked_before(decision: Decision) -> str:
 
 _CLAUSES = (
     *(_promise, _cohorts, _links, _visits, _beyond_last, _asked_before, _visitors, _confirmed),
-    *(_unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
+    *(_parts, _unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 
 

@@ -277,14 +277,15 @@ def plan_api(
     users: int,
     k: int,
     population: int,
-    accuracy: float,
+    accuracy: float | None = None,
+    budget: float | None = None,
     delta: float,
     mechanisms: Sequence[str] = tuple(_ALL),
     rest: int | None = None,
 ) -> ApiPlan:
-    """Return the mechanism and the least epsilon for a wanted accuracy of the exposure of an API.
+    """Return the mechanism and the least epsilon by which an API is known well enough.
 
-    The distribution is taken to be that of the spectrum. Accuracy is foreseen at the expected
+    The distribution is taken to be that of the spectrum. Limits are foreseen at the expected
     reports.
 
     Args:
@@ -293,13 +294,16 @@ def plan_api(
         users: Number of users who will report.
         k, population: Anonymity threshold and `n`, users, of the exposure.
         accuracy: Largest half width of the limits, a share of the users, in (0, 1).
+        budget: In place of it: largest upper limit.
         delta: Tolerated probability that a limit fails, in (0, 1).
         mechanisms: Names of the mechanisms to choose from.
         rest: Number of users besides those of the spectrum, whose values will be reported as one
             more value for the rest; all of them may be exposed.
     """
     check_threshold(k, population)
-    check_share("accuracy", accuracy)
+    for name, wanted in (("accuracy", accuracy), ("budget", budget)):
+        if wanted is not None:
+            check_share(name, wanted)
     check_share("delta", delta)
     check_whole_number("users", users, least=1, most=10**10)
     values = spectrum.support + (rest is not None)
@@ -307,7 +311,7 @@ def plan_api(
     for name in mechanisms if values > 1 else ():
         series = [_ALL[name](values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
         foresight = _Foresight(series, spectrum, rest, users, k, population, delta)
-        first = foresight.first_within(accuracy)
+        first = foresight.first_within(accuracy, budget)
         if first is not None:
             plan = ApiPlan(
                 api=api,
@@ -486,14 +490,20 @@ class _Foresight:
     population: int
     delta: float
 
-    def first_within(self, accuracy: float) -> int | None:
-        """Return the position of the first mechanism within the accuracy, by bisection."""
+    def first_within(self, accuracy: float | None, budget: float | None) -> int | None:
+        """Return the position of the first mechanism within what is not null, by bisection."""
+
+        def is_within(position: int) -> bool:
+            lower, upper = self.limits(position)
+            far = accuracy is not None and (upper - lower) / 2 > accuracy
+            return not far and (budget is None or upper <= budget)
+
         low, high = 0, len(self.mechanisms) - 1
-        if self.at(high) > accuracy:
+        if not is_within(high):
             return None
         while low < high:
             middle = (low + high) // 2
-            if self.at(middle) <= accuracy:
+            if is_within(middle):
                 high = middle
             else:
                 low = middle + 1

@@ -32,7 +32,15 @@ from fpmonitor.private.keys import (
 )
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, ROLES, Role, Study, first_ask
+from fpmonitor.private.study import (
+    FIRST_PORT,
+    MAX_FILE_BYTES,
+    ROLES,
+    CollectionRequest,
+    Role,
+    Study,
+    first_ask,
+)
 from fpmonitor.private.transport import RoleClient, make_password, read_password
 from fpmonitor.safe_files import read_bytes, write_bytes
 
@@ -152,10 +160,7 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
     Raises:
         InputError: The folder exists, or cannot be made.
     """
-    try:
-        path.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be made ({error.strerror})") from error
+    _make_folder(path)
     ports = {one: port + place for place, one in enumerate(ROLES)}
     others = {one: f"http://127.0.0.1:{ports[one]}" for one in ROLES if one != role}
     config = RoleConfig(role=role, port=ports[role], services=others)
@@ -166,6 +171,28 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
     return RoleFolder(path)
 
 
+def make_study(path: Path, study: Study) -> CollectionRequest:
+    """Write a study and its first request into a folder, and return this.
+
+    Raises:
+        InputError: The folder has a study, or cannot be made.
+    """
+    if (path / "study.json").exists():
+        raise InputError(f"{path}: has a study", hint="answers to it would be lost")
+    _make_folder(path, exist_ok=True)
+    first = first_ask(study)
+    write_bytes(path / "study.json", [study.to_bytes()])
+    write_bytes(path / "round-1.json", [first.to_bytes()])
+    return first
+
+
+def _make_folder(path: Path, *, exist_ok: bool = False) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made ({error.strerror})") from error
+
+
 def make_pilot(path: Path, terms: Study, *, port: int = FIRST_PORT) -> Study:
     """Make the folders of all roles, the study, and its first request, which is published.
 
@@ -173,9 +200,7 @@ def make_pilot(path: Path, terms: Study, *, port: int = FIRST_PORT) -> Study:
     """
     folders = {role: make_role(path / role, role, port=port) for role in ROLES}
     study = msgspec.structs.replace(terms, curator_key=folders["curator"].public.verifying)
-    first = first_ask(study)
-    write_bytes(path / "study.json", [study.to_bytes()])
-    write_bytes(path / "round-1.json", [first.to_bytes()])
+    first = make_study(path, study)
     for folder in folders.values():
         write_bytes(folder.path / "study.json", [study.to_bytes()])
         for other in set(ROLES) - {folder.config.role}:

@@ -160,11 +160,12 @@ class Knowledge:
         self._known = {*self.counts, *((api,) for api in self.estimates)}
         # Who answered a plain request is missing from no randomised one: it has users of its own.
         numbers = [sum(tuples.values()) for tuples in self.counts.values()]
-        self.users = max(numbers or [found.users for found in self.estimates.values()])
+        answering = [found.users for found in self.estimates.values()]
+        self.users = max(numbers, default=0) or max(answering, default=0)
         if self.users < 2:
             raise UndecidableError("at least 2 reports are needed")
-        population = self.users if setting == "fixed" else study.population
-        self.cell = (study.k - 1) / population
+        self.population = self.users if setting == "fixed" else study.population
+        self.cell = (study.k - 1) / self.population
         self._spectra: dict[ApiSet, CountSpectrum] = {}
         self._rankings: dict[ApiSet, tuple[list[tuple[str, ...]], SizedTails]] = {}
         self._limits: dict[ApiSet, Promise] = {}
@@ -262,6 +263,23 @@ class Knowledge:
         delta = self._delta(len(apis)) / 2
         _, upper = certified_limits(self.study, spectrum, delta=delta)
         return Promise(upper=upper, rule="certificate")
+
+    def is_above(self, apis: ApiSet) -> bool:
+        """Whether a known set exposes more than the budget, by its own answers.
+
+        In a population all that is said so holds together with probability `1 - study.delta`. Lost
+        and redacted answers count as exposed elsewhere, so that a set with some is never above.
+        """
+        budget = self.study.budget
+        if apis not in self.counts:
+            return self.setting == "statistical" and self.estimates[apis[0]].lower > budget
+        tuples = self.counts[apis]
+        if sum(tuples.values()) < self.users or any(REDACTED in tokens for tokens in tuples):
+            return False
+        if self.setting == "fixed":
+            return self.limit(apis).upper > budget
+        delta = self._delta(len(apis))
+        return certified_limits(self.study, self.spectrum(apis), delta=delta)[0] > budget
 
     def front(self, apis: ApiSet) -> ParetoFront:
         """Return the best compositions of a set from disjoint known ones, within the budget."""

@@ -213,7 +213,13 @@ def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.
 
 
 def plan_randomisation(
-    api: str, tokens: Mapping[str, int], *, study: Study, users: int, accuracy: float
+    api: str,
+    tokens: Mapping[str, int],
+    *,
+    study: Study,
+    users: int,
+    accuracy: float | None = None,
+    budget: float | None = None,
 ) -> tuple[ApiPlan, Randomisation | None]:
     """Choose how to randomise an API, by a collection without randomisation.
 
@@ -224,6 +230,7 @@ def plan_randomisation(
         study: `k` and `n` of the exposure, and `delta`, which its APIs share evenly.
         users: Users who will report.
         accuracy: Largest half distance of the limits of the exposure, in (0, 1).
+        budget: In place of it: largest upper limit, as a curator would have it.
 
     Returns:
         The plan, and its randomisation; None where no mechanism is accurate enough.
@@ -238,7 +245,8 @@ def plan_randomisation(
         k=study.k,
         population=study.population,
         accuracy=accuracy,
-        delta=study.delta / len(study.apis),
+        budget=budget,
+        delta=study.delta / len(study.apis) / (1 if budget is None else 2 * study.largest_set),
         mechanisms=_with_room(study, len(listed) + 1),
     )
     return plan, randomisation_of(plan, listed_values(api, tokens, study=study))

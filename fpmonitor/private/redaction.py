@@ -148,10 +148,9 @@ def plan_from_marginals(
         )
     slack = study.budget - knowledge.cell * ways.sizes
     most = slack if setting == "fixed" else np.zeros_like(slack)
-    token_numbers, shown, size = _best_way(ranked, price, ways, most)
+    kept_counts, shown, size = _best_way(ranked, price, ways, most)
     keep = {
-        api: one.tokens[:number]
-        for api, one, number in zip(apis, ranked, token_numbers, strict=True)
+        api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept_counts, strict=True)
     }
     per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=setting == "fixed")
     after = knowledge.cell * size + shown
@@ -173,14 +172,14 @@ def _best_way(
     """How many tokens of each API to keep, the share shown beyond, and joint values."""
     # What the slack can save at most decides which ways are worth a closer look.
     promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
-    token_numbers, shown, _, size = min(
+    kept_counts, shown, _, size = min(
         (
             (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
             for at in promising
         ),
         key=lambda one: (one[2], one[1]),
     )
-    return token_numbers, shown, size
+    return kept_counts, shown, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +227,15 @@ def _ways(
         order = order[outside[order] < earlier]
         if order.size > _MOST_POINTS:
             order = order[np.linspace(0, order.size - 1, _MOST_POINTS).astype(np.int64)]
-        token_numbers = np.column_stack([ways.kept[before[order]], number[order]])
-        ways = _Ways(sizes[order], outside[order], token_numbers)
+        kept_counts = np.column_stack([ways.kept[before[order]], number[order]])
+        ways = _Ways(sizes[order], outside[order], kept_counts)
     return ways
 
 
 def _restored(
     ranked: Sequence[_Ranked],
     price: Sequence[float],
-    token_numbers: NDArray[np.int64],
+    kept_counts: NDArray[np.int64],
     slack: float,
 ) -> tuple[tuple[int, ...], float, float]:
     """Keep further tokens while their users fit into the slack, the costliest APIs first.
@@ -244,7 +243,7 @@ def _restored(
     Return the numbers of kept tokens, the share of the users counted as exposed for it, and the
     weighted share that stays outside.
     """
-    numbers, shown = token_numbers.tolist(), 0.0
+    numbers, shown = kept_counts.tolist(), 0.0
     for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
         outside = ranked[at].outside
         room = outside[numbers[at]] - (slack - shown)

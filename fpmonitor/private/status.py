@@ -35,7 +35,8 @@ class AskStatus:
     minimum: int | None
     undelivered: int  # Number of batches that wait for their recipient.
     seconds: int | None  # Time since the request was added; null where it is not known.
-    # What the randomised answers of a user may tell, nats; null where some are not randomised.
+    # What the answers of a user may tell, nats; null where that has no limit: some are not
+    # randomised, or by a matrix that excludes a value.
     epsilon: float | None = None
 
 
@@ -162,9 +163,9 @@ def spent(asks: Sequence[Reconciliation]) -> str:
     if not levels:
         return ""
     epochs = len({each.epoch for each in asks if each.epsilon is not None})
-    plain = len(asks) - len(levels)
-    also = f"; {plain:,} more are not randomised" if plain else ""
+    endless = len(asks) - len(levels)
+    also = f"; {endless:,} more have no finite epsilon" if endless else ""
     return (
-        f"a user who answers all {len(levels):,} randomised requests, of {epochs:,} epochs, has "
+        f"a user who answers {len(levels):,} randomised requests, of {epochs:,} epochs, has "
         f"spent epsilon {sum(levels):.3g}{also}"
     )

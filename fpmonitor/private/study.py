@@ -392,7 +392,7 @@ def _check_release(
     if promise is None or not _is_promised(study, ask, promise):
         raise InputError(
             "ask: the curator of the study did not sign this request for the analyst",
-            hint="`private select` and `private redact` write and sign requests",
+            hint="`private select` writes and signs requests",
         )
     if not 0 <= promise.upper <= study.budget:
         raise InputError(

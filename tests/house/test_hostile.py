@@ -821,7 +821,7 @@ READING = (
     "ldp metrics --mechanism FILE",
     "scale sketch info FILE",
     "collect snippet FILE",
-    "private study FILE",
+    "private init FOLDER --curator-key FILE",
     "db copy-in FOLDER",
     "db apis",  # with the settings of its folder
 )

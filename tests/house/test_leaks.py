@@ -393,10 +393,10 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             *("private backup", "private close", "private count"),
-            *("private init", "private quickstart", "private publish", "private redact"),
+            *("private init", "private publish"),
             *("private rotate", "private seal", "private select", "private serve"),
-            *("private shuffle", "private status", "private study"),
-            *("ldp ask", "ldp estimate", "ldp reports"),
+            *("private shuffle", "private status"),
+            *("ldp ask", "ldp reports"),
         ),
         "it works on the reports of a study, not on a database of users",
     ),

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands.app import app
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.keys import public_path, read_public, read_secret_keys
+from fpmonitor.private.shuffler import upload_bytes
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_password
+from fpmonitor.private.wire import ID_BYTES
 from tests.piloted import APIS, PAGE, perform, ran, write_log
 
 if TYPE_CHECKING:
@@ -101,6 +104,32 @@ def test_batches_and_uploads_count_once(there: Path, capsys: pytest.CaptureFixtu
         assert "is closed, with 360 messages passed on" in capsys.readouterr().err
 
 
+def test_only_the_rounds_that_were_answered_late_are_named(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five rounds are closed; answers to one of them, and to all of them, come late."""
+    shuffler = RoleFolder(there / "pilot" / "shuffler").open_shuffler()
+    first = CollectionRequest.read(there / "pilot" / "round-1.json")
+    with shuffler.store:
+        for epoch in range(2, 6):
+            ask = structs.replace(first, epoch=epoch)
+            shuffler.add_ask(ask)
+            shuffler.close_ask(ask.id, drop=True)
+            shuffler.store.add_to_tally(ask.id, {"closed ask": 1})
+    capsys.readouterr()
+    assert run([*at("shuffler", "shuffle", "round-1.uploads")]) == 1
+    assert capsys.readouterr().err.strip().endswith("closed: round 1 of epoch 1 for the curator")
+    (tmp_path / "late").write_bytes(
+        b"".join(
+            ask + bytes(upload_bytes(shuffler.store.study) - 16) for ask in shuffler.store.asks
+        )
+    )
+    assert run([*at("shuffler", "shuffle", str(tmp_path / "late"))]) == 1
+    told = capsys.readouterr().err
+    assert told.count("for the ") == 3
+    assert "and 3 more" in told
+
+
 def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:
     before = (there / "round-1.uploads").read_bytes()
     ran(*SEAL)
@@ -156,7 +185,8 @@ SEAL = (
     "-o", "round-1.uploads",
 )  # fmt: skip
 STUDY_COMMAND = (
-    "private", "study", "--name", "x", "--apis", "A", "--budget", "0.1", "-o", "s", "--ask", "a"
+    "private", "init", "x", "--curator-key", "pilot/curator/keys.pub", "--apis", "A",
+    "--budget", "0.1",
 )  # fmt: skip
 
 
@@ -181,10 +211,15 @@ STUDY_COMMAND = (
         (at("analyst", "count", "--promise", "pilot/study.json"), "not a selection in pilot/study"),
         (("private", "publish", "pilot/round-1.json", "--folder", "none"), "init` makes one"),
         (("private", "publish", "pilot/round-1.json", "--folder", "pilot"), "no answer"),
-        (("private", "init", "x", *STUDY_COMMAND[4:8], "--port", "65534"), "65533"),
+        (("private", "init", "x", *STUDY_COMMAND[5:], "--port", "65534"), "65533"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),
-        ((*STUDY_COMMAND[:-1], "pilot/round-1.json", "--population", "100"), "already exists"),
+        (
+            ("private", "init", "pilot", *STUDY_COMMAND[3:], "--population", "100"),
+            "pilot: has a study; answers to it would be lost",
+        ),
+        ((*STUDY_COMMAND[:3], "--role", "curator", "--apis", "A"), "a role has no terms"),
+        (("private", "redact", "pilot", "--apis", "A"), "private select CURATOR --redact A,B"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(

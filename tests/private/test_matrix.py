@@ -330,10 +330,9 @@ def test_from_a_matrix_over_sealed_answers_to_estimates(
     assert main([*counted, "json"]) == 0
     [one] = json.loads(capsys.readouterr().out)["asks"][0]["sets"]
     assert (one["apis"], one["randomised"]) == (["x"], "matrix")
+    found = one["estimate"]
     assert main([*counted, "table"]) == 0
     assert "x (matrix)" in capsys.readouterr().out
-    assert main(["ldp", "estimate", "pilot", "--ask", "ask.json", "--format", "json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
     shares = {value["token"]: value for value in found["values"]}
     assert (found["users"], found["mechanism"]) == (300, "matrix")
     assert shares["=a"]["lower"] < 2 / 3 < shares["=a"]["upper"]
@@ -359,7 +358,7 @@ def test_columns_without_names_are_the_values_of_k_users_or_more_and_the_rest(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "--accuracy, or --matrix"),
+        ((), "no database at fpmonitor.duckdb"),
         (("--matrix", "named.csv"), "name an API and a file; API=FILE.csv"),
         (("--matrix", "x="), "name an API and a file"),
         (("--matrix", "x=words.csv"), "may name these, for example =24"),

@@ -64,7 +64,7 @@ def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documen
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "quick"
-    assert "certificate" in ran("private", "quickstart", str(folder), "--quiet")
+    assert "certificate" in ran("private", "simulate", "--pilot", str(folder))
     picture = (folder / "who-learns-what.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(picture)
     documented = Path(__file__).parents[2] / "docs" / "private.svg"
@@ -74,7 +74,7 @@ def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documen
     assert {sum(users.values()) for users in marginals.values()} == {500}
     assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 500
     assert f">{len(last.sets[0])} of {len(study.apis)} APIs together<" in picture
-    ran("private", "quickstart", str(folder), code=2)
+    ran("private", "simulate", "--pilot", str(folder), code=2)
 
 
 def shown(round_number: int) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes
     assert found["empirical"] <= found["fixed"]["upper"]
 
     # A third round after the release; a promise is compared with the request signed for it.
-    ran("private", "redact", "pilot", "--apis", ",".join(APIS[1:]), "-o", "pilot/round-3.json")
+    ran("private", "select", "pilot", "--redact", ",".join(APIS[1:]), "-o", "pilot/round-3.json")
     third = CollectionRequest.read(Path("pilot/round-3.json"))
     assert (third.round, third.sets) == (3, (APIS[1:],))
     for command in (PUBLISH, *SECOND[:-1]):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import secrets
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from fpmonitor.cli import run as main
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.ldp.planner import plan_api
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import AnsweredRequests, randomised, reports_for, seal_answers
+from fpmonitor.private.decided import decision_of
 from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import SecretKeys, open_message
 from fpmonitor.private.knowledge import Knowledge
@@ -29,6 +34,7 @@ from fpmonitor.private.randomised import (
     randomisation_of,
     randomised_ask,
 )
+from fpmonitor.private.selection import SETTINGS, select_values
 from fpmonitor.private.status import AskStatus, RoleStatus, reconciled, spent
 from fpmonitor.private.study import (
     MECHANISMS,
@@ -43,8 +49,6 @@ from fpmonitor.private.wire import decode_uploads, encode_batch
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.study import MechanismName
 
@@ -265,14 +269,15 @@ def test_from_a_database_over_sealed_answers_to_estimates(
 
     answers = [{api: f"={user[api]}" for api in "xyz"} for user in users]
     curator = collected(tmp_path, study, ask, answers)
-    arguments = [str(curator), "--ask", str(paths["ask"]), "--format", "json"]
-    assert main(["ldp", "estimate", *arguments]) == 0
-    found = {one["api"]: one for one in json.loads(capsys.readouterr().out)}
+    counting = ["private", "count", "--folder", str(curator), "--format"]
+    assert main([*counting, "json"]) == 0
+    [counted] = json.loads(capsys.readouterr().out)["asks"]
+    found = {one["apis"][0]: one["estimate"] for one in counted["sets"]}
     shares = {value["token"]: value for value in found["x"]["values"]}
     assert shares["=a"]["lower"] < 2 / 3 < shares["=a"]["upper"]
     assert found["x"]["users"] == 300
     assert found["x"]["lower"] <= found["x"]["upper"]
-    assert main(["ldp", "estimate", *arguments[:-1], "table"]) == 0
+    assert main([*counting, "table"]) == 0
     assert "at most" in capsys.readouterr().out
 
 
@@ -303,10 +308,92 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert rules["x"] in ("randomised", "top-r")
     assert rules["z"] == "certificate"
     assert CollectionRequest.from_bytes(following.read_bytes()).sets == (("x", "y", "z"),)
+    # One decision for all sets, which the rest of fpmonitor reads.
+    decided = tmp_path / "decision.json"
+    assert main([*given, "--decision", str(decided)]) == 0
+    assert "Users randomised those on x, y." in capsys.readouterr().err
+    content = json.loads(decided.read_text(encoding="utf-8"))
+    assert (content["allow"], content["block"], content["undecided"]) == ([["x", "y", "z"]], [], [])
+    assert main(["gate", str(decided), "--have", "x", "--want", "z"]) == 0
+    assert main(["export", str(decided), "--to", "csv"]) == 0
+    assert "z,exposed,in the recommended set" in capsys.readouterr().out
     # The next round of the curator would have users send the randomised ones plainly.
     assert main([*given, "--next", "curator", "-o", str(tmp_path / "next.json")]) == 3
     assert "nothing left to request" in capsys.readouterr().err
     assert not (tmp_path / "next.json").exists()
+
+
+def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's commands: plan by the budget, collect, decide, write a list; one API is left."""
+    monkeypatch.chdir(tmp_path)
+    rng = random.Random(4)
+    for name in ("plain", "users"):
+        rows = [
+            {"user": f"{name}{i}", "Navigator.platform": rng.choice("abc"),
+             "Navigator.maxTouchPoints": rng.choice("012"), "Screen.colorDepth": f"{i % 1000}"}
+            for i in range(4000)
+        ]  # fmt: skip
+        log = "".join(json.dumps(row) + "\n" for row in rows)
+        Path(f"{name}.jsonl").write_text(log, encoding="utf-8")
+    names = "Navigator.maxTouchPoints,Navigator.platform,Screen.colorDepth"
+    pilot, ask = ("--folder", "pilot"), ("--ask", "ask.json")
+    for command in (
+        ("ingest", "plain.jsonl", "-q"),
+        ("private", "init", "pilot", "--apis", names, "--population", "20000", "--budget", "10%",
+         "--minimum-batch", "50"),
+        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "4%", "--epoch", "2",
+         "-o", "ask.json"),
+        ("private", "seal", "--from", "users.jsonl", *ask, *pilot, "-o", "up", "-q"),
+        ("private", "shuffle", "up", *ask, *pilot, "--close", "-o", "batches"),
+    ):  # fmt: skip
+        assert main(list(command)) == 0, command
+    batches = sorted(map(str, Path("batches").iterdir()))
+    curator = ("--folder", "pilot/curator")
+    assert main(["private", "count", *batches, *ask, *curator]) == 0
+    capsys.readouterr()
+    assert main(["private", "select", "pilot", "--decision", "decision.json"]) == 0
+    assert "Screen.colorDepth: nobody was asked" in capsys.readouterr().err
+    decision = read_decision(Path("decision.json"))
+    assert decision.allow == (("Navigator.maxTouchPoints", "Navigator.platform"),)
+    assert decision.no_evidence == {"Screen.colorDepth": "few users"}
+    assert "whole record" in decision.guarantee
+    assert main(["export", "decision.json", "--to", "csv"]) == 0
+    listed = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split(",")[1] for line in listed] == [
+        "exposed", "exposed", "no evidence"
+    ]  # fmt: skip
+    assert main(["gate", "decision.json", "--want", "Screen.colorDepth"]) == 3
+    assert main(["audit", "certificate", "decision.json"]) == 2
+    assert "private select CURATOR --decision" in capsys.readouterr().err
+    assert main(["check", "decision.json"]) == 0  # by users whose records are known
+
+
+def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
+    """Among few APIs, lists by the search are those by trying all sets; contradictions: none."""
+    rng = np.random.default_rng(5)
+    for setting in SETTINGS:
+        for seed in range(6):
+            study = study_of(apis=tuple("abcde"), k=5, population=3000, budget=0.15, largest_set=2)
+            table = rng.integers(0, [2, 3, 4, 9, 60], size=(600, 5)) % (seed + 5)
+            counts = {
+                tuple("abcde"[at] for at in places): Counter(
+                    tuple(f"={value}" for value in row) for row in table[:, list(places)].tolist()
+                )
+                for places in [(0,), (1,), (2,), (3,), (4,), (0, 1), (2, 4)]
+            }
+            knowledge = Knowledge(study, counts, setting)
+            made = decision_of(knowledge, select_values(study, counts, setting=setting))
+            assert made.complete
+            assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
+            for size in range(1, 6):
+                for apis in itertools.combinations(made.evident, size):
+                    verdict, _ = made.verdict(apis)
+                    if knowledge.promise(apis).upper <= study.budget:
+                        assert verdict == "allow", (apis, made.allow)
+                    elif verdict == "block":
+                        assert any(knowledge.is_above(one) for one in knowledge.asked)
 
 
 @pytest.mark.long
@@ -340,20 +427,16 @@ def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
     assert np.mean(uppers) < 0.6
 
 
-def test_the_commands_refuse_what_they_cannot_use(
+def test_too_few_randomised_answers_are_counted_and_not_estimated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = study_of(k=5)
-    ask = ask_with("grr", 1.0, study)
-    (tmp_path / "plain.json").write_bytes(first_ask(study).to_bytes())
-    (tmp_path / "other.json").write_bytes(replace(ask, round=2).to_bytes())
-    given = ["ldp", "estimate", str(collected(tmp_path, study, ask, [{"x": "=a"}] * 6))]
-    for name, said in (("plain", "randomises nothing"), ("other", "no answers to this request")):
-        assert main([*given, "--ask", str(tmp_path / f"{name}.json")]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert said in captured.err
-        assert len(captured.err.splitlines()) <= 2
+    curator = collected(tmp_path, study, ask_with("grr", 1.0, study), [{"x": "=a"}] * 4)
+    assert main(["private", "count", "--folder", str(curator), "--format", "json"]) == 0
+    said = capsys.readouterr()
+    [one] = json.loads(said.out)["asks"][0]["sets"]
+    assert (one["estimate"], one["users"]) == (None, None)
+    assert "x: fewer than k = 5 users answered" in said.err
 
 
 def test_the_mechanism_of_an_ask_is_the_one_that_users_apply() -> None:
@@ -394,5 +477,7 @@ def test_what_a_user_spends_adds_up_over_apis_and_epochs() -> None:
         )
     ]
     said = spent(reconciled(roles))
-    assert "all 2 randomised requests, of 2 epochs, has spent epsilon 4.5; 1 more" in said
+    assert (
+        "answers 2 randomised requests, of 2 epochs, has spent epsilon 4.5; 1 more have no" in said
+    )
     assert spent(reconciled(roles)[2:]) == ""

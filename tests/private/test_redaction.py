@@ -245,8 +245,8 @@ def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     channel(first_ask(study), list(table.iter_rows(named=True)))
     channel.close()
     ask = tmp_path / "ask.json"
-    arguments = [str(tmp_path / "pilot"), "--apis", "c,a"]
-    assert run(["private", "redact", *arguments, "-o", str(ask)]) == 0
+    arguments = [str(tmp_path / "pilot"), "--redact", "c,a"]
+    assert run(["private", "select", *arguments, "-o", str(ask)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["after"] <= 0.02 < printed["before"]
     written = CollectionRequest.read(ask)
@@ -260,12 +260,12 @@ def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     assert run(["ingest", str(log), "--db", db, "--ignore", "b"]) == 0
     capsys.readouterr()
     fixed = ["--setting", "fixed", "--suspicion", "1", "--sample", db]
-    assert run(["private", "redact", *arguments, *fixed]) == 0
+    assert run(["private", "select", *arguments, *fixed]) == 0
     seeing = json.loads(capsys.readouterr().out)
     assert seeing["basis"] == "count"
     assert seeing["before"] == exposed_share(table.select("a", "c"), 3)
     assert seeing["after"] <= 0.02 < seeing["before"]
-    run(["private", "redact", str(tmp_path / "pilot"), "--apis", "b"])
+    run(["private", "select", str(tmp_path / "pilot"), "--redact", "b"])
     assert "nothing of b is kept: drop this API from the set instead" in capsys.readouterr().err
-    assert run(["private", "redact", *arguments, "--suspicion", "2"]) == 2
+    assert run(["private", "select", *arguments, "--suspicion", "2"]) == 2
     assert "suspicion" in capsys.readouterr().err

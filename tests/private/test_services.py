@@ -20,6 +20,7 @@ from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.delivery import Delivery
 from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.sending import send_uploads, straight
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt
@@ -133,6 +134,19 @@ def test_sending_again_is_answered_and_counts_once(world: World) -> None:
     data = body(range(3))
     for expected in ({"accepted": 6, "refused": {}}, {"accepted": 0, "refused": {"replayed": 6}}):
         assert world.at_shuffler.post("/uploads", content=data, headers=BYTES).json() == expected
+
+
+def test_answers_to_a_closed_request_are_told_apart_and_do_not_count(world: World) -> None:
+    """Through the service and its client: the same words as from a file."""
+    world.at_shuffler.post("/uploads", content=body(range(11)), headers=BYTES)
+    world.at_shuffler.post(f"/asks/{FIRST.id.hex()}/close", headers=AUTHORISED)
+    wait_for(lambda: not world.shuffler.unsent())
+    late = world.at_shuffler.post("/uploads", content=body(range(11, 14)), headers=BYTES)
+    assert late.json() == {"accepted": 0, "refused": {"closed ask": 6}}
+    sent = send_uploads([body(range(14, 15))], straight(ToClient(world.at_shuffler)), print)
+    assert {name: number for name, number in sent.items() if number} == {"closed ask": 2}
+    assert sum(world.curator.counts(FIRST)[("A.one",)].values()) == 11
+    assert world.shuffler.store.tally()[FIRST.id]["closed ask"] == 8
 
 
 def test_a_page_may_send_bytes_without_a_type(world: World) -> None:

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.options import BUDGET_OR_NONE, DELTA, POPULATION, K
-from fpmonitor.cli.output import emit, note
+from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
-from fpmonitor.private.commands.options import EPOCH
-from fpmonitor.private.study import FIRST_PORT, Role, Study, first_ask
+from fpmonitor.private.study import FIRST_PORT, Role, Study
 from fpmonitor.vocabulary import split_names
 
 app = typer.Typer(no_args_is_help=True)
@@ -78,42 +77,6 @@ class Terms:
         )
 
 
-def study(
-    *,
-    terms: Terms,
-    curator_key: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public keys of the curator; users answer the analyst only what it signed.",
-            show_default="no release",
-            metavar="FILE.pub",
-        ),
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
-    ask: Annotated[Path, typer.Option(help="Write the first request to this file.")],
-    epoch: EPOCH = 1,
-) -> None:
-    """Write the terms of a collection and its first request: each API alone, for the curator."""
-    made = terms.study(_verifying(curator_key))
-    first = first_ask(made, epoch=epoch)
-    for path in (output, ask):
-        if path.exists():
-            raise InputError(f"{path}: already exists", hint="answers to it would be lost")
-    emit(made.to_bytes().decode(), output)
-    emit(first.to_bytes().decode(), ask)
-    note(f"study {made.id.hex()}, ask {first.id.hex()}")
-    if curator_key is None:
-        note("without --curator-key nothing can be released to the analyst")
-
-
-def _verifying(path: Path | None) -> str:
-    if path is None:
-        return ""
-    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
-
-    return read_public(path, "curator").verifying
-
-
 def init(
     *,
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
@@ -127,27 +90,46 @@ def init(
             help="Port of the shuffler; curator and analyst have the next two.", min=1, max=65_533
         ),
     ] = FIRST_PORT,
+    curator_key: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make the study alone, with its first request, for the role folders of others: "
+            "users answer the analyst only what the curator of these public keys signed.",
+            show_default="roles of its own",
+            metavar="FILE.pub",
+        ),
+    ] = None,
     terms: Terms,
 ) -> None:
-    """Make the folder of a role, with keys and password; or a pilot: a study and all its roles.
+    """Make the folder of a role, with keys and password; a study; or a pilot: with all its roles.
 
     `private serve FOLDER` runs it.
     """
-    from fpmonitor.private.folder import make_pilot, make_role  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.folder import (  # noqa: PLC0415 -- an extra
+        make_pilot,
+        make_role,
+        make_study,
+    )
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
 
-    if role is None:
-        made = make_pilot(folder, terms.study(), port=port)
-        note(f"study {made.id.hex()}; round 1 is published: `fpmonitor private serve {folder}`")
-        note("a pilot: who runs shuffler and curator can put the values of a user together")
+    if role is not None:
+        if curator_key is not None or terms != Terms():
+            raise InputError("init: a role has no terms", hint="leave --role away for a study")
+        make_role(folder, role, port=port)
+        note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
+        note("put there study.json, and the passwords of others as ROLE.password; see role.json")
         return
-    make_role(folder, role, port=port)
-    note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
-    note("put there study.json, and the passwords of others as ROLE.password; see role.json")
+    if curator_key is not None:
+        made = terms.study(read_public(curator_key, "curator").verifying)
+        first = make_study(folder, made)
+        note(f"study {made.id.hex()}, ask {first.id.hex()}")
+        return
+    made = make_pilot(folder, terms.study(), port=port)
+    note(f"study {made.id.hex()}; round 1 is published: `fpmonitor private serve {folder}`")
+    note("a pilot: who runs shuffler and curator can put the values of a user together")
 
 
-app.command("quickstart")(users.private_quickstart)
 app.command("init")(init)
-app.command("study")(study)
 app.command("seal")(users.seal_records)
 app.command("shuffle")(roles.shuffle)
 app.command("count")(roles.count_reports_of)
@@ -158,5 +140,4 @@ app.command("backup")(roles.backup)
 app.command("rotate")(roles.rotate)
 app.command("serve")(roles.serve_role)
 app.command("select")(selection.select)
-app.command("redact")(selection.redact)
 app.command("simulate")(selection.simulate)

@@ -1,4 +1,4 @@
-"""The group `ldp` with its commands on private collection: ask for randomised answers, estimate."""
+"""The group `ldp` with its command on private collection: ask for randomised answers."""
 
 from __future__ import annotations
 
@@ -11,28 +11,23 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.ldp import app
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET
-from fpmonitor.cli.output import Shown, emit, note, progress_line, show
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET, share
+from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.ldp.planner import ApiPlan, needs_no_answers
 from fpmonitor.ldp.shuffling import shuffled_epsilon
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, CURATOR_FOLDER, EPOCH, STUDY, folder_of
+from fpmonitor.private.commands.options import EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import (
-    RandomisedApi,
-    estimate,
     listed_values,
     plan_randomisation,
     randomised_ask,
 )
-from fpmonitor.private.store import RoleStore, read_counts
-from fpmonitor.private.study import CollectionRequest, Randomisation, Study
+from fpmonitor.private.study import Randomisation, Study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
-from fpmonitor.render.output import Output
-from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -61,6 +56,16 @@ ACCURACY = Annotated[
         "without --matrix.",
     ),
 ]
+BUDGET = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        help="Instead: exposure that the answers on each API are to prove.",
+        parser=share,
+        show_default="of the study",
+        metavar="SHARE",
+    ),
+]
 MATRIX = Annotated[
     list[str] | None,
     typer.Option(
@@ -85,6 +90,7 @@ OUTPUT = Annotated[
 def ask(
     study: STUDY,
     accuracy: ACCURACY = None,
+    budget: BUDGET = None,
     matrix: MATRIX = None,
     users: USERS = None,
     epoch: EPOCH = 1,
@@ -95,26 +101,37 @@ def ask(
 ) -> None:
     """Plan round 1 of a study with randomised answers, from a database of plain observations.
 
-    Matrices that name their columns need no database.
+    By default each API gets the least epsilon with which --users answers are expected to prove the
+    budget of the study. Matrices that name their columns need no database.
     """
     terms = Study.read(study)
     matrices = _matrices(matrix or [], terms)
-    if accuracy is None and not matrices:
-        raise InputError("ldp ask: give --accuracy, or --matrix for some APIs")
+    if accuracy is not None and budget is not None:
+        raise InputError("ldp ask: give --accuracy, or --budget")
+    if accuracy is None and budget is None and not matrices:
+        budget = terms.budget
+    is_planned = accuracy is not None or budget is not None
     is_named = all(one.values is not None for one in matrices.values())
-    tokens_by_api, observed = ({}, 0) if accuracy is None and is_named else _held(db, terms)
+    tokens_by_api, observed = _held(db, terms) if is_planned or not is_named else ({}, 0)
     answering = observed if users is None else users
     plans: dict[str, tuple[ApiPlan, Randomisation | None]] = {
         api: _matrix_plan(api, one, tokens_by_api.get(api), terms, answering)
         for api, one in matrices.items()
     }
-    if accuracy is not None:
-        with progress_line(quiet) as progress:
-            for api in sorted(set(terms.apis) - set(plans)):
-                progress(api)
+    with progress_line(quiet) as progress:
+        for api in sorted(set(terms.apis) - set(plans)) if is_planned else ():
+            progress(api)
+            try:
                 plans[api] = plan_randomisation(
-                    api, tokens_by_api[api], study=terms, users=answering, accuracy=accuracy
+                    api,
+                    tokens_by_api[api],
+                    study=terms,
+                    users=answering,
+                    accuracy=accuracy,
+                    budget=budget,
                 )
+            except UndecidableError as error:  # the others are requested all the same
+                note(error.message)
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
     question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
     rows = [asdict(plans[api][0]) for api in sorted(plans)]
@@ -122,15 +139,15 @@ def ask(
     if question is None:
         raise UndecidableError(
             "no mechanism is accurate enough for any API",
-            hint="use more --users, or a larger --accuracy",
+            hint=f"use more --users, or a larger --{'budget' if accuracy is None else 'accuracy'}",
         )
     note(_spent(terms, chosen, answering), quiet=quiet)
+    within = accuracy or (budget or 0) / 2
     trivial = [
         api
         for api, plan in chosen.items()
-        if accuracy is not None
-        and needs_no_answers(
-            len(plan.values) - 1, k=terms.k, population=terms.population, accuracy=accuracy
+        if needs_no_answers(
+            len(plan.values) - 1, k=terms.k, population=terms.population, accuracy=within
         )
     ]
     if trivial:
@@ -199,37 +216,3 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
     return {
         api: {token: users for (token,), users in counts[(api,)].items()} for api in study.apis
     }, len(table)
-
-
-@app.command("estimate")
-def estimates(*, folder: CURATOR_FOLDER, ask_file: ASK, shown: Shown) -> None:
-    """Estimate the frequencies and the exposure of each API from randomised answers."""
-    role, question = folder_of(folder, "curator"), CollectionRequest.read(ask_file)
-    terms = role.study
-    if not question.randomise:
-        raise InputError(
-            f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
-        )
-    with RoleStore(role.store, terms, "curator") as opened:
-        if question.id not in opened.asks:
-            raise InputError(f"{role.store}: holds no answers to this request")
-        counts = read_counts(opened, question)
-    found = [
-        estimate(terms, question, api, counts[(api,)], delta=terms.delta / len(question.randomise))
-        for api in sorted(question.randomise)
-    ]
-    answer = Output(
-        tables=[tables.estimates_table(found, terms)],
-        rows=[row for one in found for row in _rows(one)],
-        document=untyped(found),
-    )
-    shown.show(answer)
-
-
-def _rows(found: RandomisedApi) -> list[dict[str, object]]:
-    """Return a row for each value, with the members of its API in front."""
-    shared = {name: value for name, value in asdict(found).items() if name != "values"}
-    return [
-        {**shared, "token": one.token, "share": one.share, "least": one.lower, "most": one.upper}
-        for one in found.values
-    ]

@@ -16,7 +16,7 @@ import typer
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, UNSAFE_COUNTS
 from fpmonitor.cli.output import Shown, note, show
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
 from fpmonitor.private.files import content_digest, file_parts
@@ -27,9 +27,10 @@ from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, read_json, typed, untyped, write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison, Selection
     from fpmonitor.private.shuffler import Shuffler
@@ -43,11 +44,12 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     for apis, counts in role.counts(ask).items():
         users = sum(counts.values())
         groups = sorted(counts.items(), key=lambda group: (-group[1], group[0]))
-        randomised = [ask.randomise[api].mechanism for api in apis if api in ask.randomise]
+        plan = ask.randomise.get(apis[0])
         sets.append(
             {
                 "apis": list(apis),
-                "randomised": randomised[0] if randomised else None,
+                "randomised": None if plan is None else plan.mechanism,
+                "estimate": None if plan is None else _estimated(role, ask, apis[0], counts),
                 "users": users if users >= k else None,
                 "groups": [
                     {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k
@@ -64,6 +66,20 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     }
 
 
+def _estimated(
+    role: Recipient, ask: CollectionRequest, api: str, counts: Mapping[tuple[str, ...], int]
+) -> RandomisedApi | None:
+    """Estimate what randomised answers on an API show; None where they are too few."""
+    from fpmonitor.private.randomised import estimate  # noqa: PLC0415 -- slow to load
+
+    terms = role.store.study
+    try:
+        return estimate(terms, ask, api, counts, delta=terms.delta / len(ask.randomise))
+    except UndecidableError as error:
+        note(error.message)
+        return None
+
+
 def read_selection(path: Path) -> Selection:
     """Read what `private select` printed as JSON."""
     from fpmonitor.private.selection import Selection  # noqa: PLC0415 -- slow to load
@@ -73,6 +89,7 @@ def read_selection(path: Path) -> Selection:
 
 
 _UPLOADS_AT_ONCE = 8192
+_MOST_NAMED = 3
 
 PATH_OF_ASK = Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")]
 ASKS = Annotated[
@@ -119,6 +136,7 @@ def shuffle(
     outcomes: Counter[str] = Counter()
     shuffler = folder_of(folder, "shuffler").open_shuffler()
     with shuffler.store:
+        tally_before = shuffler.store.tally()
         for question in questions:
             shuffler.add_ask(question)
             if uploads:
@@ -132,15 +150,20 @@ def shuffle(
             if dropped := shuffler.close_ask(question.id, drop=drop).dropped:
                 outcomes["below the minimum"] += dropped
         written = [] if batches is None else _write_batches(shuffler, batches)
-        waiting_messages = sum(counts["held"] for counts in shuffler.store.tally().values())
+        tally = shuffler.store.tally()
+        waiting_messages = sum(counts["held"] for counts in tally.values())
         late = [
-            one.words for id_, one in shuffler.store.asks.items() if shuffler.store.is_closed(id_)
+            one.words
+            for id_, one in shuffler.store.asks.items()
+            if tally[id_]["closed ask"] > tally_before.get(id_, Counter())["closed ask"]
         ]
     row = {**outcomes, "held": waiting_messages, "batches": [str(path) for path in written]}
     show(tables.tally([row], row), output_format, None)
     if not (closed := outcomes["closed ask"]):
         return 0
-    note(f"{closed:,} messages came too late and do not count; closed: {', '.join(late)}")
+    named = ", ".join(late[:_MOST_NAMED])
+    more = f" and {len(late) - _MOST_NAMED:,} more" if len(late) > _MOST_NAMED else ""
+    note(f"{closed:,} messages came too late and do not count; closed: {named}{more}")
     return 1
 
 
@@ -163,7 +186,10 @@ def count_reports_of(
     unsafe_counts: UNSAFE_COUNTS = False,
     shown: Shown,
 ) -> None:
-    """Open batches as the curator or the analyst, and count the users of each value or set."""
+    """Open batches as the curator or the analyst, and count the users of each value or set.
+
+    Of randomised answers, estimate the shares of the values and the exposure.
+    """
     recipient = folder_of(folder).open_recipient()
     with recipient.store:
         for path in asks or []:
@@ -175,7 +201,7 @@ def count_reports_of(
         compared = None if promise is None else _compared(recipient, promise)
     if compared is not None:
         document["promise"] = untyped(compared)
-    shown.show(tables.counts(document, compared))
+    shown.show(tables.counts(document, recipient.store.study, compared))
 
 
 def _compared(analyst: Recipient, promise: Path) -> JointComparison:

@@ -1,4 +1,4 @@
-"""Commands that choose what to release: select, redact, simulate."""
+"""Commands that choose what to release: select, simulate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,14 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import (
-    BUDGET,
+    BUDGET_OR_NONE,
     DB,
     DEFAULT_DB,
     DELTA,
     FORMAT,
     POPULATION,
     K,
+    OutputFormat,
 )
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
@@ -31,6 +33,8 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
+from fpmonitor.private.commands.users import users_of
+from fpmonitor.private.decided import decision_of
 from fpmonitor.private.hierarchy import next_ask
 from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
@@ -43,10 +47,11 @@ from fpmonitor.private.study import (
     RecipientRole,
     Study,
     check_ask,
+    first_ask,
     release_ask,
 )
 from fpmonitor.private.table import read_tokens
-from fpmonitor.render.output import Output
+from fpmonitor.render.output import Output, to_json
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.vocabulary import split_names
@@ -56,8 +61,18 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.folder import RoleFolder
+    from fpmonitor.private.redaction import RedactionPlan
     from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
+
+_PILOT_USERS = 500
+_PILOT_APIS = (
+    "Navigator.deviceMemory",
+    "Navigator.maxTouchPoints",
+    "Navigator.platform",
+    "Screen.colorDepth",
+    "css:dynamic-range",
+)
 
 SETTING = Annotated[
     Setting,
@@ -129,13 +144,20 @@ class Curator:
         """The folder of the curator itself."""
         return folder_of(self.folder, "curator")
 
+    @property
+    def opens_epoch(self) -> bool:
+        """Whether an epoch is named of which the store has no request."""
+        with RoleStore(self.role.store, self.role.study, "curator") as store:
+            epochs = {ask.epoch for ask in store.asks.values()}
+        return self.epoch is not None and self.epoch not in epochs
+
     def signer(self) -> Sign:
         """Return what signs requests for the analyst."""
         ring = self.role.ring
         if ring.verifying != self.role.study.curator_key:
             raise InputError(
                 f"{self.role.keys}: not the curator's keys that the study names",
-                hint="`private study --curator-key FILE.pub` names them",
+                hint="`private init STUDY --curator-key FILE.pub` names them",
             )
         return ring.sign
 
@@ -159,6 +181,10 @@ class Curator:
                         randomised.setdefault(apis[0], answers)
             for missing in incomplete(store, asks):
                 note(f"not all answers are here: {missing}")
+        for api in study.apis:
+            if (api,) not in counts and api not in randomised:
+                counts[(api,)] = {}  # all of its answers are missing: each user may be alone
+                note(f"{api}: nobody was asked, so that it is in no set")
         following = 1 + max(ask.round for ask in asks)
         return _Held(study, epoch, self.number or following, counts, randomised)
 
@@ -191,7 +217,7 @@ def _epoch_of(store: RoleStore, wanted: int | None) -> int:
 class SimulatedUsers:
     """Options for a simulation with the users of a database."""
 
-    budget: BUDGET
+    budget: BUDGET_OR_NONE = None
     apis: Annotated[
         str | None, typer.Option(help="Use these APIs only.", show_default="all", metavar="A,B,...")
     ] = None
@@ -204,8 +230,15 @@ class SimulatedUsers:
         """Return the tokens of the users."""
         return _users(self.db, None if self.apis is None else split_names(self.apis))[0]
 
+    @property
+    def utilities(self) -> Mapping[str, float] | None:
+        """Utility of each API; None where none was given."""
+        return None if self.weights is None else read_weights(self.weights)
+
     def study(self, name: str, apis: Iterable[str], users: int, **numbers: Any) -> Study:
         """Return the terms, with reports of the usual length, or longer for very many APIs."""
+        if self.budget is None:
+            raise InputError("simulate: needs --budget, or --pilot")
         names = tuple(sorted(apis))
         return Study(
             name=name,
@@ -218,6 +251,53 @@ class SimulatedUsers:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Redacting:
+    """Options for a set of which users withhold some values."""
+
+    redact: Annotated[
+        str | None,
+        typer.Option(
+            "--redact",
+            help="Release this set, and choose the values that users withhold for it.",
+            show_default="a set of which nothing is withheld",
+            metavar="A,B,...",
+        ),
+    ] = None
+    suspicion: Annotated[
+        float,
+        typer.Option(
+            "--suspicion",
+            help="With --redact: largest probability that a redacted value was a rare one.",
+        ),
+    ] = SUSPICION
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            help="With --redact: choose by the joint values of the users in this database.",
+            metavar="DB",
+            exists=True,
+        ),
+    ] = None
+
+    def plan(
+        self, held: _Held, apis: ApiSet, setting: Setting, weights: Mapping[str, float] | None
+    ) -> RedactionPlan:
+        """Choose what users withhold of a set."""
+        given: dict[str, Any] = {
+            "setting": setting,
+            "weights": weights,
+            "suspicion": self.suspicion,
+        }
+        if self.sample is None:
+            return plan_from_marginals(held.study, held.counts, apis, **given)
+        table, digest = _users(self.sample, apis)
+        seed = seed_of("redact", held.study.id.hex(), digest, self.redact or "")
+        rng = np.random.default_rng(seed)
+        return plan_from_sample(held.study, table, apis, rng=rng, **given)
+
+
 def select(
     *,
     curator: Curator,
@@ -228,93 +308,70 @@ def select(
         typer.Option(
             "--next",
             help="Recipient of the next request: the analyst (chosen set) or the curator (a "
-            "further round).",
+            "further round, or the first one of a new --epoch).",
         ),
     ] = "analyst",
+    redacting: Redacting,
+    decision: Annotated[
+        Path | None,
+        typer.Option(
+            "--decision",
+            help="Write what follows for every set to this file, for `export`, `gate`, `check`.",
+            metavar="FILE",
+        ),
+    ] = None,
     output_format: FORMAT = None,
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
     sign = curator.signer() if output is not None and reader == "analyst" else None
-    epoch_data = curator.held()
-    terms = epoch_data.study
+    if reader == "curator" and output is not None and curator.opens_epoch:
+        _write_ask(
+            curator.role.study, first_ask(curator.role.study, epoch=curator.epoch or 0), output
+        )
+        return
+    held, utilities = curator.held(), None if weights is None else read_weights(weights)
+    if redacting.redact is not None:
+        if decision is not None or reader == "curator":
+            raise InputError("select: --redact is for one set, which the analyst sees")
+        apis = _sorted_apis(redacting.redact, held.study.apis)
+        plan = redacting.plan(held, apis, setting, utilities)
+        _show_plan(plan, held.study, output_format)
+        if output is not None and sign is not None:
+            ask = held.analyst_ask(plan.promise, apis, sign, plan.rules)
+            _write_ask(held.study, ask, output)
+        return
     found = select_set(
-        terms,
-        epoch_data.counts,
-        randomised=epoch_data.randomised,
-        setting=setting,
-        weights=_weights(weights),
+        held.study, held.counts, randomised=held.randomised, setting=setting, weights=utilities
     )
     answer = Output(
-        tables=[tables.selection_table(found, terms)],
+        tables=[tables.selection_table(found, held.study)],
         rows=untyped([found.recommended, *found.singles]),
         document=untyped(found),
     )
     show(answer, output_format, None)
+    knowledge = Knowledge(held.study, held.counts, setting, held.randomised)
+    if decision is not None:
+        made = decision_of(knowledge, found, utilities)
+        emit(to_json(made.to_json()), decision)
+        note(f"{decision}: {made.guarantee}")
     if output is None:
         return
     if sign is None:
-        knowledge = Knowledge(terms, epoch_data.counts, setting, epoch_data.randomised)
-        ask = next_ask(knowledge, epoch=epoch_data.epoch, number=epoch_data.next_round)
+        ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
     else:
-        ask = epoch_data.analyst_ask(found.promise, found.recommended.apis, sign)
-    _write_ask(terms, ask, output)
+        ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
+    _write_ask(held.study, ask, output)
 
 
-APIS = Annotated[str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")]
-REDACT_SUSPICION = Annotated[
-    float,
-    typer.Option("--suspicion", help="Largest probability that a redacted value was a rare one."),
-]
-SAMPLE = Annotated[
-    Path | None,
-    typer.Option(
-        "--sample",
-        help="Choose by the joint values of the users in this database.",
-        metavar="DB",
-        exists=True,
-    ),
-]
+def _show_plan(plan: RedactionPlan, study: Study, output_format: OutputFormat | None) -> None:
+    """Show what users withhold.
 
-
-def redact(
-    *,
-    curator: Curator,
-    apis: APIS,
-    setting: SETTING = "statistical",
-    suspicion: REDACT_SUSPICION = SUSPICION,
-    sample: SAMPLE = None,
-    weights: WEIGHTS = None,
-    output_format: FORMAT = None,
-    output: ASK = None,
-) -> None:
-    """Choose values that users withhold, so that an exposing set can be released."""
-    sign = None if output is None else curator.signer()
-    epoch_data = curator.held()
-    terms = epoch_data.study
-    wanted = _sorted_apis(apis, terms.apis)
-    if sample is None:
-        plan = plan_from_marginals(
-            terms,
-            epoch_data.counts,
-            wanted,
-            setting=setting,
-            weights=_weights(weights),
-            suspicion=suspicion,
-        )
-    else:
-        table, digest = _users(sample, wanted)
-        plan = plan_from_sample(
-            terms,
-            table,
-            wanted,
-            rng=np.random.default_rng(seed_of("redact", terms.id.hex(), digest, apis)),
-            setting=setting,
-            weights=_weights(weights),
-            suspicion=suspicion,
-        )
+    Raises:
+        UndecidableError: No rules bring the exposure within the budget.
+    """
     answer = Output(
-        tables=[tables.redaction_table(plan, terms)],
+        tables=[tables.redaction_table(plan, study)],
         rows=untyped(plan.per_api),
         # The rules are in the request.
         document={name: part for name, part in untyped(plan).items() if name != "rules"},
@@ -328,8 +385,6 @@ def redact(
             "no rules found that bring the exposure within the budget",
             hint="omit an API, raise the budget, or collect from more users",
         )
-    if output is not None and sign is not None:
-        _write_ask(terms, epoch_data.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
 
 
 def simulate(
@@ -357,9 +412,22 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw of a group's users.", min=0)] = 0,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            "--pilot",
+            help="Instead of a database: 500 bundled users, two rounds, sealed messages, and all "
+            "roles, in this new folder.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = None,
     output_format: FORMAT = None,
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
+    if pilot is not None:
+        show(_pilot(pilot), output_format, None)
+        return
     table = users.tokens()
     if group is not None:
         answer = _group(users, table, group, k=k, setting=setting, seed=seed)
@@ -371,7 +439,7 @@ def simulate(
             table,
             terms,
             setting=setting,
-            weights=_weights(users.weights),
+            weights=users.utilities,
             least_gain=least_gain,
             thrifty=thrifty,
         )
@@ -406,7 +474,7 @@ def _group(
                 channel,
                 RoleFolder.of(pilot, "curator").ring.sign,
                 setting=setting,
-                weights=_weights(users.weights),
+                weights=users.utilities,
                 rng=rng,
             )
         finally:
@@ -416,12 +484,36 @@ def _group(
     )
 
 
+def _pilot(folder: Path) -> Output:
+    """Collect two rounds from bundled users; what each role holds is in a folder of its own."""
+    from fpmonitor.private.quickstart import picture, two_rounds  # noqa: PLC0415 -- an extra
+
+    terms = Study(
+        name="quickstart",
+        apis=_PILOT_APIS,
+        population=_PILOT_USERS,
+        k=10,
+        budget=0.2,
+        largest_release=len(_PILOT_APIS),
+        minimum_batch=100,
+    )
+    with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
+        table = users_of(logs / "browsers-3.parquet", terms.apis, quiet=True)
+    found = two_rounds(folder, terms, table.head(_PILOT_USERS).rows(named=True))
+    emit(picture(found), folder / "who-learns-what.svg")
+    note(
+        f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
+        "and a folder for each role; docs/private-services.md goes on with services"
+    )
+    return tables.comparison(found.comparison)
+
+
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:
     if ask is None:
         raise UndecidableError(
             "there is nothing left to request",
             hint="no set is within the budget, or the study allows the curator no larger ones; "
-            "`private redact` makes a set safe",
+            "--redact makes a set safe",
         )
     check_ask(study, ask)
     if output.is_file():
@@ -452,7 +544,3 @@ def _sorted_apis(text: str, known: Sequence[str]) -> ApiSet:
     if not names:
         raise InputError("apis: name at least one API")
     return names
-
-
-def _weights(path: Path | None) -> Mapping[str, float] | None:
-    return None if path is None else read_weights(path)

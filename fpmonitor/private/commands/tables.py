@@ -8,6 +8,7 @@ from fpmonitor.render import store
 from fpmonitor.render.numbers import count, percent, significant
 from fpmonitor.render.output import Output, Row
 from fpmonitor.render.tables import Cell, Marked, Table, columns
+from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,8 +128,11 @@ def group_table(run: GroupRun, study: Study) -> Table:
     )
 
 
-def counts(document: Mapping[str, Any], compared: JointComparison | None = None) -> Output:
+def counts(
+    document: Mapping[str, Any], study: Study, compared: JointComparison | None = None
+) -> Output:
     """Return what requests brought; as a table, the comparison instead where there is one."""
+    found = [one["estimate"] for ask in document["asks"] for one in ask["sets"] if one["estimate"]]
     rows = [
         {"round": ask["round"], "apis": one["apis"], **group}
         for ask in document["asks"]
@@ -136,7 +140,8 @@ def counts(document: Mapping[str, Any], compared: JointComparison | None = None)
         for group in one["groups"]
     ]
     table = _sets_table(document) if compared is None else _comparison_table(compared)
-    return Output(tables=[table], rows=rows, document=document)
+    more = [_estimates_table(found, study)] if found else []
+    return Output(tables=[table, *more], rows=rows, document=untyped(document))
 
 
 def _sets_table(document: Mapping[str, Any]) -> Table:
@@ -207,12 +212,12 @@ def _number(row: Row) -> str | None:
     return None if row["values"] is None else str(row["values"])
 
 
-def estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
+def _estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
     """Return the exposure of each API by randomised answers."""
     return Table.of(
         found,
         title=f"Exposure among {study.population:,} users, k = {study.k}",
-        caption=f"all limits hold together with probability {1 - study.delta:g}",
+        caption=f"limits of a request hold together with probability {1 - study.delta:g}",
         columns=[
             *columns("text", "API"),
             *columns("right", "mechanism", ("epsilon", lambda one: significant(one.epsilon))),

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ import typer
 
 from fpmonitor.cli.context import open_database, open_monitor
 from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import emit, note, progress_line, show
+from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, RECIPIENT_KEY, SHUFFLER_KEY, folder_of
@@ -31,14 +30,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.client import AnsweredRequests
 
-_QUICKSTART_USERS = 500
-_QUICKSTART_APIS = (
-    "Navigator.deviceMemory",
-    "Navigator.maxTouchPoints",
-    "Navigator.platform",
-    "Screen.colorDepth",
-    "css:dynamic-range",
-)
 _DUCKDB_MAGIC = (8, b"DUCK")
 
 
@@ -122,7 +113,7 @@ def seal_records(
             answered.check_new(question)
             check_ask(users.study, question, answered)
             apis = sorted({api for one in question.sets for api in one})
-            table = _users_of(source, apis, quiet=quiet)
+            table = users_of(source, apis, quiet=quiet)
             write_bytes(path, users.sealed(table, answered, quiet=quiet))
             answered.add(question)
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
@@ -237,7 +228,7 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
         )
 
 
-def _users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
+def users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
     """Tokens of the users of a database, or of any log that can be ingested."""
     if _is_database(source):
         return _tokens(source, apis, quiet=quiet)
@@ -268,36 +259,3 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
                 quiet=quiet,
             )
         return read_tokens(opened, snapshot, known)
-
-
-def private_quickstart(
-    folder: Annotated[Path, typer.Argument(help="Folder to create.")] = Path("private-quickstart"),
-    quiet: QUIET = False,
-) -> None:
-    """Collect two rounds from users of the bundled logs, with all roles on this machine.
-
-    The folder is then a pilot: what each role holds is in a folder of its own.
-    """
-    from fpmonitor.private.quickstart import picture, two_rounds  # noqa: PLC0415 -- an extra
-
-    terms = Study(
-        name="quickstart",
-        apis=_QUICKSTART_APIS,
-        population=_QUICKSTART_USERS,
-        k=10,
-        budget=0.2,
-        largest_release=len(_QUICKSTART_APIS),
-        minimum_batch=100,
-    )
-    with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
-        table = _users_of(logs / "browsers-3.parquet", terms.apis, quiet=quiet)
-    holders = table.head(_QUICKSTART_USERS).rows(named=True)
-    note("each user seals a message for each API, and later one for the released set", quiet=quiet)
-    found = two_rounds(folder, terms, holders)
-    emit(picture(found), folder / "who-learns-what.svg")
-    show(tables.comparison(found.comparison), "table", None)
-    note(
-        f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
-        "and a folder for each role; docs/private-services.md goes on with services",
-        quiet=quiet,
-    )
