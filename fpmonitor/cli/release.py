@@ -24,6 +24,7 @@ from fpmonitor.release.histogram import (
     Mechanism,
     Release,
     ReleaseTerms,
+    check_table_name,
     read_release,
     write_release,
 )
@@ -182,6 +183,7 @@ def release(
     quiet: QUIET = False,
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
+    check_table_name(output)
     terms = ReleaseTerms(
         k=k,
         transforms=declared_transforms(what_if),
@@ -226,6 +228,12 @@ def _note_protection(made: Release, *, quiet: bool) -> None:
             "one user more or less; publish no other table of these users beside it",
             quiet=quiet,
         )
+        if sampling.delta * made.manifest.published.users >= 1:
+            note(
+                "so large a delta proves next to nothing: a table of one whole record keeps it, "
+                "too; raise --k or --epsilon, or lower --sample",
+                quiet=quiet,
+            )
     if made.manifest.mechanism == "generalisation":
         note(
             f"{100 * (made.manifest.information_loss or 0):.3g} % of the information is "
@@ -314,10 +322,13 @@ def sensitive(
 ) -> int:
     """Measure what a release tells of a sensitive attribute: l-diversity, t-closeness, beta.
 
-    Exit code 1: all users of some class have one value.
+    Exit code 1: all users of some class have one value. 3: all users of the table have it.
     """
     found = sensitivity_of(read_release(release_file).table, api)
     shown.show(store.members(asdict(found)))
+    if found.l == 1 and not found.gives_away:
+        note(f"{api}: all users have one value, so that nothing is told of it, nor tested")
+        return singling_out.EXIT_UNTESTED
     return singling_out.EXIT_FAILED if found.gives_away else 0
 
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
 
-MAX_EPSILON = 30.0
+MIN_EPSILON, MAX_EPSILON = 1e-12, 30.0  # below, no double tells two reports apart
 MAX_MATRIX_CELLS = 50_000_000
 
 
@@ -25,10 +25,11 @@ def check_epsilon(epsilon: float) -> None:
     """Check an LDP level.
 
     Raises:
-        PolicyError: `epsilon`: not in (0, 30].
+        PolicyError: `epsilon`: not from 1e-12 to 30.
     """
-    if not 0 < epsilon <= MAX_EPSILON:
-        raise PolicyError("epsilon", f"must be above 0 and at most {MAX_EPSILON}, got {epsilon}")
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        limits = f"{MIN_EPSILON:g} to {MAX_EPSILON:g}"
+        raise PolicyError("epsilon", f"must be a number from {limits}, got {epsilon}")
 
 
 def check_values(values: int) -> None:

@@ -350,6 +350,16 @@ def _published(table: pl.DataFrame) -> Published:
     return Published(rows=len(table), users=int(users.sum()), k_max=int(users.max(initial=0)))
 
 
+def check_table_name(path: Path) -> None:
+    """Check that the name of a table does not promise another format than is written.
+
+    Raises:
+        InputError: It ends neither in `.csv` nor in `.parquet`, but in something else.
+    """
+    if path.suffix.lower() not in {".csv", ".parquet", ""}:
+        raise InputError(f"{path}: a table is written as CSV or Parquet", hint="-o NAME.csv")
+
+
 def write_release(release: Release, path: Path) -> Path:
     """Write the table and its manifest beside it; where the manifest is.
 

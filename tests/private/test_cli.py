@@ -20,7 +20,6 @@ from fpmonitor.private.keys import public_path, read_public, read_secret_keys
 from fpmonitor.private.shuffler import upload_bytes
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_password
-from fpmonitor.private.wire import ID_BYTES
 from tests.piloted import APIS, PAGE, perform, ran, write_log
 
 if TYPE_CHECKING:

@@ -312,6 +312,9 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     decided = tmp_path / "decision.json"
     assert main([*given, "--decision", str(decided)]) == 0
     assert "Users randomised those on x, y." in capsys.readouterr().err
+    study_file = curator / "study.json"
+    assert main([*given, "--decision", str(study_file)]) == 2, "what is no decision is kept"
+    assert study_file.read_bytes() == study.to_bytes()
     content = json.loads(decided.read_text(encoding="utf-8"))
     assert (content["allow"], content["block"], content["undecided"]) == ([["x", "y", "z"]], [], [])
     assert main(["gate", str(decided), "--have", "x", "--want", "z"]) == 0

@@ -206,6 +206,30 @@ def test_a_release_may_be_csv_and_is_read_again(tmp_path: Path) -> None:
     assert read_release(path).table.equals(cells.table)
 
 
+@pytest.mark.parametrize("name", ["t.tsv", "t.csv.gz", "t.xlsx", "t.json", "t.CSV.zip"])
+def test_a_name_of_another_format_is_refused(
+    db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    asked = ["release", "--apis", HEIGHT, "--k", "5", "--db", db, "-o", str(tmp_path / name)]
+    assert run(asked) == 2
+    assert "is written as CSV or Parquet" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_proves_nothing_is_not_told_as_a_proof(
+    db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sampled table with a large delta; and an attribute that is the same for all."""
+    table = tmp_path / "t.csv"
+    asked = ["release", "--apis", HEIGHT, "--k", "2", "--db", db, "-o", str(table)]
+    assert run([*asked, "--sample", "90%", "--epsilon", "20"]) == 0
+    assert "so large a delta proves next to nothing" in capsys.readouterr().err
+    values = pl.DataFrame({"a": ["x", "y"] * 9, "same": ["1"] * 18})
+    write_release(make_release(values, ReleaseTerms(k=3), digest="d", made=MADE), table)
+    assert run(["audit", "sensitive", "--release", str(table), "--api", "same"]) == 3
+    assert "all users have one value" in capsys.readouterr().err
+
+
 def test_budgets_are_shares_in_either_form(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

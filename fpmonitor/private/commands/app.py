@@ -93,8 +93,8 @@ def init(
     curator_key: Annotated[
         Path | None,
         typer.Option(
-            help="Make the study alone, with its first request, for the role folders of others: "
-            "users answer the analyst only what the curator of these public keys signed.",
+            help="Make the study alone, for roles elsewhere. Users answer the analyst what the "
+            "curator of these public keys signed.",
             show_default="roles of its own",
             metavar="FILE.pub",
         ),

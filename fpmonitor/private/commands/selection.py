@@ -28,6 +28,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
+from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
@@ -324,6 +325,8 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
+    if decision is not None and decision.exists():
+        read_any_decision(decision)  # what is no decision, such as a study, is not lost
     sign = curator.signer() if output is not None and reader == "analyst" else None
     if reader == "curator" and output is not None and curator.opens_epoch:
         _write_ask(
