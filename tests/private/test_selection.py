@@ -438,6 +438,10 @@ def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
     for _ in range(2):  # the request of one round may be written again
         assert run([*command, "--epoch", "8", "-o", str(tmp_path / "next.json")]) == 0
     channel.close()
+    # An epoch that the store does not know begins with the first request, of the same study.
+    opened = tmp_path / "epoch-9.json"
+    assert run([*command, "--epoch", "9", "--next", "curator", "-o", str(opened)]) == 0
+    assert opened.read_bytes() == first_ask(study, epoch=9).to_bytes()
 
 
 def test_selection_needs_no_cryptography() -> None:
