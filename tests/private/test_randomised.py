@@ -346,7 +346,7 @@ def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
         ("ingest", "plain.jsonl", "-q"),
         ("private", "init", "pilot", "--apis", names, "--population", "20000", "--budget", "10%",
          "--minimum-batch", "50"),
-        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "4%", "--epoch", "2",
+        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "1%", "--epoch", "2",
          "-o", "ask.json"),
         ("private", "seal", "--from", "users.jsonl", *ask, *pilot, "-o", "up", "-q"),
         ("private", "shuffle", "up", *ask, *pilot, "--close", "-o", "batches"),
@@ -377,20 +377,20 @@ def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
     """Among few APIs, lists by the search are those by trying all sets; contradictions: none."""
     rng = np.random.default_rng(5)
     for setting in SETTINGS:
-        for seed in range(6):
-            study = study_of(apis=tuple("abcde"), k=5, population=3000, budget=0.15, largest_set=2)
-            table = rng.integers(0, [2, 3, 4, 9, 60], size=(600, 5)) % (seed + 5)
+        for seed in range(2):
+            study = study_of(apis=tuple("abcd"), k=5, population=3000, budget=0.15, largest_set=2)
+            table = rng.integers(0, [2, 3, 9, 60], size=(400, 4)) % (2 * seed + 5)
             counts = {
-                tuple("abcde"[at] for at in places): Counter(
+                tuple("abcd"[at] for at in places): Counter(
                     tuple(f"={value}" for value in row) for row in table[:, list(places)].tolist()
                 )
-                for places in [(0,), (1,), (2,), (3,), (4,), (0, 1), (2, 4)]
+                for places in [(0,), (1,), (2,), (3,), (0, 1), (1, 3)]
             }
             knowledge = Knowledge(study, counts, setting)
             made = decision_of(knowledge, select_values(study, counts, setting=setting))
             assert made.complete
             assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
-            for size in range(1, 6):
+            for size in range(1, 5):
                 for apis in itertools.combinations(made.evident, size):
                     verdict, _ = made.verdict(apis)
                     if knowledge.promise(apis).upper <= study.budget:
