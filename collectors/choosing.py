@@ -46,7 +46,8 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     user = column_map.name_of("user")
     columns = {column.name for column in reader_of(log).head_columns(log)}
     if column_map.columns.get("user") not in {None, "row", *columns}:
-        near = UnknownNameError("column", user, _names(log)).nearest
+        shown = _names(log) if log.format == "csv" else columns  # a header may be a record
+        near = UnknownNameError("column", user, shown).nearest
         raise InputError(
             f"{log.label}: no column {excerpt(user)!r}; seen: {seen}",
             hint=f"nearest: {', '.join(near)}"

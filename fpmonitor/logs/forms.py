@@ -20,7 +20,7 @@ from fpmonitor.logs.log_file import BROKEN_FILE, BUFFER_BYTES, MAX_RECORD_BYTES,
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -28,7 +28,6 @@ _AROUND = b" \t\r\n"
 _BEGINS_RECORD = b"\x1e"  # in JSON text sequences (RFC 7464), whose texts have it escaped
 _FIRST_LINES = 20
 _RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
-_NAMES = msgspec.json.Decoder(list[str])
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 # Of exported reports; `#Fields:` of servers is none.
 _REMARKS = re.compile(rb"(\xef\xbb\xbf)?#(?!\w).*\n((#(?!\w).*|[ \t\r]*)\n)*")
@@ -148,21 +147,27 @@ def _records_in(line: bytes) -> list[bytes] | None:
     return [text] if text in line else None
 
 
+def are_names(first: Sequence[object], rows: Iterable[Sequence[object]]) -> bool:
+    """Whether a first row has the names of columns: different texts, of which no row has one."""
+    texts = {cell for row in rows for cell in row if isinstance(cell, str)}
+    names = {cell for cell in first if isinstance(cell, str)}
+    return len(names) == len(first) and texts.isdisjoint(names)
+
+
 def _with_names(log: LogFile, scratch: Path) -> LogFile:
     """Copy a log of rows that are arrays, of which the first names the columns."""
-    first, *rest = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    lines = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     try:
-        names = _NAMES.decode(first)
-        rows = [_RECORDS.decode(line) for line in rest[:-1] if line.strip()]
-    except (msgspec.DecodeError, RecursionError):
+        names, *rows = [json.loads(line) for line in lines[:-1]]
+    except (ValueError, RecursionError):
         return log
-    texts = {json.loads(bytes(c)) for row in rows for c in row if bytes(c)[:1] == b'"'}
-    are_names = len({*names}) == len(names) and texts.isdisjoint(names)
-    if not rows or not are_names or any(len(row) != len(names) for row in rows):
+    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return log
+    if not isinstance(names, list) or not are_names(names, rows):
         return log
 
     def record(line: bytes) -> bytes:
-        if line == first + b"\n":
+        if line == lines[0] + b"\n":
             return b"\n"
         try:
             row = dict(zip(names, _RECORDS.decode(line), strict=True))
