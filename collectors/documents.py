@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fpmonitor.collectors.tables import ATTRIBUTES
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.forms import are_names
 from fpmonitor.vocabulary import meanings
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
@@ -153,7 +152,7 @@ def leaf_names(
 
 
 def _with_names(document: Mapping[str, Any], user: str) -> tuple[_Rows, set[str]] | None:
-    """Read rows that are lists, below or beside the names of their columns; tell what is read."""
+    """Read rows that are lists, beside the names of their columns; tell the members of both."""
     for held_by, listed in document.items():
         rows = [_cells(row) for row in listed] if isinstance(listed, list) else []
         width = len(rows[0]) if rows else 0
@@ -168,15 +167,12 @@ def _with_names(document: Mapping[str, Any], user: str) -> tuple[_Rows, set[str]
                 records = (dict(zip(names, row, strict=True)) for row in rows)
                 used = {held_by, place, *(["index"] if is_index else [])}
                 return _with_users(keys, records, user, names), used
-        names, *below = rows
-        if len(below) >= _FEWEST and are_names(names, below):
-            return (dict(zip(names, row, strict=True)) for row in below), {held_by}
     return None
 
 
 def _cells(row: object) -> list[Any]:
     """Cells of a row that is a list, also in the words of BigQuery; none of another one."""
-    if isinstance(row, dict) and row.keys() == {"f"}:
+    if isinstance(row, dict) and row.keys() == {"f"} and isinstance(row["f"], list):
         return [cell.get("v") if isinstance(cell, dict) else cell for cell in row["f"]]
     return row if isinstance(row, list) else []
 

@@ -20,7 +20,7 @@ from fpmonitor.logs.log_file import BROKEN_FILE, BUFFER_BYTES, MAX_RECORD_BYTES,
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -147,13 +147,6 @@ def _records_in(line: bytes) -> list[bytes] | None:
     return [text] if text in line else None
 
 
-def are_names(first: Sequence[object], rows: Iterable[Sequence[object]]) -> bool:
-    """Whether a first row has the names of columns: different texts, of which no row has one."""
-    texts = {cell for row in rows for cell in row if isinstance(cell, str)}
-    names = {cell for cell in first if isinstance(cell, str)}
-    return len(names) == len(first) and texts.isdisjoint(names)
-
-
 def _with_names(log: LogFile, scratch: Path) -> LogFile:
     """Copy a log of rows that are arrays, of which the first names the columns."""
     lines = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
@@ -161,9 +154,12 @@ def _with_names(log: LogFile, scratch: Path) -> LogFile:
         names, *rows = [json.loads(line) for line in lines[:-1]]
     except (ValueError, RecursionError):
         return log
-    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+    if not rows or not all(isinstance(row, list) for row in (names, *rows)):
         return log
-    if not isinstance(names, list) or not are_names(names, rows):
+    texts = {cell for row in rows for cell in row if isinstance(cell, str)}
+    different = {name for name in names if isinstance(name, str)}
+    are_names = len(different) == len(names) and texts.isdisjoint(different)
+    if not are_names or any(len(row) != len(names) for row in rows):
         return log
 
     def record(line: bytes) -> bytes:

@@ -101,10 +101,6 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "schema": {"fields": [{"name": name, "type": "STRING"} for name in records()[0]]},
         "rows": [{"f": [{"v": cell} for cell in row.values()]} for row in records()],
     },
-    "Sheets": lambda: {
-        "range": "A1:D41",
-        "values": [list(records()[0]), *(list(row.values()) for row in records())],
-    },
     "Datasette": lambda: {
         "database": "x",
         "columns": list(records()[0]),
@@ -334,9 +330,16 @@ def test_a_first_record_in_place_of_names_is_not_shown_as_the_nearest(
     log = tmp_path / "a.csv"
     log.write_text("".join(f"ada{i % 9},os {i % 5}\n" for i in range(USERS)))
     assert run(["ingest", str(log), "--user", "ada", "--db", str(tmp_path / "a.duckdb")]) == 2
-    error = capsys.readouterr().err
-    assert "no column 'ada'" in error
-    assert "ada0" not in error
+    assert "ada0" not in capsys.readouterr().err
+
+
+def test_texts_that_are_no_table_lack_no_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.txt"
+    log.write_text("".join(f"{row}\n" for row in records()))
+    assert run(["ingest", str(log), "--user", "uid", "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "cannot tell what this jsonl log holds" in capsys.readouterr().err
 
 
 def test_members_that_both_hold_records_are_refused_by_name(
