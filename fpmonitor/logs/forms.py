@@ -50,10 +50,15 @@ def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
     encoding = _encoding(log.head) or ("utf-8-sig" if before else None)
     if encoding is None:
         return log
+    # Bytes that are not UTF-8 stay, so that their record alone is rejected.
+    errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
     copy = LogFile(new_file(scratch), log.label)
     try:
-        with log.open() as file, copy.path.open("w", encoding="utf-8", newline="") as target:
-            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        with (
+            log.open() as file,
+            copy.path.open("w", encoding="utf-8", errors=errors, newline="") as target,
+        ):
+            text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="")
             for _ in range(before):
                 text.readline()
             shutil.copyfileobj(text, target, BUFFER_BYTES)
