@@ -109,6 +109,7 @@ class Facts:
         unit, days, account: As in `Decision`, by the owner's view of all that is stored now.
         look, first_names: As of `SampleModel` and `Decision`; null where nothing noted them, and in
             files of before. Names are null for others, too.
+        wishes: As in `Decision`, of what the file says was wished; empty in files of before.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
         again: Where some users were searched: the chains that were tested on the others, and the
@@ -129,6 +130,7 @@ class Facts:
     account: Mapping[Kind, int] = field(default_factory=dict)
     look: Look | None = None
     first_names: int | None = None
+    wishes: str = ""
     counters: tuple[str, ...] | None = None
     users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
@@ -178,6 +180,7 @@ def facts_of(
         days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
+        wishes=eligible_users.sealed(decision.wished) if decision.wished else "",
         # Others are not told, and cannot refute what a decision says.
         first_names=eligible_users.first_of(candidates)
         if eligible_users.audience is Audience.OWNER
@@ -223,6 +226,11 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             and said.keys() >= facts.lacks.keys()
         )
         yield Discrepancy("evidence", _OTHERWISE * (not alike))
+    if decision.wishes != facts.wishes:
+        # Files of before did not note it, nor do spectra of before.
+        is_told = bool(decision.wishes and (facts.wishes or not decision.wished))
+        reason = "what was wished is not noted" if not is_told else "another wish was noted"
+        yield Discrepancy("weights, must, never", reason, is_certain=is_told)
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)

@@ -37,7 +37,7 @@ _FIRST = ("components", "policy", "setting", "missing")
 _THEN = ("users", "digest", "guarantee", *_LISTS, "recommended", "utility", "utility_bound")
 _LAST = ("complete", "evaluated", "seconds", "view", "source")
 _WHERE_ANY = (
-    *("masked", "coverage", "account", "assumed", "must", "never", "cut"),
+    *("masked", "coverage", "account", "assumed", "must", "never", "cut", "wishes"),
     "users_possible",
 )
 

@@ -22,11 +22,43 @@ if TYPE_CHECKING:
 USERS = 2_000
 APIS = "language,vendor,hardwareConcurrency,screenWidth"
 ASKED = ["--k", "10", "--budget", "8%", "-n", str(USERS)]
-FILES = {"weights": "language = 3\nvendor = 0.5\n"}
+OF_ONE_LOOK = ["--k", "10", "--budget", "12%", "-n", str(USERS), "--fixed-question"]
+WITH_LEVELS = """[[component]]
+name = "screen"
+apis = ["screenWidth"]
+levels = [{step = 2000}, {raw = true}]
+utility = [0, 1, 5]
+[[component]]
+apis = ["language"]
+levels = [{top = ["en", "de"]}, {raw = true}]
+"""
+DESIGNED = WITH_LEVELS.replace('{top = ["en", "de"]}, {raw = true}', "auto = true")
+FILES = {
+    "levels": WITH_LEVELS,
+    "designed": DESIGNED,
+    "shares": 'by = "country"\n[shares]\nDE = 0.7\nother = 0.3\n',
+    "weights": "language = 3\nvendor = 0.5\n",
+    "changes": '[screenWidth]\nconstant = "x"\n',
+}
 KINDS: dict[str, list[str]] = {
     "plain": [*ASKED, "--candidates", f"{APIS},platform"],
     "weights": [*ASKED, "--candidates", APIS, "--weights", "weights"],
     "search": [*ASKED, "--candidates", APIS, "--search-users", "1000"],
+    "must": [*ASKED, "--candidates", APIS, "--must", "vendor", "--never", "language"],
+    "levels": ["--levels", "levels", "--budget", "8%", "--k", "10"],
+    "designed": ["--levels", "designed", "--budget", "8%", "--k", "10", "--design-share", "30%"],
+    "cohorts": [*OF_ONE_LOOK, "--candidates", APIS, "--given", "system", "--budget-each", "40%"],
+    "links": [*OF_ONE_LOOK, "--candidates", APIS, "--link-budget", "20%", "--after", "3"],
+    "visits": [*OF_ONE_LOOK, "--candidates", APIS, "--unit", "both"],
+    "realised": [*ASKED, "--candidates", APIS, "--realised"],
+    "fixed": [*ASKED, "--candidates", APIS, "--fixed-question", "--tolerance"],
+    "masks": [*ASKED, "--candidates", "canvas,vendor,language", "--volatile", "left-out"],
+    "strata": [*ASKED, "--candidates", APIS, "--strata", "shares"],
+    "clusters": [*ASKED, "--candidates", APIS, "--cluster", "household"],
+    "assumed": [*ASKED, "--candidates", f"{APIS},platform", "--assume", "platform"],
+    "changed values": [*ASKED, "--candidates", APIS, "--what-if", "changes"],
+    "added users": [*ASKED, "--candidates", APIS, "--fake-share", "1%"],
+    "cut": [*ASKED, "--candidates", APIS, "--max-sets", "1", "--missing", "exposed"],
 }
 # How long a search took says nothing of the users.
 NOTHING = {"evaluated", "seconds"}
@@ -59,7 +91,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         | ({} if i % 30 else {"vendor": None})
         for i in range(USERS)
     ]
-    stored(folder, rows)
+    again = [
+        {**row, "user": f"u{i}", "time": "2026-03-06T10:00:00Z", "screenWidth": 1366 + i % 2}
+        for i, row in enumerate(rows)
+        if i % 2
+    ]
+    stored(folder, [*rows, *again])
     for name, text in FILES.items():
         (folder / name).write_text(text)
     return folder
