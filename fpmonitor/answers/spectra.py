@@ -226,11 +226,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             and said.keys() >= facts.lacks.keys()
         )
         yield Discrepancy("evidence", _OTHERWISE * (not alike))
-    if decision.wishes != facts.wishes:
-        # Files of before did not note it, nor do spectra of before.
-        is_told = bool(decision.wishes and (facts.wishes or not decision.wished))
-        reason = "what was wished is not noted" if not is_told else "another wish was noted"
-        yield Discrepancy("weights, must, never", reason, is_certain=is_told)
+    yield from _wishes_and_account(decision, facts)
     if isinstance(decision, LevelDecision):
         return
     yield from _told_beside(decision, facts)
@@ -272,6 +268,20 @@ def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy(name, "" if alike else _OTHERWISE)
         elif has_tests_of_now(decision):
             yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
+
+
+def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
+    """Compare what was wished, and what the members of the logs were taken for."""
+    if decision.wishes != facts.wishes:
+        # Files of before did not note it, nor do spectra of before.
+        is_noted = bool(decision.wishes and (facts.wishes or not decision.wished))
+        reason = "another wish was noted" if is_noted else "nobody noted it"
+        yield Discrepancy("weights, must, never, levels", reason, is_certain=is_noted)
+    if decision.account and facts.account:
+        known = facts.account
+        more = any(number > known.get(of, 0) for of, number in decision.account.items())
+        reason = _OTHERWISE if more else "by now it is more" * (decision.account != known)
+        yield Discrepancy("account", reason, is_certain=more)
 
 
 def _searched(
@@ -319,11 +329,6 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy("days", reason, is_certain=False)
         else:
             yield Discrepancy("days", _OTHERWISE)
-    if decision.account and facts.account:
-        known_kinds = facts.account
-        more = any(number > known_kinds.get(of, 0) for of, number in decision.account.items())
-        reason = _OTHERWISE if more else "by now it is more" * (decision.account != known_kinds)
-        yield Discrepancy("account", reason, is_certain=more)
     if decision.made is not None and facts.asked_on is not None:
         first, last = facts.asked_on
         between = first - _DAY <= decision.made <= last + _DAY

@@ -190,6 +190,7 @@ class ControlExporter:
             *self.notes,
             *self._beside(actions, in_force),
             *self._told(decision, in_force),
+            *self._seen(verdicts),
         )
         return ExportResult(
             text=text,
@@ -317,6 +318,13 @@ class ControlExporter:
         for name in readable(candidates_by_api, chosen, self.product):
             ways.setdefault(", ".join(candidates_by_api[name]), []).append(name)
         return [f"{api} can still be read through {', '.join(ways[api])}" for api in sorted(ways)]
+
+    def _seen(self, verdicts: Iterable[ApiVerdict]) -> list[str]:
+        """Say in which products ways round a list were seen."""
+        passed = [one.means or one.api for one in verdicts if one.verdict == "by-passable"]
+        found = self.product.evidence
+        titles = {title for api in passed for title in (found.titles(api) if found else ())}
+        return [f"ways round a list were seen in: {'; '.join(sorted(titles))}"] if titles else []
 
     def validate(self, text: str) -> list[str]:
         """Problems of a list, the ones that the product would pass over silently included."""
@@ -461,9 +469,7 @@ def judge(
             controls=names(acting),
             collateral=collateral(acting, *_divided(actions), product) if ways else (),
             breaks=_stops(acting, product),
-            note=_way_round(api, ways, product)
-            or _notes_of(acting)
-            or _REASONS.get(effect, _NO_CONTROL),
+            note=_way_round(ways) or _notes_of(acting) or _REASONS.get(effect, _NO_CONTROL),
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions), product)
@@ -503,14 +509,12 @@ def _ways(
     return list(dict.fromkeys([*places, *readers]))
 
 
-def _way_round(api: str, ways: Sequence[str], product: Product) -> str:
+def _way_round(ways: Sequence[str]) -> str:
     """Say how a page reads an API beside controls that do not close every way."""
     if not ways:
         return ""
     more = f" and {len(ways) - _MOST_WAYS:,} others" if len(ways) > _MOST_WAYS else ""
-    titles = product.evidence.titles(api) if product.evidence else ()
-    seen = f" ({'; '.join(titles)})" if titles else ""
-    return f"ways round it: {', '.join(ways[:_MOST_WAYS])}{more}{seen}"
+    return f"ways round it: {', '.join(ways[:_MOST_WAYS])}{more}"
 
 
 def _notes_of(controls: Iterable[Control]) -> str:

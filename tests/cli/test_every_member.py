@@ -48,7 +48,7 @@ KINDS: dict[str, list[str]] = {
     "levels": ["--levels", "levels", "--budget", "8%", "--k", "10"],
     "designed": ["--levels", "designed", "--budget", "8%", "--k", "10", "--design-share", "30%"],
     "cohorts": [*OF_ONE_LOOK, "--candidates", APIS, "--given", "system", "--budget-each", "40%"],
-    "links": [*OF_ONE_LOOK, "--candidates", APIS, "--link-budget", "20%", "--after", "3"],
+    "links": [*OF_ONE_LOOK, "--candidates", APIS, "--link-budget", "20%", "--after", "5"],
     "visits": [*OF_ONE_LOOK, "--candidates", APIS, "--unit", "both"],
     "realised": [*ASKED, "--candidates", APIS, "--realised"],
     "fixed": [*ASKED, "--candidates", APIS, "--fixed-question", "--tolerance"],
