@@ -212,10 +212,10 @@ def shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
     """
     if form.captured:
         return True
-    with_agent = [line for line in lines[:_SEEN] if _AGENT.search(line)]
+    with_agent = [line for line in lines[:_SEEN] if AGENT.search(line)]
     fitting = filter(None, (re.match(form.pattern, line) for line in with_agent))
     cells = (dict(zip(form.names, found.groups(""), strict=True)) for found in fitting)
-    shown = sum(bool(_AGENT.search(cell.get(_AGENT_FIELD, ""))) for cell in cells)
+    shown = sum(bool(AGENT.search(cell.get(_AGENT_FIELD, ""))) for cell in cells)
     return 2 * shown >= len(with_agent)
 
 

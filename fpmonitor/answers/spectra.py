@@ -277,7 +277,9 @@ def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepanc
         is_noted = bool(decision.wishes and (facts.wishes or not decision.wished))
         reason = "another wish was noted" if is_noted else "nobody noted it"
         yield Discrepancy("weights, must, never, levels", reason, is_certain=is_noted)
-    if decision.account and facts.account:
+    if facts.account and not decision.account and has_tests_of_now(decision):
+        yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
+    elif decision.account and facts.account:
         known = facts.account
         more = any(number > known.get(of, 0) for of, number in decision.account.items())
         reason = _OTHERWISE if more else "by now it is more" * (decision.account != known)
@@ -315,11 +317,11 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         reason = "by now visits show something else" * differs
         yield Discrepancy("by visits", reason, is_certain=False)
     known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
-    known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
+    known |= {name: getattr(facts, name) for name in ("days", "users_possible")}
     for name, found in known.items() if has_tests_of_now(decision) else ():
-        if found is not None and found != {} and getattr(decision, name) in (None, {}):
-            # Who interrupts a decision is told no numbers of users; others get no account.
-            is_certain = is_of_now(decision) and name not in {"users_possible", "account"}
+        if found is not None and getattr(decision, name) is None:
+            # Who interrupts a decision is told no numbers of users.
+            is_certain = is_of_now(decision) and name != "users_possible"
             yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
