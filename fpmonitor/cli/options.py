@@ -26,13 +26,13 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
         return None
-    from fpmonitor.cluster.engine import check_address  # noqa: PLC0415 -- slow to load
-
-    check_address(address)
     source = context.get_parameter_source("engine")
     is_asked = context.params.get("spectra") or context.params.get("table")
     if source is not None and source.name == "ENVIRONMENT" and not is_asked:
         return None  # the question is one of a database file
+    from fpmonitor.cluster.engine import check_address  # noqa: PLC0415 -- slow to load
+
+    check_address(address)
     user = address.partition("://")[2].rpartition("@")[0]
     may_tell = ";" in address or ":" in user or "?" in address
     if may_tell and source is not None and source.name == "COMMANDLINE":
