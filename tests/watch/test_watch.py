@@ -994,7 +994,8 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(1) == (0, [])
     # A source falls silent: told when a whole day is missing, once.
     assert problems(2) == (0, [])
-    assert problems(3) == (0, [("future", "*-*-*.jsonl"), ("no logs", "2026-01-03")])
+    hosts = [("future", "*-*-*.jsonl"), ("future", "edge/*-*-*.jsonl")]
+    assert problems(3) == (0, [*hosts, ("no logs", "2026-01-03")])
     assert problems(4) == (0, [])
     # An API comes under another name.
     rename = {"a": lambda u: u % 3, "B": lambda u: u % 2}
