@@ -304,8 +304,7 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     read += [column for column in (members.user, members.address) if column is not None]
     read += members.spare
     whole = dict.fromkeys(lists.get(column, column) for column in read)
-    is_row = column_map.columns.get("user") == "row"
-    table = reader.read_table([log], list(whole), [], with_whole=is_row)
+    table = reader.read_table([log], list(whole), [])
     inner = {c: _in_list(table.text[lists[c]], c) for c in read if c in lists}
     cells = {**table.text, **inner}
     text = {column: _present(cell, column_map) for column, cell in cells.items()}

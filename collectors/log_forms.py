@@ -226,6 +226,20 @@ def _separated(
     return LineForm(pattern, (*names, REST), unescaped, is_headed=is_headed)
 
 
+def shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
+    """Whether the user agents in lines are where their form has them.
+
+    Many a `log_format` of a site begins as the usual ones, and has other fields behind.
+    """
+    if form.captured:
+        return True
+    with_agent = [line for line in lines[:_SEEN] if _AGENT.search(line)]
+    fitting = filter(None, (re.match(form.pattern, line) for line in with_agent))
+    cells = (dict(zip(form.names, found.groups(""), strict=True)) for found in fitting)
+    shown = sum(bool(_AGENT.search(cell.get(_AGENT_FIELD, ""))) for cell in cells)
+    return 2 * shown >= len(with_agent)
+
+
 def unnamed_form(lines: Sequence[str]) -> LineForm | None:
     """Form of lines that nothing describes, by what their fields hold; null without a user agent.
 

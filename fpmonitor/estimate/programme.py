@@ -195,6 +195,8 @@ class _Programme:
         """Tilt of given weights at the atoms with the best certified share, without margins."""
         best, chosen = -np.inf, 1.0
         mean = float(by_atom @ weights)
+        if not mean:  # this law has no value near the threshold, and all tilts are alike
+            return chosen
         # The edge above the budget is enough: with all vertices of each tilt's envelope, ten limits
         # took 2.0 s, and 1.3 s so.
         for tilt in np.geomspace(1e-3, 8, 40):
