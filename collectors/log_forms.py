@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ HEADERS = (
     "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
     "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
 )  # fmt: skip
+OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
 APACHE_FORMAT = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
 REST = "fields behind those"  # a line may go on
 UNNAMED = "field"  # of a log that does not name it
@@ -105,6 +107,25 @@ class LineForm:
     unescaped: Callable[[str], str]  # Undoes the escapes of a field.
     captured: tuple[str, ...] = ()  # Names of what is in the field `CAPTURED`.
     is_headed: bool = False  # Whether a header names the fields.
+
+
+def log_line(server: str) -> str:
+    """Return the configuration that makes a web server log what the collector of access logs reads.
+
+    Args:
+        server: `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
+    """
+    if server == "apache":
+        escaped = APACHE_FORMAT.replace('"', '\\"')
+        return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
+    fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
+        f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}"
+        for header in (*HEADERS, *OF_PAGES)
+    }
+    return (
+        f"log_format fpmonitor escape=json '{json.dumps(fields)}';\n"
+        "access_log logs/fpmonitor.log fpmonitor;\n"
+    )
 
 
 @cache
