@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import (
-    AGENT,
     AGENT_FIELD,
     CAPTURED,
     REST,
@@ -28,6 +27,7 @@ from fpmonitor.errors import excerpt
 from fpmonitor.logs.contract import NOT_UTF_8, Reject
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES
 from fpmonitor.sql import quote_path
+from fpmonitor.value_forms import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
