@@ -92,7 +92,9 @@ def decide_sets(
     begun = replace(begun, policy=replace(begun.policy, sample=sample))
     made = datetime.now(UTC).date()
     if isinstance(begun, LevelDecision):
-        return _decide_designed(users, begun, decide_question)
+        of_levels = _decide_designed(users, begun, decide_question)
+        return replace(of_levels, wishes=users.sealed(of_levels.wished))
+    begun = replace(begun, wishes=users.sealed(begun.wished) if begun.wished else "")
     if decide_question.search_users is not None:
         source, rest = users.searched_and_rest(
             decide_question.search_users, begun.policy.candidates

@@ -5,6 +5,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -212,6 +213,8 @@ class Decision(Result):
         masked: Candidates whose volatile values the view masked; null in files of before, which do
             not say.
         weights: Utility of each API, 1 where not named.
+        wishes: Digest of `wished`, keyed as that of the data; empty where nothing was, and in files
+            of before.
         utility, utility_bound: Total weight of `recommended`, and one that no allowed set exceeds;
             equal if `complete`.
         utility_possible: Weight that no set within the budget exceeds, with the probability of the
@@ -280,6 +283,7 @@ class Decision(Result):
     must: ApiSet = ()
     never: ApiSet = ()
     weights: Mapping[str, _Amount] = field(default_factory=dict)
+    wishes: str = ""
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     utility_possible: _Amount | None = None
@@ -335,6 +339,12 @@ class Decision(Result):
     def spelled(self, apis: ApiSet) -> ApiSet:
         """Return the names of a listed set in the order in which they are read."""
         return apis
+
+    @property
+    def wished(self) -> str:
+        """What was asked beside the policy, in words of its own; empty for nothing."""
+        wishes = {**self.utilities, "must": sorted(self.must), "never": sorted(self.never)}
+        return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
 
     @property
     def utilities(self) -> Mapping[str, float]:
@@ -703,6 +713,7 @@ class Decision(Result):
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
 _WHERE_ANY = (
     *("account", "names", "no_evidence", "assumed", "must", "never", "asked_before", "weights"),
+    "wishes",
 )
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 

@@ -6,6 +6,7 @@ sees all coarser ones.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -37,7 +38,7 @@ _FIRST = ("components", "policy", "setting", "missing")
 _THEN = ("users", "digest", "guarantee", *_LISTS, "recommended", "utility", "utility_bound")
 _LAST = ("complete", "evaluated", "seconds", "view", "source")
 _WHERE_ANY = (
-    *("masked", "coverage", "account", "assumed", "must", "never", "cut"),
+    *("masked", "coverage", "account", "assumed", "must", "never", "cut", "wishes"),
     "users_possible",
 )
 
@@ -93,6 +94,12 @@ class LevelDecision(Decision):
         )
 
     @property
+    def wished(self) -> str:
+        """What was asked beside the policy: levels, what they are worth, and which must be."""
+        wishes = {"must": self.must, "never": self.never, "components": untyped(self.components)}
+        return json.dumps(wishes, sort_keys=True)
+
+    @property
     def utilities(self) -> Mapping[str, float]:
         """What each level adds to the utility of the next coarser one."""
         return {
@@ -143,7 +150,7 @@ class LevelDecision(Decision):
     def finished(self) -> LevelDecision:
         """Return the decision with the finest level of each component in its lists."""
         found: dict[str, Any] = {
-            name: tuple(sorted(map(finest, getattr(self, name)), key=self._vector))
+            name: tuple(sorted({*map(finest, getattr(self, name))}, key=self._vector))
             for name in _LISTS
         }
         utility = self.utility_of(self.recommended) if self.allow else 0.0
@@ -223,7 +230,7 @@ class LevelDecision(Decision):
         content["recommended"] = self.shown(self.recommended) if self.allow else None
         content["policy"] = untyped(self.policy.to_json())
         for component, entry in zip(self.components, content["components"], strict=True):
-            entry["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
+            entry["shows"] = component.shows
         drawn = {} if self.drawn is None else {"drawn": untyped(self.drawn)}
         unit = {} if self.unit == "user" else {"unit": self.unit}
         return {
@@ -259,6 +266,9 @@ class LevelDecision(Decision):
         known = {name: value for name, value in content.items() if name in _MEMBERS}
         bare = typed({**known, **empty, **drawn}, cls, _NAME)
         check_components(bare.components)
+        for component, entry in zip(bare.components, content["components"], strict=True):
+            if entry.get("shows", component.shows) != component.shows:
+                raise InputError(f"not {_NAME}: `shows` is not what {component.name} shows")
         if any(component.designed for component in bare.components):
             raise InputError(f"not {_NAME}: a level is still to be designed")
 
