@@ -344,9 +344,9 @@ def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
     pilot, ask = ("--folder", "pilot"), ("--ask", "ask.json")
     for command in (
         ("ingest", "plain.jsonl", "-q"),
-        ("private", "init", "pilot", "--apis", names, "--population", "20000", "--budget", "10%",
+        ("private", "init", "pilot", "--apis", names, "--population", "20000", "--budget", "30%",
          "--minimum-batch", "50"),
-        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "1%", "--epoch", "2",
+        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "3%", "--epoch", "2",
          "-o", "ask.json"),
         ("private", "seal", "--from", "users.jsonl", *ask, *pilot, "-o", "up", "-q"),
         ("private", "shuffle", "up", *ask, *pilot, "--close", "-o", "batches"),
