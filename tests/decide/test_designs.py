@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from fpmonitor.answers import decide as answers
 from fpmonitor.cli import run
 from fpmonitor.decide import deciding, designs
 from fpmonitor.decide.decision import Decision, DesignPart
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
@@ -351,7 +351,7 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
         seen = rng.multinomial(part, np.full(kinds, 1 / kinds)) if part else tested
         held = {f"v{at}": int(count) for at, count in enumerate(seen)}
         part_of = DesignPart(0.3, 300, 1, "values")
-        begun = LevelDecision.of(Decision.begun(asked), [component("values", 1)], part_of)
+        begun = replace(Decision.begun(asked), components=(component("values", 1),), design=part_of)
         tests = deciding.Judge.of(begun, users - part).tests
         listed = 0
         for each in designed(Design(frequent=kinds), held, asked):
