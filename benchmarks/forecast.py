@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria
+from fpmonitor.estimate.looks import Criteria, decision_criteria
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.spectrum import CountSpectrum
 
@@ -59,9 +59,7 @@ def setting(
                 generator = np.random.default_rng(1)
                 (first,) = users_needed(
                     [(spectrum, SIZE)],
-                    lambda observed: criteria_of(
-                        users=observed, **question, drawing=Drawing(whole_menu=False)
-                    ),
+                    lambda observed: criteria_of(users=observed, **question, whole_menu=False),
                     users=users,
                     population=population,
                     generator=generator,

@@ -54,16 +54,11 @@ PHONES = 0.05  # of the population; 0.4 of the sample
 def allow(users: int, sample: SampleModel = PLAIN_DRAWS, *, realised: bool = False):
     """Test of one set that was fixed beforehand, for a population of 5,000 or for its average."""
     question = {"k": K, "population": USERS, "budget": BUDGET, "delta": DELTA}
-    allowing = None
     if realised:
         average = average_budget(**question | {"delta": DELTA / 2}, candidates=1)
-        allowing = (average.exposure, DELTA / 2)
+        question |= {"budget": (average.exposure, BUDGET), "delta": (DELTA / 2, DELTA)}
     return decision_criteria(
-        users=users,
-        allowing=allowing,
-        universe=1,
-        **question,
-        drawing=Drawing(departure=sample.departure, expected=sample.expected(users)),
+        users=users, universe=1, **question, drawing=Drawing.of(sample, users)
     ).allow
 
 

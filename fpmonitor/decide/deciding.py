@@ -473,11 +473,8 @@ def forecast_of(
                 budget=policy.budget,
                 delta=level,
                 universe=decision.universe or len(policy.candidates),
-                drawing=Drawing(
-                    look=policy.sample.look and "later",
-                    first=decision.first_names,
-                    whole_menu=False,
-                ),
+                drawing=Drawing(look=policy.sample.look and "later", first=decision.first_names),
+                whole_menu=False,
             ),
             users=source.users,
             population=policy.population,
@@ -666,6 +663,9 @@ def _of_users(
 ) -> tuple[Criteria, dict[str, Any]]:
     """Design the tests of the users' exposure, of sets up to a size; and tell how to prove them."""
     policy, average = decision.policy, None
+    drawing = Drawing.of(policy.sample, users, decision.first_names)
+    if decision.design is not None:
+        drawing = replace(drawing, expected=users)
     if policy.realised:  # half of delta for the population, half for the observed users
         average = average_budget(
             k=policy.k,
@@ -678,16 +678,10 @@ def _of_users(
         users=users,
         k=policy.k,
         population=policy.population,
-        budget=policy.budget,
-        delta=level,
+        budget=policy.budget if average is None else (average.exposure, policy.budget),
+        delta=level if average is None else (level / 2, level),
         universe=decision.lattice.chains or decision.universe or largest,
-        allowing=None if average is None else (average.exposure, level / 2),
-        drawing=Drawing(
-            departure=policy.sample.departure,
-            expected=users if decision.design is not None else policy.sample.expected(users),
-            look=policy.sample.look,
-            first=decision.first_names,
-        ),
+        drawing=drawing,
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -717,19 +711,17 @@ def _conditions(
         proof["cohorts"] = cohorts.to_json()
         found.append(UnitTest(USERS, cohorts))
     if policy.links is not None:
-        found += _link_tests(decision, policy.links, level, beside, proof)
+        tests, proof["links"] = _link_tests(decision, policy.links, level, beside)
+        found += tests
     return found
 
 
 def _link_tests(
-    decision: Decision,
-    links: LinkBudget,
-    level: float,
-    beside: Mapping[str, int],
-    proof: dict[str, Any],
-) -> Iterator[UnitTest]:
-    """Design the test of each time after which links are limited, or of all visits."""
-    policy, proof["links"] = decision.policy, []
+    decision: Decision, links: LinkBudget, level: float, beside: Mapping[str, int]
+) -> tuple[list[UnitTest], list[dict[str, Any]]]:
+    """Design the test of each time after which links are limited, or of all visits; prove each."""
+    policy = decision.policy
+    tests, told = list[UnitTest](), list[dict[str, Any]]()
     for days in links.after or (None,):
         unit = USERS if days is None else days_in_words(days)
         criteria, proofs = None, {}
@@ -745,9 +737,10 @@ def _link_tests(
             proofs = criteria.proofs(len(policy.candidates))
         if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
-        proof["links"].append({"after": days, "function": "linked", **proofs["allow"]})
+        told.append({"after": days, "function": "linked", **proofs["allow"]})
         score = criteria.allow.score.mean_of(policy.draws if days is None else 1)
-        yield UnitTest(unit, replace(criteria.allow, score=score))
+        tests.append(UnitTest(unit, replace(criteria.allow, score=score)))
+    return tests, told
 
 
 def _too_few_to_link(counted: int, days: float | None) -> UndecidableError:

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.mixture import Menu, Mixture
-    from fpmonitor.policy import Departure, Look
+    from fpmonitor.policy import Departure, Look, SampleModel
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
@@ -131,8 +131,6 @@ class Drawing:
         first: How many names the first log had that was stored, where all candidates are among
             them, and 0 where one is not: half of delta is for sets of these. Null: all of it is for
             all names.
-        whole_menu: Design all tests of the menu, or the first alone: a tenth of the time, for
-            forecasts.
     """
 
     departure: Departure = NO_DEPARTURE
@@ -140,7 +138,16 @@ class Drawing:
     value_share: float = 1.0
     look: Look | None = None
     first: int | None = None
-    whole_menu: bool = True
+
+    @classmethod
+    def of(cls, sample: SampleModel, users: int, first: int | None = None) -> Self:
+        """Return how so many users of a sample were drawn and are looked at."""
+        return cls(
+            departure=sample.departure,
+            expected=sample.expected(users),
+            look=sample.look,
+            first=first,
+        )
 
     def serving(self, users: int) -> tuple[Serving | None, int, Fakes | None]:
         """Return what serves so many users: see `serving_of`."""
@@ -155,11 +162,11 @@ def decision_criteria(
     users: int,
     k: int | None,
     population: int,
-    budget: float,
-    delta: float,
+    budget: float | tuple[float, float],
+    delta: float | tuple[float, float],
     universe: int | Sequence[int] = UNIVERSE,
-    allowing: tuple[float, float] | None = None,
     drawing: Drawing = PLAIN_DRAWING,
+    whole_menu: bool = True,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -169,22 +176,23 @@ def decision_criteria(
         users: `m`, observed users, at least 2.
         k, population: Anonymity threshold and `n`, users. Without a threshold the exposure is the
             share of the users whose visits can be linked: see `linking`.
-        budget: `Q*`, the largest tolerated exposure, in (0, 1).
+        budget: `Q*`, the largest tolerated exposure, in (0, 1); of allowing and of blocking, where
+            these differ. With one of 0 nothing is allowed.
         delta: Tolerated probability that any allowed set is above the budget, ever; and of the same
-            size, that any blocked set is within it; in (0, 1).
+            size, that any blocked set is within it; in (0, 1). Each by itself, where they differ.
         universe: `D`, number of APIs that may be asked for, at least 1. For a question that was
             fixed before the data were seen, the number of its candidates. For level vectors in
             place of sets how many levels each component has above its lowest, all fixed before the
             data were seen: the size of a vector is then its rank, the sum of its levels.
-        allowing: Budget and delta of allowing, where they are not those of blocking; with a budget
-            of 0 nothing is allowed.
         drawing: How the users were drawn, and at which looks the tests hold.
+        whole_menu: Design all tests of the menu, or the first alone: a tenth of the time, for
+            forecasts.
     """
     check_sample(users)
     check_threshold(2 if k is None else k, population)
-    check_share("budget", budget)
-    within, allow_delta = allowing or (budget, delta)
-    deltas = allow_delta, delta
+    within, above = budget if isinstance(budget, tuple) else (budget, budget)
+    check_share("budget", above)
+    deltas = delta if isinstance(delta, tuple) else (delta, delta)
     largest = _largest(deltas, universe)
     names = largest, drawing.first
     serving, size, fakes = drawing.serving(users)
@@ -198,11 +206,11 @@ def decision_criteria(
     # Who is not observed may all be exposed, or be whom others hide among.
     function = function_of(k, population, drawing.departure.factors)
     within -= drawing.departure.unobserved
-    beyond = budget + hidden_exposure(drawing.departure, function, size)
-    least = _LEAST_SHARPNESS * budget
+    beyond = above + hidden_exposure(drawing.departure, function, size)
+    least = _LEAST_SHARPNESS * above
     ends = max(within, least), min(beyond, _MOST)
     menus = (
-        _menu(serving, function, most, sign=sign, log_term=term, whole=drawing.whole_menu)
+        _menu(serving, function, most, sign=sign, log_term=term, whole=whole_menu)
         for most, sign, term in zip(ends, _SIDES, nats, strict=True)
     )
     tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in menus)

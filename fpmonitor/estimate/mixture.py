@@ -216,7 +216,7 @@ def design_menu(
 ) -> Menu:
     """Design all that decides one budget; it depends on no data.
 
-    Parameters as of `design_base`; `whole` as `whole_menu` of `looks.Drawing`.
+    Parameters as of `design_base`; `whole` as `whole_menu` of `looks.decision_criteria`.
     """
     if sign < 0:
         cells = cells.capped(budget)

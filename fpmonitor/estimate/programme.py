@@ -49,8 +49,11 @@ _SHORTER, _MOST_SHORTENINGS = 0.6, 25
 _RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
 _RARE_SHARE = 1e-3  # share of the reference law on values that no two users share
 _UNIT = 3.0  # nats: what makes a difference to an e-value
+# Products of matrices of finite numbers raise the flag of a division on some processors.
+_FLAG_OF_PRODUCTS = np.errstate(divide="ignore")
 
 
+@_FLAG_OF_PRODUCTS
 def sharpest_weights(
     laws: PoissonLaws,
     *,
@@ -76,6 +79,7 @@ def sharpest_weights(
     return programme.solve()
 
 
+@_FLAG_OF_PRODUCTS
 def growing_weights(
     laws: PoissonLaws,
     shares: NDArray[np.float64],

@@ -120,12 +120,7 @@ class CertifiedSample:
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
-            drawing=Drawing(
-                departure=self.question.sample.departure,
-                expected=self.question.sample.expected(self.users),
-                look=self.question.sample.look,
-                first=self.first,
-            ),
+            drawing=Drawing.of(self.question.sample, self.users, self.first),
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

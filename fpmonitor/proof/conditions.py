@@ -233,18 +233,18 @@ class Conditions:
             size: Number of APIs.
             whole, cohorts, beside: Groups of all users, of each cohort, and of other units.
         """
-        range_ = Range(surely=True, perhaps=True)
+        kept = Range(surely=True, perhaps=True)
         for name, (test, users) in self.beside.items():
             groups = [*whole] if name == "users" else beside.get(name, ())
             if sum(inside for _, _, inside in groups) != users:
                 return Range(surely=False, perhaps=False)
             above = test.above(groups, size)
-            range_ = Range(range_.surely and not above.perhaps, range_.perhaps and not above.surely)
+            kept = Range(kept.surely and not above.perhaps, kept.perhaps and not above.surely)
         if not self.is_asked:
-            return range_
+            return kept
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
             return Range(surely=False, perhaps=False)
-        found = [range_, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
+        found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
         return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 
     def _keeps(self, groups: Sequence[Group], size: int) -> Range:

@@ -10,7 +10,7 @@ import pytest
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
-from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria
+from fpmonitor.estimate.looks import Criteria, decision_criteria
 from fpmonitor.estimate.sample_size import Forecast, fit_law, users_needed
 from fpmonitor.spectrum import CountSpectrum
 
@@ -27,9 +27,7 @@ def sample(mean: float, seed: int) -> CountSpectrum:
 def forecast_of(spectrum: CountSpectrum, size: int, users: int, **question: float) -> Forecast:
     (found,) = users_needed(
         [(spectrum, size)],
-        lambda observed: decision_criteria(
-            users=observed, **question, drawing=Drawing(whole_menu=False)
-        ),
+        lambda observed: decision_criteria(users=observed, **question, whole_menu=False),
         users=users,
         population=question["population"],
         generator=np.random.default_rng(1),

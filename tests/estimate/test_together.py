@@ -27,16 +27,12 @@ def criterion(
     users: int, sample: SampleModel = PLAIN_DRAWS, *, realised: bool = False
 ) -> Criterion:
     """Test of one set, for the average over populations or for one population."""
-    allowing = None
+    question = QUESTION
     if realised:
         average = average_budget(**QUESTION | {"delta": 0.025}, candidates=1)
-        allowing = (average.exposure, 0.025)
+        question = QUESTION | {"budget": (average.exposure, 0.05), "delta": (0.025, 0.05)}
     return decision_criteria(
-        users=users,
-        allowing=allowing,
-        universe=1,
-        **QUESTION,
-        drawing=Drawing(departure=sample.departure, expected=sample.expected(users)),
+        users=users, universe=1, **question, drawing=Drawing.of(sample, users)
     ).allow
 
 
