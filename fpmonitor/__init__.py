@@ -68,6 +68,7 @@ _HOMES = {
     "monitor": ("Monitor", "RejectedRecord"),
     "policy": ("Departure", "Drawn", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
+    "population.levels": ("Component",),
     "population.population": ("Population",),
     "population.views": ("View",),
     "population.windows": ("Windows",),
