@@ -85,7 +85,7 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     answer = decided(folder, "window.toml")
     tried = answer["design"]["tried"]
     assert answer["design"] == {"share": 0.3, "users": 900, "tried": tried, "by": "values"}
-    assert answer["users"] == 2100
+    assert answer["data"]["users"] == 2100
     assert answer["policy"]["population"] == 3000
     assert "2,100 observed users from whom no level was designed" in answer["guarantee"]
     assert "decided once" in answer["guarantee"]
