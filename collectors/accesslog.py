@@ -8,9 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors import json_lines
-from fpmonitor.collectors.log_forms import APACHE_FORMAT, COOKIE, HEADERS
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.records import OF_NAVIGATIONS, OF_PAGES
+from fpmonitor.collectors.records import OF_NAVIGATIONS
 from fpmonitor.collectors.request_members import USER_AGENT, are_requests, request_members
 from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, hashed, select_fields
 from fpmonitor.collectors.text_logs import (
@@ -47,25 +46,6 @@ _NO_AGENT = (
 _MODE = "http:sec-fetch-mode"
 _FETCHED = 10_000
 _RULE = VISITOR_RULE.replace("'", "''")
-
-
-def log_line(server: str) -> str:
-    """Return the configuration that makes a web server log what this collector reads.
-
-    Args:
-        server: `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
-    """
-    if server == "apache":
-        escaped = APACHE_FORMAT.replace('"', '\\"')
-        return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
-    fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
-        f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}"
-        for header in (*HEADERS, *OF_PAGES)
-    }
-    return (
-        f"log_format fpmonitor escape=json '{json.dumps(fields)}';\n"
-        "access_log logs/fpmonitor.log fpmonitor;\n"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +304,7 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     read += [column for column in (members.user, members.address) if column is not None]
     read += members.spare
     whole = dict.fromkeys(lists.get(column, column) for column in read)
-    is_row = column_map.columns.get("user") == "row"
-    table = reader.read_table([log], list(whole), [], with_whole=is_row)
+    table = reader.read_table([log], list(whole), [])
     inner = {c: _in_list(table.text[lists[c]], c) for c in read if c in lists}
     cells = {**table.text, **inner}
     text = {column: _present(cell, column_map) for column, cell in cells.items()}

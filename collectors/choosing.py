@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from fpmonitor.collectors.json_lines import records_of
+from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.request_members import are_named_as_requests
-from fpmonitor.errors import InputError, describe_names, excerpt
+from fpmonitor.errors import InputError, UnknownNameError, describe_names, excerpt
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.unit import refuse_requests
@@ -43,13 +43,22 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         if candidate.recognises(log, column_map):
             return _checked(candidate, log, column_map)
     seen = _seen(log)
+    user = column_map.name_of("user")
+    columns = {column.name for column in reader_of(log).head_columns(log)}
+    if column_map.columns.get("user") not in {None, "row", *columns}:
+        near = UnknownNameError("column", user, _names(log)).nearest
+        raise InputError(
+            f"{log.label}: no column {excerpt(user)!r}; seen: {seen}",
+            hint=f"nearest: {', '.join(near)}"
+            if near
+            else "--user NAME says which names the users",
+        )
     likely = _NAME_OF_USERS.search(seen)
     if are_named_as_requests(_names(log)):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
-    if column_map.name_of("user") in _names(log):
+    if user in _names(log):
         raise InputError(
-            f"{log.label}: beside {excerpt(column_map.name_of('user'))!r} no column may be an API; "
-            f"seen: {seen}",
+            f"{log.label}: beside {excerpt(user)!r} no column may be an API; seen: {seen}",
             hint="an API is what a browser returned: a user agent, a size, a list of fonts; an id "
             "or a hash of them is none",
         )
@@ -62,7 +71,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         )
     raise InputError(
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
-        hint=f"a log needs a column {column_map.name_of('user')!r}: --user NAME says which it is, "
+        hint=f"a log needs a column {user!r}: --user NAME says which it is, "
         "--user row that each row counts, --weight NAME for how many; --columns MAP.toml, in "
         "Python ColumnMap({'user': NAME}), names all columns",
     )
@@ -76,35 +85,26 @@ def _checked(collector: Collector, log: LogFile, column_map: ColumnMap) -> Colle
 
 
 def _seen(log: LogFile) -> str:
-    if log.format == "jsonl":
-        for line in log.head.splitlines():
-            with suppress(ValueError, RecursionError):
-                record = json.loads(line)
-                if isinstance(record, dict):
-                    return describe_names([excerpt(name) for name in record])
-        return "no line that is a JSON object"
+    if names := _names(log):
+        kind = "columns " if log.format == "csv" else ""
+        return kind + describe_names(list(map(excerpt, names)))
     if log.format == "csv":
-        header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
-        names = list(filter(None, _cells(header)))
-        values = {cell for record in records for cell in _cells(record)}
-        # A first record in place of a header would show values.
-        if all(map(_NAME.fullmatch, names)) and values.isdisjoint(names):
-            return f"columns {describe_names(names)}"
+        header = log.head.decode("utf-8-sig", "replace").splitlines()[0]
         return f"header {masked_text(excerpt(header))!r}"
-    return describe_names([name for name, _ in log.parquet_columns])
+    return "no line that is a JSON object"
 
 
 def _names(log: LogFile) -> list[str]:
-    """Names of columns, or of members of the first object, as far as the beginning shows."""
+    """Names of columns, or of members of the first object; none where they could be values."""
     if log.format == "parquet":
         return [name for name, _ in log.parquet_columns]
-    first = next(iter(log.head.splitlines()), b"")
-    if log.format == "csv":
-        return _cells(first.decode("utf-8-sig", "replace"))
-    with suppress(ValueError, RecursionError):
-        record = json.loads(first)
-        return list(record) if isinstance(record, dict) else []
-    return []
+    if log.format == "jsonl":
+        return list(next(records_of(log.head), ()))
+    header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
+    names = list(filter(None, _cells(header)))
+    values = {cell for record in records for cell in _cells(record)}
+    is_header = all(map(_NAME.fullmatch, names)) and values.isdisjoint(names)
+    return names if is_header else []
 
 
 def _cells(line: str) -> list[str]:

@@ -71,7 +71,6 @@ def read_table(
     values: Sequence[Column],  # noqa: ARG001
     *,
     with_nulls: bool = False,  # noqa: ARG001
-    with_whole: bool = False,  # noqa: ARG001
 ) -> LogTable:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
     [log] = logs

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from fpmonitor.collectors.tables import ATTRIBUTES
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.vocabulary import meanings
 
@@ -19,7 +21,7 @@ ENVELOPES = {
     *("browsers", "fingerprints", "observations", "collection", "_embedded", "edges", "nodes"),
 }
 # Where an element keeps its record: Elasticsearch, GeoJSON, Airtable, GraphQL, CouchDB, JSON:API.
-_INNER = ("_source", "properties", "fields", "node", "doc", "attributes")
+_INNER = ("_source", "properties", "fields", "node", "doc", ATTRIBUTES)
 _NAMES = ("columns", "cols", "meta", "fields", "header", "headers", "schema", "names", "keys")
 _FEWEST = 5  # rows of which keys and lengths show that they are a table, not a nested record
 _SAMPLE = 200
@@ -28,10 +30,10 @@ _MOST_DEEP = 4
 
 
 class Unfolded(NamedTuple):
-    """The records of a document, and the names of its members beside them."""
+    """The records of a document, and what is beside them: names, and how often each comes."""
 
     rows: _Rows
-    left_out: Sequence[str] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
 
 
 def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | None:
@@ -57,7 +59,7 @@ def _unfolded(
         return None
     if (rows := _with_names(document, user)) is not None:
         plain = [name for name, value in document.items() if not isinstance(value, dict | list)]
-        return Unfolded(rows, _within(path, plain))
+        return Unfolded(rows, _within(path, Counter(plain)))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
         return Unfolded(visits)
@@ -72,19 +74,21 @@ def _unfolded(
     if len(record_lists) > 1:
         raise _ambiguous(label, [(*path, name) for name in record_lists])
     for held_by, rows in record_lists.items():
-        return Unfolded(map(_inner_of(rows), rows), _within(path, document.keys() - {held_by}))
+        inner_rows, left_out = _without_wrappers(rows, user)
+        beside = _within(path, Counter(document.keys() - {held_by}))
+        return Unfolded(inner_rows, beside | _within((*path, held_by), left_out))
     for name, inner in document.items():
         if name.casefold() in ENVELOPES and isinstance(inner, dict):
             found = _unfolded(inner, user, label, (*path, name))
             if found is not None:
-                beside = _within(path, document.keys() - {name})
-                return Unfolded(found.rows, [*beside, *found.left_out])
+                beside = _within(path, Counter(document.keys() - {name}))
+                return Unfolded(found.rows, {**beside, **found.left_out})
     table = _table(document, user)
     return None if table is None else Unfolded(table)
 
 
-def _within(path: Sequence[str], names: Iterable[str]) -> list[str]:
-    return [".".join((*path, name)) for name in sorted(names)]
+def _within(path: Sequence[str], times: Mapping[str, int]) -> dict[str, int]:
+    return {".".join((*path, name)): times[name] for name in sorted(times)}
 
 
 def _ambiguous(label: str, paths: Sequence[tuple[str, ...]]) -> InputError:
@@ -109,15 +113,42 @@ def _is_wrapper(document: Mapping[str, Any], lists: Mapping[str, Sequence[Any]])
     )
 
 
-def _inner_of(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return how to take the record out of each of some elements."""
+def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> Unfolded:
+    """Take the record out of each of some elements, and what beside it tells of a browser."""
     for name in _INNER:
-        if all(isinstance(row.get(name), dict) for row in rows):
-            return lambda row: {
-                **{key: value for key, value in row.items() if not isinstance(value, dict | list)},
-                **row[name],
+        if not all(isinstance(row.get(name), dict) for row in rows):
+            continue
+        if name == ATTRIBUTES and all(user in row for row in rows):
+            break  # then it is no wrapper, but holds some of the APIs, as in JSON lines
+        left_out: Counter[str] = Counter()
+        found = []
+        for row in rows:
+            beside = {
+                key: value
+                for key, value in row.items()
+                if key not in row[name]
+                and (not isinstance(value, dict | list) or (key != name and tells(key, value)))
             }
-    return dict
+            left_out.update(row.keys() - beside - {name})
+            found.append({**beside, **row[name]})
+        return Unfolded(iter(found), left_out)
+    return Unfolded(map(dict, rows))
+
+
+def tells(name: str, value: object) -> bool:
+    """Whether a member, or one within it, is called as an API is."""
+    return any(map(meanings, leaf_names({name: value})))
+
+
+def leaf_names(
+    content: Mapping[str, Any], path: str = "", depth: int = _MOST_DEEP
+) -> Iterator[str]:
+    """Names of members that are no objects, after those that lead to them."""
+    for name, value in content.items():
+        if isinstance(value, dict) and depth:
+            yield from leaf_names(value, f"{path}{name}.", depth - 1)
+        else:
+            yield path + name
 
 
 def _with_names(document: Mapping[str, Any], user: str) -> _Rows | None:

@@ -35,7 +35,6 @@ _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays whole
 _KEPT_BYTES = 1 << 19  # of a head; a first line may be 16 MB, whose objects take far more
 _SNIFFED = 4096  # records in which members are looked for; a later one leads to the survey
-_Tree: TypeAlias = "dict[str, _Tree | str]"
 _Shape: TypeAlias = "tuple[str | tuple[str, _Shape], ...]"
 
 
@@ -287,23 +286,11 @@ def read_table(
     values: Sequence[Column],
     *,
     with_nulls: bool = False,
-    with_whole: bool = False,
 ) -> LogTable:
-    """Read the members; a line that is no JSON object has none of them."""
-    tree = None if with_nulls or with_whole else _tree(texts, values)
-    if tree is None:
-        return _extracted(logs, texts, values, with_nulls=with_nulls)
-    return _typed(logs, texts, values, tree)
+    """Pick the members out of the text of each record: takes any name, tells null from absent.
 
-
-def _extracted(
-    logs: Sequence[LogFile],
-    texts: Sequence[Column],
-    values: Sequence[Column],
-    *,
-    with_nulls: bool,
-) -> LogTable:
-    """Pick the members out of the text of each record: takes any name, tells null from absent."""
+    A line that is no JSON object has none of them.
+    """
     columns = [*texts, *values]
     pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
@@ -317,64 +304,6 @@ def _extracted(
         text={column: _as_text(cells[column]) for column in texts},
         value={column: text.format(cells[column]) for column in values},
         whole="json::VARCHAR",
-    )
-
-
-def _tree(texts: Sequence[Column], values: Sequence[Column]) -> _Tree | None:
-    """Types by the names that lead to the columns; null where they are no columns of DuckDB.
-
-    It takes no empty name, no two names that differ in case alone, and no column both whole and
-    in parts.
-    """
-    tree: _Tree = {}
-    kinds = [*((column, "VARCHAR") for column in texts), *((column, "JSON") for column in values)]
-    for column, kind in kinds:
-        *outer, last = column.steps
-        inner = tree
-        for step in outer:
-            below = inner.setdefault(step, {})
-            if isinstance(below, str):
-                return None
-            inner = below
-        if last in inner or "" in column.steps:
-            return None
-        inner[last] = kind
-    return tree if _differ_beyond_case(tree) else None
-
-
-def _differ_beyond_case(tree: _Tree) -> bool:
-    inner = (below for below in tree.values() if isinstance(below, dict))
-    return len({name.casefold() for name in tree}) == len(tree) and all(
-        map(_differ_beyond_case, inner)
-    )
-
-
-def _type(tree: _Tree | str) -> str:
-    if isinstance(tree, str):
-        return tree
-    return f"STRUCT({', '.join(f'{quote_name(name)} {_type(tree[name])}' for name in tree)})"
-
-
-def _typed(
-    logs: Sequence[LogFile], texts: Sequence[Column], values: Sequence[Column], tree: _Tree
-) -> LogTable:
-    """Let DuckDB read the members as columns: a quarter faster, but null reads as absent."""
-    columns = ", ".join(f"{quote_text(name)}: {quote_text(_type(tree[name]))}" for name in tree)
-    names = ", ".join(f"c{i}" for i in range(len(tree)))
-    options = "records = true", f"columns = {{{columns}}}"
-    relation = f"{_read('read_json', logs, *options)} AS records({names})"
-    places = {name: f"c{i}" for i, name in enumerate(tree)}
-
-    def cell(column: Column) -> str:
-        found = places[column.steps[0]]
-        for step in column.steps[1:]:
-            found = f"struct_extract({found}, {quote_text(step)})"
-        return found
-
-    return LogTable(
-        relation,
-        text={column: cell(column) for column in texts},
-        value={column: f"{cell(column)}::VARCHAR" for column in values},
     )
 
 

@@ -65,7 +65,6 @@ def read_table(
     values: Sequence[Column],  # noqa: ARG001
     *,
     with_nulls: bool = False,  # noqa: ARG001
-    with_whole: bool = False,  # noqa: ARG001
 ) -> LogTable:
     """Read the columns, under names of ours as theirs may differ in case alone."""
     [log] = logs

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
+from fpmonitor.collectors.log_forms import OF_PAGES
 from fpmonitor.collectors.request_members import (
     FORWARDED,
     NO_HEADER,
@@ -59,7 +60,6 @@ _PART_BYTES = 64_000_000
 
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
-OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
 OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 

@@ -48,7 +48,7 @@ _ADDRESSES = (
     "host", "cip", "clientip", "realip", "remoteip", "remoteaddr", "remoteaddress", "remotehost",
     "sourceip", "socketip", "clientaddr", "clientaddress", "clienthost", "client", "ip", "addr",
     "xforwardedfor", "httpxforwardedfor", "downstreamremoteaddress", "srcip", "ipaddress",
-    "clientipaddress", "remoteipaddress", "address", "cliip",
+    "clientipaddress", "remoteipaddress", "address", "cliip", "remote",
 )  # fmt: skip
 _ADDRESS = re.compile(
     r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}(:\d+)?|\[?[0-9a-f:]*:[0-9a-f:.]+\]?(:\d+)?"

@@ -50,8 +50,7 @@ class LogTable:
     value: Mapping[Column, str]
     # Whether a column can be read without the others; then the relation also has `ROW`.
     by_column: bool = False
-    # Expression of a text of the whole record, whichever columns were asked for; of JSON lines only
-    # where it was wanted.
+    # Expression of a text of the whole record, whichever columns were asked for.
     whole: str = "''"
 
 
@@ -121,14 +120,12 @@ class Reader(Protocol):
         values: Sequence[Column],
         *,
         with_nulls: bool = False,
-        with_whole: bool = False,
     ) -> LogTable:
         """Read some columns as text and others as values, in SQL.
 
         Args:
             logs: A log; of JSON lines also several, which are packed alike, as if they were one.
             with_nulls: Whether a JSON null is the value `null`, rather than absent.
-            with_whole: Whether the text of the whole record is wanted, too.
         """
 
     def locate(

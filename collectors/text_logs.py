@@ -19,6 +19,7 @@ from fpmonitor.collectors.log_forms import (
     fields_form,
     form_of,
     known_forms,
+    shows_agents,
     unnamed_form,
 )
 from fpmonitor.duckdb_connection import in_memory
@@ -101,9 +102,11 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
     found = [
         (-len(fitting), _with_captured(form, fitting)) for form, fitting in _fitting(lines, forms)
     ]
-    if not found and not given and (unnamed := unnamed_form(lines)):
-        return (unnamed,)
-    return tuple(form for _, form in sorted(found, key=lambda pair: pair[0]))
+    usual = tuple(form for _, form in sorted(found, key=lambda pair: pair[0]))
+    if not given and not (usual and shows_agents(usual[0], lines)):
+        unnamed = unnamed_form(lines)
+        return usual if unnamed is None else (unnamed,)
+    return usual
 
 
 def _fitting(

@@ -64,7 +64,7 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
             rows = unfolded(content, user, log.label)
         if rows is not None:
             lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.rows)
-            beside = dict.fromkeys(rows.left_out, NotTaken(WHY, 1))
+            beside = {name: NotTaken(WHY, times) for name, times in rows.left_out.items()}
             log = _copy(log, lines, lambda: beside)
     elif start != b"{" and not forms_of(log, column_map.log_format):
         columns = _columns_of_json(log, others)

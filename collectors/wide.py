@@ -198,9 +198,7 @@ def _scan(
     if strictly:
         table = json_lines.read_strictly(logs, [*plain, *apis])
     else:
-        table = reader_of(log).read_table(
-            logs, plain, apis, with_nulls=column_map.null == "value", with_whole=is_row
-        )
+        table = reader_of(log).read_table(logs, plain, apis, with_nulls=column_map.null == "value")
     texts = with_clock(
         {
             field: present(table.text[column], column_map, json=False)

@@ -9,7 +9,7 @@ from itertools import islice
 from shlex import quote
 from typing import Any, TypeAlias
 
-from fpmonitor.collectors.documents import ENVELOPES
+from fpmonitor.collectors.documents import ENVELOPES, leaf_names
 from fpmonitor.collectors.records import opened
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
@@ -126,19 +126,11 @@ def visits_at(
 def _tell(name: str, elements: Sequence[Mapping[str, Any]]) -> bool:
     """Whether elements of a list tell what browsers returned, as visits do."""
     sample = elements[:_SAMPLE]
-    apis = {found[0] for one in sample for path in _leaves(one) if (found := meanings(path))}
+    apis = {found[0] for one in sample for path in leaf_names(one) if (found := meanings(path))}
     if name.casefold() in _VISITS:
         return bool(apis) or any(map(holds_result, sample))
     timed = all(any(TIMES.intersection(form_words(key)) for key in one) for one in sample)
     return len(apis) >= _TELLING or (timed and (bool(apis) or any(map(holds_result, sample))))
-
-
-def _leaves(content: Mapping[str, Any], path: str = "", depth: int = _MOST_DEEP) -> Iterator[str]:
-    for name, value in content.items():
-        if isinstance(value, dict) and depth:
-            yield from _leaves(value, f"{path}{name}.", depth - 1)
-        else:
-            yield path + name
 
 
 class Unwrapping:

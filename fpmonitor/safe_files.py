@@ -21,6 +21,7 @@ _Kind = TypeVar("_Kind")
 MAX_TEXT_BYTES = 256_000_000
 MAX_TOML_BYTES = 4_000_000
 _MAX_TOML_DEPTH = 20
+_LONGEST_NAME, _LONGEST_PATH = 240, 4_000  # bytes; endings of ours come to them
 
 
 def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> bytes:
@@ -150,6 +151,13 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
         raise InputError(f"cannot write {path} ({error.strerror})") from error
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a file may have this name, as far as the name tells."""
+    sizes = [len(os.fsencode(part)) for part in Path(text).parts]
+    is_short = max(sizes, default=0) <= _LONGEST_NAME and sum(sizes) + len(sizes) <= _LONGEST_PATH
+    return bool(Path(text).name) and "\0" not in text and is_short
 
 
 def state_of_file(path: Path) -> tuple[int, ...] | None:

@@ -68,6 +68,8 @@ class Form:
     seconds: float = 0.0  # Numbers of a clock: seconds of one step; else 0.
 
 
+AGENT_NAMES = "Mozilla|Opera|Dalvik"
+AGENT = re.compile(rf"\b({AGENT_NAMES})/\d")  # a user agent begins so; lines of logs hold it
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
 _ANY = re.compile("")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
@@ -151,6 +153,7 @@ FORMS = (
         "time",
         _matches(
             rf"\[?\d{{1,2}}/{_MONTH}/\d{{4}}[: ]\d\d:\d\d.*",
+            r"\d{1,2}\.\d{1,2}\.(19|20)\d\d(,? \d{1,2}:\d\d(:\d\d)?)?",
             rf"{_DAY},? {_MONTH} +\d{{1,2}} .*",
             rf"({_DAY}\w*, )?\d{{1,2}}[ -]{_MONTH}\w*[ -]\d{{2,4}}.*",
         ),

@@ -39,7 +39,7 @@ def routes(service: DashboardService) -> list[Route]:
     ]
 
 
-READER = Key("read", "reader", "")
+READER = Key("read", "reader", "0" * 64)
 
 
 class DashboardService:

@@ -292,6 +292,8 @@ def usable(population: Population, decision: Decision) -> bool:
         return population.users >= least
     try:
         eligible_users = population.for_question(question_of(decision), policy.candidates)
+        if policy.links is not None and policy.links.after:
+            eligible_users.source(policy.candidates)  # which somebody must have come back for
     except UndecidableError:
         return False
     return eligible_users.users >= least

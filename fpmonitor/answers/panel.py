@@ -19,6 +19,7 @@ from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, c
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.store.snapshot import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Compared = Literal["changed", "values", "rarity"]
 _OF_OTHERS: tuple[Compared, ...] = ("values", "rarity")
 NOT_LOGGED = "(absent)"
-_LISTED_VALUES = 10
+_LISTED_VALUES = 25  # that grew, and as many that shrank: a release has a text for each system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +250,7 @@ def _compare_both(
     if len(pair[0]) < least:
         return PanelFinding(apis=names, compared="changed")
     test = compare_changes(*pair, least=least)
-    codes, ranks = np.unique(np.concatenate(pair), return_inverse=True)
+    codes, ranks = distinct(np.concatenate(pair).astype(np.int64))
     counts = np.stack([np.bincount(half, minlength=codes.size) for half in np.split(ranks, 2)])
     text = functools.partial(_text, texts=windows[1].texts, name=api)
     return PanelFinding(
@@ -324,8 +325,10 @@ def _moved_values(
 ) -> Iterator[MovedValue]:
     """Values with the smallest p-values; what fewer than k users have now is not told."""
     p_values = test.cell_p_values
-    order = np.argsort(p_values, kind="stable")[:_LISTED_VALUES]
     shares = [window / window.sum() for window in counts]
+    order = np.argsort(p_values, kind="stable")
+    grew = (shares[1] > shares[0])[order]
+    order = order[np.where(grew, grew.cumsum(), (~grew).cumsum()) <= _LISTED_VALUES]
     for i in order[p_values[order] < 1].tolist():
         has_k_users = [bool(window[i] >= k) for window in counts]
         yield MovedValue(

@@ -41,7 +41,7 @@ from fpmonitor.unit import Unit, check_limits, told_unit, weakest
 from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
-_EDITION = 3
+_EDITION = 4
 _HELD = 8  # windows in memory: one to be compared with of each weekday, and the one that is read
 
 

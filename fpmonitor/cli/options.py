@@ -14,6 +14,7 @@ import typer
 from fpmonitor.errors import InputError
 from fpmonitor.policy import HIDE_BELOW_VARIABLE, LEAST_HIDDEN, MOST_DAYS, SampleModel
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
+from fpmonitor.safe_files import is_file_name
 from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
@@ -26,13 +27,13 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
         return None
-    from fpmonitor.cluster.engine import check_address  # noqa: PLC0415 -- slow to load
-
-    check_address(address)
     source = context.get_parameter_source("engine")
     is_asked = context.params.get("spectra") or context.params.get("table")
     if source is not None and source.name == "ENVIRONMENT" and not is_asked:
         return None  # the question is one of a database file
+    from fpmonitor.cluster.engine import check_address  # noqa: PLC0415 -- slow to load
+
+    check_address(address)
     user = address.partition("://")[2].rpartition("@")[0]
     may_tell = ";" in address or ":" in user or "?" in address
     if may_tell and source is not None and source.name == "COMMANDLINE":
@@ -74,6 +75,13 @@ FOLLOWED = Annotated[
         metavar="DAYS,...",
     ),
 ]
+
+
+def database_file(text: str | Path) -> Path:
+    """Read the name of a database file."""
+    if is_file_name(str(text)):
+        return Path(text)
+    raise typer.BadParameter(f"{str(text)[:100]!r} is not the name of a file")
 
 
 def days_apart(text: str) -> float:
@@ -162,7 +170,12 @@ VERSION = Annotated[
 DB = Annotated[
     Path,
     typer.Option(
-        "--db", envvar="FPMONITOR_DB", help="Database file.", metavar="PATH", rich_help_panel="Data"
+        "--db",
+        envvar="FPMONITOR_DB",
+        help="Database file.",
+        metavar="PATH",
+        parser=database_file,
+        rich_help_panel="Data",
     ),
 ]
 FORMAT = Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
-from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.cli.options import DB, DEFAULT_DB, database_file
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError, install
 from fpmonitor.render import store
@@ -51,7 +51,10 @@ def serve(
         typer.Option(help="Port to listen on; 0 picks a free one.", show_default="8017", min=0),
     ] = None,
     db: Annotated[
-        Path | None, typer.Option(envvar="FPMONITOR_DB", help="Database file.", metavar="PATH")
+        Path | None,
+        typer.Option(
+            envvar="FPMONITOR_DB", help="Database file.", metavar="PATH", parser=database_file
+        ),
     ] = None,
 ) -> None:
     """Collect records over HTTP, answer questions, and show a dashboard."""

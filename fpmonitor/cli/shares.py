@@ -1,18 +1,17 @@
-"""Commands on the visitors of a site: their shares of strata, and the line that logs them."""
+"""Shares of strata of the visitors of a site, or of stored users."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import LOG_FORMAT, OUTPUT, QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
-from fpmonitor.collectors.accesslog import log_line as make_log_line
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
 from fpmonitor.policy import disclosed_from
@@ -141,11 +140,3 @@ def _about(report: SharesReport, k: int) -> str:
     rejected = f"; lines without a visitor: {report.rejected:,}" * bool(report.rejected)
     first, last = report.days
     return f"{report.users:,} visitors, each {VISITOR_RULE}, {first} to {last}{dropped}{rejected}."
-
-
-def print_log_line(
-    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="The web server.")],
-    output: OUTPUT = None,
-) -> None:
-    """Print the nginx or Apache log format that records fingerprintable request headers."""
-    emit(make_log_line(server), output)

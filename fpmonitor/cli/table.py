@@ -119,7 +119,7 @@ GROUPS: tuple[Entry, ...] = (
                 "Manage the write keys and read tokens of the service.",
             ),
             Entry("snippet", "fpmonitor.private.commands.page:snippet"),
-            Entry("log-line", "fpmonitor.cli.shares:print_log_line"),
+            Entry("log-line", "fpmonitor.cli.log_line:print_log_line"),
             Entry("shares", "fpmonitor.cli.shares:shares"),
         ),
     ),

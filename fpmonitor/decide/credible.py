@@ -138,10 +138,10 @@ def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discre
 def _other_question(decision: Decision) -> str:
     """Say of which other question the proof of a decision is."""
     policy, level = decision.policy, decision.level or decision.policy.delta
-    if not decision.proof or level is None:
+    if not decision.proof:
         return ""
-    if decision.setting == "sample":
-        return "of another question: setting"
+    if level is None or decision.setting == "sample":
+        return f"of another question: {'delta' if level is None else 'setting'}"
     sides: Mapping[str, Any] = decision.proof
     for name, side in sides.items():
         halved = policy.realised and name == "allow"

@@ -5,6 +5,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -203,6 +204,8 @@ class Decision(Result):
         masked: Candidates whose volatile values the view masked; null in files of before, which do
             not say.
         weights: Utility of each API, 1 where not named.
+        wishes: Digest of `wished`, keyed as that of the data; empty where nothing was, and in files
+            of before.
         utility, utility_bound: Total weight of `recommended`, and one that no allowed set exceeds;
             equal if `complete`.
         utility_possible: Weight that no set within the budget exceeds, with the probability of the
@@ -271,6 +274,7 @@ class Decision(Result):
     must: ApiSet = ()
     never: ApiSet = ()
     weights: Mapping[str, _Amount] = field(default_factory=dict)
+    wishes: str = ""
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     utility_possible: _Amount | None = None
@@ -305,6 +309,13 @@ class Decision(Result):
         if not self.allow:
             raise InputError("no level vector is allowed", hint="a larger --budget")
         return self.lattice.levels(self.recommended)
+
+    @property
+    def wished(self) -> str:
+        """What was asked beside the policy, in words of its own; empty for nothing."""
+        wishes: dict[str, Any] = {"must": sorted(self.must), "never": sorted(self.never)}
+        wishes |= {"components": untyped(self.components)} if self.components else self.weights
+        return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
 
     @classmethod
     def begun(
@@ -619,7 +630,7 @@ class Decision(Result):
             has_one = bool(self.allow)
             content["recommended"] = self.lattice.told(self.recommended) if has_one else None
         for component, entry in zip(self.components, content.get("components", ()), strict=True):
-            entry["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
+            entry["shows"] = component.shows
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
@@ -693,6 +704,9 @@ def _in_words(content: Mapping[str, Any]) -> dict[str, Any]:
     """
     components = typed(content["components"], tuple[Component, ...], _NAME)
     check_components(components)
+    for component, entry in zip(components, content["components"], strict=True):
+        if entry.get("shows", component.shows) != component.shows:
+            raise InputError(f"not {_NAME}: `shows` is not what {component.name} shows")
     if any(component.designed for component in components):
         raise InputError(f"not {_NAME}: a level is still to be designed")
     lattice, found = Lattice(components), dict[str, Any]()
@@ -725,7 +739,7 @@ _NAME, _OF_VIEW = "a decision", ("source", "masked")
 _LISTS = ("allow", "block", "undecided")
 _WHERE_ANY = (
     *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
-    *("asked_before", "weights"),
+    *("asked_before", "weights", "wishes"),
 )
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 

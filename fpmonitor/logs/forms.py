@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_AROUND = b" \t\r\n\x1e"  # JSON text sequences (RFC 7464) begin each record by the last
+_AROUND = b" \t\r\n"
+_BEGINS_RECORD = b"\x1e"  # in JSON text sequences (RFC 7464), whose texts have it escaped
 _FIRST_LINES = 20
 _RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
 _NAMES = msgspec.json.Decoder(list[str])
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
+# Of exported reports; `#Fields:` of servers is none.
+_REMARKS = re.compile(rb"(\xef\xbb\xbf)?#(?!\w).*\n((#(?!\w).*|[ \t\r]*)\n)*")
 
 
 def readable_log(path: Path, label: str, scratch: Path) -> LogFile:
@@ -37,24 +40,40 @@ def readable_log(path: Path, label: str, scratch: Path) -> LogFile:
     That is UTF-8 without a byte order mark before JSON, and one JSON object a line in place of an
     array, parts of one, or objects over several lines.
     """
-    return _one_record_a_line(_in_utf_8(_named(path, label, scratch), scratch), scratch)
+    log = _in_utf_8(_named(path, label, scratch), scratch)
+    if log.head.lstrip(_AROUND)[:1] == _BEGINS_RECORD:
+        log = _changed(log, scratch, lambda line: line.replace(_BEGINS_RECORD, b" "))
+    return _one_record_a_line(log, scratch)
 
 
 def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
-    separator = _SEPARATOR_LINE.match(log.head)
-    encoding = _encoding(log.head) or ("utf-8-sig" if separator else None)
+    before = _lines_before_names(log.head)
+    encoding = _encoding(log.head) or ("utf-8-sig" if before else None)
     if encoding is None:
         return log
     copy = LogFile(new_file(scratch), log.label)
     try:
         with log.open() as file, copy.path.open("w", encoding="utf-8", newline="") as target:
             text = io.TextIOWrapper(file, encoding=encoding, newline="")
-            if separator:
+            for _ in range(before):
                 text.readline()
             shutil.copyfileobj(text, target, BUFFER_BYTES)
     except (*BROKEN_FILE, UnicodeError) as error:
         raise InputError(f"{log.label}: cannot be read as {encoding} ({error})") from error
     return copy
+
+
+def _lines_before_names(head: bytes) -> int:
+    """Count the lines before a table: remarks, and which separator it has."""
+    if _SEPARATOR_LINE.match(head):
+        return 1
+    found = _REMARKS.match(head)
+    if found is None:
+        return 0
+    last, first = found[0].strip().split(b"\n")[-1], head[found.end() :].split(b"\n", 1)[0]
+    # Names may be such a line as well: then the rows have as many separators.
+    are_names = any(0 < first.count(one) == last.count(one) for one in (b",", b";", b"\t", b"|"))
+    return 0 if are_names or not first.strip() else found[0].count(b"\n")
 
 
 def _encoding(head: bytes) -> str | None:
@@ -124,7 +143,9 @@ def _records_in(line: bytes) -> list[bytes] | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     starts = {record[:1] for record in found}
-    return found if starts <= {b"{"} or starts == {b"["} else [text]
+    if starts <= {b"{"} or starts == {b"["}:
+        return found
+    return [text] if text in line else None
 
 
 def _with_names(log: LogFile, scratch: Path) -> LogFile:
@@ -135,8 +156,8 @@ def _with_names(log: LogFile, scratch: Path) -> LogFile:
         rows = [_RECORDS.decode(line) for line in rest[:-1] if line.strip()]
     except (msgspec.DecodeError, RecursionError):
         return log
-    cells = {bytes(cell) for row in rows for cell in row}
-    are_names = len({*names}) == len(names) and not cells & {msgspec.json.encode(n) for n in names}
+    texts = {json.loads(bytes(c)) for row in rows for c in row if bytes(c)[:1] == b'"'}
+    are_names = len({*names}) == len(names) and texts.isdisjoint(names)
     if not rows or not are_names or any(len(row) != len(names) for row in rows):
         return log
 

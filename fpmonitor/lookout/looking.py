@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
 
 _FALSE_CAUSES = 0.01
-_DATE = re.compile(r"(?<!\d)\d{4}(?:\D?\d\d)+(?!\d)")  # and time, in the name of a log
+_NUMBERS = re.compile(r"\d+")
 _MOST_DAYS = 31  # that are looked at for faults, the newest
 
 
@@ -311,12 +311,23 @@ class Look:
         k = self.settings.decision.policy.k
         if users:
             self.note(f"{users:,} users have visits of the future, which no window holds yet")
-        named = [printable(Path(log).name) for log, count in logs.items() if count >= k]
-        more = f" and {len(named) - 1:,} more" if len(named) > 1 else ""
-        of = f" of {named[0]}{more}" if named else ""
-        # The logs of a host are one thing: a clock that stays wrong is told once, and not each day.
-        what = _DATE.sub("*", named[0]) if named else "visits"
-        return [problem("future", what, of=of)] if users >= k else []
+        # A clock that stays wrong is told once: logs of one host differ in numbers, day and part.
+        hosts: dict[str, list[str]] = {}
+        for name in (self._name(log) for log, count in logs.items() if count >= k):
+            hosts.setdefault(_NUMBERS.sub("*", name), []).append(name)
+        if users >= k and not hosts:
+            return [problem("future", "visits", of="")]
+        return [
+            problem("future", what, of=f" of {name}{f' and {len(rest):,} more' if rest else ''}")
+            for what, (name, *rest) in hosts.items()
+        ]
+
+    def _name(self, log: str) -> str:
+        """Name a log within the watched folder: that of a host may be one of its folders."""
+        path = Path(log)
+        folder = self.settings.folder
+        inside = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+        return printable(str(inside))
 
     def _message(
         self,

@@ -67,7 +67,8 @@ def pairs_after(
         option: What asks for it.
 
     Raises:
-        InputError: No visit has a time, none brought a value, or the log is shorter than that.
+        InputError: No visit has a time.
+        UndecidableError: The log is shorter than that.
     """
     known = visits.times != NO_TIME
     if not known.any():
@@ -81,7 +82,7 @@ def pairs_after(
         first, later, users = pairs(visits, lag, lag // WITHIN, last)
         if not users:
             longest = span * WITHIN / (WITHIN + 1)
-            raise InputError(
+            raise UndecidableError(
                 f"{option}: the log covers {span:.3g} days, too few to follow anybody for {each:g}",
                 hint=f"ask for up to {longest:.2g} days"
                 if longest >= _SHORTEST

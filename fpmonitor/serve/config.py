@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_toml
+from fpmonitor.safe_files import is_file_name, read_toml
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
 MAX_CONNECTIONS = 500
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
 
@@ -54,18 +55,18 @@ class ServeConfig:
     decision: Path | None = None
     source: str | None = None
     host: str = "127.0.0.1"
-    port: _Count = 8017
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8017
     origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    max_connections: Annotated[int, msgspec.Meta(ge=1)] = MAX_CONNECTIONS
-    max_body_bytes: _Count = 1_000_000
-    max_records: _Count = 2_000
-    records_per_minute: _Count = 600_000
+    max_connections: _Positive = MAX_CONNECTIONS
+    max_body_bytes: _Positive = 1_000_000
+    max_records: _Positive = 2_000
+    records_per_minute: _Positive = 600_000
     max_names: _Count = 1_000
     max_spool_bytes: _Count = 2_000_000_000
     min_free_bytes: _Count = 64_000_000
-    flush_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
-    query_limit: str | None = None
+    flush_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 5.0
+    query_limit: Annotated[str, msgspec.Meta(pattern="^(log2|[1-9][0-9]{0,17})$")] | None = None
 
     @property
     def spool_folder(self) -> Path:
@@ -115,7 +116,7 @@ def read_config(path: Path) -> ServeConfig:
         )
 
     def relative(_kind: type, name: object) -> Path:
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not is_file_name(name):
             raise TypeError("Expected the name of a file")
         return path.parent / name
 

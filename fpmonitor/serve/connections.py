@@ -10,6 +10,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 30.0
 _BACKLOG = 64
 _QUEUE = 1 << 12  # connections that the system keeps until one is taken; it may keep fewer
+_MOST_CHUNKS = 1 << 12  # of one body
 _QUIET_SECONDS = 60.0
 _CLOSE = {"Connection": "close"}
 
@@ -60,6 +62,31 @@ def _files() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+class _FewChunks(h11.Connection):
+    """What parses requests: a body in crumbs is none.
+
+    A chunk of one byte costs as much of the processor as one of a thousand, and what is read at
+    once, a quarter of a megabyte, is parsed at once, before anybody else is heard.
+    """
+
+    _chunks = 0
+
+    def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
+        """Return the next part of a request.
+
+        Raises:
+            RemoteProtocolError: The request is malformed, or its body has too many chunks.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+        elif isinstance(event, h11.Data) and event.chunk_end:
+            self._chunks += 1
+            if self._chunks > _MOST_CHUNKS:
+                raise h11.RemoteProtocolError("too many chunks")
+        return event
+
+
 class BoundedConnection(H11Protocol):
     """A connection that ends if the other side keeps it waiting, for a request or as a reader.
 
@@ -69,6 +96,7 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, *arguments: Any, most: int, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self.conn = _FewChunks(h11.SERVER)
         self._most = most
         self._since = time.monotonic()
         self._late: asyncio.TimerHandle | None = None

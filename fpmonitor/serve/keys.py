@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +19,28 @@ from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json, state_of_file, typed, untyped, write_bytes
 
 Kind = Literal["write", "read"]
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key: what it allows, the name that records or readers get by it, its hash."""
+    """A key: what it allows, the name that records or readers get by it, its hash.
+
+    Raises:
+        InputError: The name is empty, long, or one that other sources have; or the hash is none.
+    """
 
     kind: Kind
     name: str
     digest: str
+
+    def __post_init__(self) -> None:
+        """Refuse what no command has written, as whoever edits the file may have."""
+        is_text = self.name.strip() and len(self.name) <= 100 and self.name.isprintable()
+        if not is_text or VIA in self.name or self.name.startswith("!"):
+            raise InputError("name: must be a short word")
+        if not _DIGEST.fullmatch(self.digest):
+            raise InputError("digest: must be a SHA-256 in hexadecimal digits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +117,14 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
     """Make a key and return its secret, which is stored nowhere.
 
     Raises:
-        InputError: There is one of this kind and name already, or the name is empty or long.
+        InputError: There is one of this kind and name already; or as of `Key`.
     """
-    is_text = name.strip() and len(name) <= 100 and name.isprintable()
-    if not is_text or VIA in name or name.startswith("!"):
-        raise InputError("name: must be a short word")
+    secret = secrets.token_urlsafe(32)
+    made = Key(kind, name, _digest(secret))
     ring = read_keys(path)
     if any((key.kind, key.name) == (kind, name) for key in ring.keys):
         raise InputError(f"there is a {kind} key {name!r} already", hint="remove it first")
-    secret = secrets.token_urlsafe(32)
-    _write(path, (*ring.keys, Key(kind, name, _digest(secret))))
+    _write(path, (*ring.keys, made))
     return secret
 
 

@@ -152,13 +152,13 @@ class Questions:
         limit = self.config.query_limit
         if limit is None:
             return ""
-        verdict = await self.ask(
+        counted = await self.ask(
             lambda monitor: count_answers(
                 monitor.database, monitor.population(), reader, [name], limit=limit
             )
         )
-        if verdict.verdict == "refuse":
-            return f"{verdict.answered} of {verdict.limit} exact counts were answered"
+        if counted.verdict == "refuse":
+            return f"{counted.answered} of {counted.limit} exact counts were answered"
         return ""
 
     def _opened(self) -> Monitor:

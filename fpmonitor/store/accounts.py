@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.account import MISSING, STORED, TIME_OF_RECORDS, Account, Kind, Member, read_account
+from fpmonitor.account import (
+    MISSING,
+    SET_ASIDE,
+    STORED,
+    TIME_OF_RECORDS,
+    Account,
+    Kind,
+    Member,
+    read_account,
+)
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge_member
 from fpmonitor.store.digests import values_are_digested
@@ -186,7 +195,7 @@ class _Judging:
             return Verdict("API", f"named {said[0] or 'an API'} by the user")
         stays = self.staged.known | self.column_map.expected
         verdict = judge_member(profile, setting, stays=profile.path in stays)
-        if verdict.asks and (kind := self._earlier.get(path)):
+        if verdict.asks == "id" and (kind := self._earlier.get(path)):
             return Verdict(kind, "not stored of an earlier log either")
         return verdict
 
@@ -196,13 +205,11 @@ class _Judging:
 
         The few rows of one more day often leave open what the first log has shown.
         """
-        earlier: dict[str, Kind] = {}
-        for [text] in self.database.rows("ingest/recent_accounts"):
-            account = read_account(text)
-            for member in account.members if account else ():
-                earlier.pop(member.path, None)
-            earlier |= {m.path: m.kind for m in (account.set_aside if account else ())}
-        return earlier
+        texts = (text for [text] in self.database.rows("ingest/recent_accounts"))
+        latest = {
+            m.path: m.kind for one in filter(None, map(read_account, texts)) for m in one.members
+        }
+        return {path: kind for path, kind in latest.items() if kind in SET_ASIDE}
 
     def _spare(self) -> list[Member]:
         members = []

@@ -41,7 +41,8 @@ CASE
         TRY_STRPTIME(
             trim("time", ' []'),
             [
-                '%d/%b/%Y:%H:%M:%S', '%d/%b/%Y:%H:%M:%S.%f', '%d/%b/%Y %H:%M:%S', '%d.%m.%Y %H:%M:%S', '%d.%m.%Y', '%a, %d %b %Y %H:%M:%S GMT', '%d %b %Y %H:%M:%S',
+                '%d/%b/%Y:%H:%M:%S', '%d/%b/%Y:%H:%M:%S.%f', '%d/%b/%Y %H:%M:%S', '%d.%m.%Y %H:%M:%S', '%d.%m.%Y, %H:%M:%S', '%d.%m.%Y %H:%M', '%d.%m.%Y, %H:%M', '%d.%m.%Y',
+                '%a, %d %b %Y %H:%M:%S GMT', '%d %b %Y %H:%M:%S',
                 '%a %b %d %H:%M:%S %Y', '%a %b %d %H:%M:%S GMT %Y', '%a %b %d %H:%M:%S UTC %Y',
                 '%Y%m%dT%H%M%SZ', '%Y%m%dT%H%M%S', '%Y%m%d %H%M%S'
             ]

@@ -11,7 +11,8 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.linking import linked_probability
-from fpmonitor.population.pairs import DAY, pairs
+from fpmonitor.population.pairs import DAY, Pairs, pairs, star_source
+from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.store.visits import VisitRows
 
 if TYPE_CHECKING:
@@ -176,6 +177,24 @@ def test_pairs_of_everybody_follow_from_their_own_visits_alone() -> None:
             wanted[user] = min(near, key=lambda m: (abs(m - moments[0] - 7 * DAY), m))
     assert users == over
     assert found == wanted
+
+
+def test_a_star_keeps_which_part_changed_and_larger_sets_tell_no_less() -> None:
+    """One star for a user in whom anything changed would hide who kept the other part."""
+    first, later = np.array([[0, 0], [0, 0], [0, 0], [1, 1]]), [[1, 0], [0, 1], [1, 1], [1, 1]]
+    both = np.concatenate([first, later])
+    visits = VisitRows(
+        rows=np.arange(8) % 4,
+        users=np.arange(8, dtype=np.int64) % 4,
+        times=np.repeat([0, 1], 4),
+        codes={"a": both[:, 0], "b": both[:, 1]},
+    )
+    found = Pairs(days=1, visits=visits, first=np.arange(4), later=np.arange(4, 8), users=4)
+    nobody = MemorySnapshot(columns={}, texts=lambda _api: {}, digest="")
+    source = star_source(found, ["a", "b"], {}, nobody)
+    sizes = {apis: sorted(source.spectrum([*apis]).counts) for apis in ("a", "b", "ab")}
+    # of a: user 0 and 2 changed, 1 kept 0, 3 kept 1; of both all differ
+    assert sizes == {"a": [1, 2], "b": [1, 2], "ab": [1]}
 
 
 @pytest.mark.parametrize(

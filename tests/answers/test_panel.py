@@ -102,6 +102,34 @@ def test_changes_and_others_who_come_are_told_apart(audience: Audience) -> None:
     assert gone["values", "platform"].p_value < 1e-9
 
 
+@pytest.mark.parametrize("audience", Audience)
+def test_a_small_release_is_named_beside_a_large_one(audience: Audience) -> None:
+    """A release has a text for each system; its end is no text at all, and neither hides another.
+
+    Texts 0 to 11 became 100 to 111 of nearly all, and of 20 to 22 one in twelve became 120 to 122.
+    """
+    rng, people = np.random.default_rng(4), np.arange(24_000)
+    before = np.where(rng.random(len(people)) < 0.9, rng.integers(12, size=len(people)), 0)
+    small = rng.random(len(people)) < 0.1
+    before[small] = 20 + rng.integers(3, size=small.sum())
+    after = before.copy()
+    after[~small & (rng.random(len(people)) < 0.95)] += 100
+    after[small & (rng.random(len(people)) < 1 / 12)] += 100
+    platform = np.zeros(len(people), dtype=int)
+    windows = [
+        WindowUsers(
+            people=people,
+            columns={"platform": platform, "size": texts},
+            texts=lambda _api: {code: str(code) for code in range(200)},
+        )
+        for texts in (before, after)
+    ]
+    changed = compared(windows[0], windows[1], audience)["changed", "size"]
+    named = {one.value for one in changed.values if one.grew}
+    assert {"120", "121", "122"} <= named
+    assert len(changed.values) <= 50
+
+
 def test_users_who_alternate_are_no_change_and_those_who_agree_are() -> None:
     rng, users = np.random.default_rng(2), 4000
     nobody = {"platform": np.zeros(users, dtype=int)}

@@ -60,7 +60,15 @@ def test_every_module_of_commands_is_in_the_table_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["--version"], ["db", "--help"], ["lists", "schema"]]
+    "arguments",
+    [
+        [],
+        ["--help"],
+        ["--version"],
+        ["db", "--help"],
+        ["lists", "schema"],
+        ["collect", "log-line", "nginx"],
+    ],
 )
 def test_help_and_version_load_no_library_of_numbers(arguments: list[str], tmp_path: Path) -> None:
     assert loaded_by(*arguments, folder=tmp_path) == set()

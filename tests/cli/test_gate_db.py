@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -206,3 +207,34 @@ def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_ther
         for apis in [*resumed.allow[:3], *resumed.block[:3], (name(0), name(1), name(2))]:
             judged = answer_gate(users, replace(resumed, allow=(), block=()), apis)["verdict"]
             assert resumed.verdict(apis)[0] in {judged, "unknown"}
+
+
+def test_a_site_that_chooses_by_what_it_read_gets_at_most_the_sum_of_what_it_was_granted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of two sets is allowed, their union is not, and a gate that remembers grants one."""
+    draw, rows = random.Random(2), []
+    for _ in range(4000):
+        system, rare = draw.choice("xy"), str(draw.randrange(10**6))
+        other = {"x": "b", "y": "c"}[system]
+        rows.append(
+            {"a": system, "b": "0", "c": "0"} | ({other: rare} if draw.random() < 0.06 else {})
+        )
+    db, made = stored(tmp_path, rows), tmp_path / "two.json"
+    asked = ["-k", "10", "-n", "4000", "--budget", "5%", "--fixed-question", "-q"]
+    assert run(["decide", "--db", db, "--candidates", "a,b,c", *asked, "-o", str(made)]) == 0
+    capsys.readouterr()
+    verdicts = [
+        gate(capsys, made, "--have", have, "--want", want)["verdict"]
+        for have, want in (("a", "b"), ("a", "c"), ("a,b", "c"))
+    ]
+    assert verdicts[:2] == ["allow", "allow"]
+    assert verdicts[2] != "allow"
+
+    def exposed(groups: list[tuple[str, ...]]) -> float:
+        sizes = Counter(groups)
+        return sum(sizes[group] < 10 for group in groups) / len(groups)
+
+    sets = [exposed([(row["a"], row[api]) for row in rows]) for api in "bc"]
+    chosen = [(row["a"], row["b" if row["a"] == "x" else "c"]) for row in rows]
+    assert max(sets) < 0.05 < exposed(chosen) <= sum(sets)

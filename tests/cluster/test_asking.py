@@ -438,10 +438,17 @@ def test_an_address_that_is_no_engine_is_refused_and_its_password_not_shown(
         assert "secret" not in told
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    "address", ["postgresql+psycopg://me:secret@127.0.0.1:1/x", "nonsense", "mysql://localhost/x"]
+)
 def test_the_warehouse_of_the_environment_is_no_question_of_a_database_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    address: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FPMONITOR_ENGINE", "postgresql+psycopg://me:secret@127.0.0.1:1/x")
+    monkeypatch.setenv("FPMONITOR_ENGINE", address)
     frame = plain_visits(2)
     frame.write_csv(folder / "visits.csv")
     assert run("ingest", "visits.csv", "--user", "id", "--db", "x.duckdb") == 0
@@ -451,6 +458,9 @@ def test_the_warehouse_of_the_environment_is_no_question_of_a_database_file(
     assert run("scale", "sketch", "key", "sketch.key") == 0
     made = ("scale", "sketch", "make", "--apis", frame.columns[1], "--key-file", "sketch.key")
     assert run(*made, "--db", "x.duckdb", "-o", "x.sketch") == 0
+    capsys.readouterr()
+    assert run("scale", "fetch", "--from", "visits", "--db", "y.duckdb") == 2
+    assert "secret" not in capsys.readouterr().err
 
 
 @pytest.mark.warehouse

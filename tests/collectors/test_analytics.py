@@ -101,6 +101,34 @@ def matomo(i: int) -> dict[str, Any]:
     }
 
 
+def matomo_live(i: int) -> dict[str, Any]:
+    return {
+        "idSite": 1,
+        "idVisit": i,
+        "visitIp": f"192.0.2.{i}",
+        "visitorId": f"{i % 20:016x}",
+        "fingerprint": f"{i:016x}",
+        "serverTimestamp": 1772359200 + i,
+        "firstActionTimestamp": 1772359200 + i,
+        "lastActionTimestamp": 1772359260 + i,
+        "serverTimePretty": f"10:00:{i:02}",
+        "visitDurationPretty": f"{i} s",
+        "visitorTypeIcon": "plugins/Live/images/returningVisitor.png",
+        "actions": i,
+        "daysSinceFirstVisit": i,
+        "country": "Germany",
+        "latitude": f"52.{i:04}",
+        "browserName": f"b{i % 2}",
+        "browserVersion": "140.0",
+        "operatingSystem": "iOS 18",
+        "operatingSystemIcon": "plugins/x.png",
+        "deviceType": "Desktop",
+        "resolution": "1920x1080",
+        "plugins": "cookie, pdf",
+        "languageCode": "de",
+    }
+
+
 EXPORTS = {
     "ga4": (ga4, {"Navigator.userAgent#ga4.category", "Navigator.userAgent#ga4.web_browser",
         "Navigator.language#ga4"}),
@@ -114,6 +142,11 @@ EXPORTS = {
     "matomo": (matomo, {"Navigator.userAgent#matomo.config_os", "http:accept-language#matomo",
         "Navigator.userAgent#matomo.config_browser_name", "Navigator.mimeTypes#matomo.config_pdf",
         "Screen.width#matomo.config_resolution"}),
+    "matomo_live": (matomo_live, {"Navigator.userAgent#matomo_live.browserName",
+        "Navigator.userAgent#matomo_live.browserVersion", "Navigator.plugins#matomo_live",
+        "Navigator.userAgent#matomo_live.operatingSystem", "Screen.width#matomo_live.resolution",
+        "Navigator.userAgent#matomo_live.deviceType",
+        "http:accept-language#matomo_live.languageCode"}),
 }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from fpmonitor.cli import run
 from fpmonitor.collectors import records
-from fpmonitor.collectors.accesslog import log_line
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
+from fpmonitor.collectors.log_forms import log_line
 from fpmonitor.collectors.records import text_of
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.logs.forms import readable_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +159,10 @@ PARTS_OF_ARRAYS = {
     "arrays of four": "".join(f"[{', '.join(LINES[i : i + 4])}]\n" for i in range(0, USERS, 4)),
     "an array with one record a line": "[\n" + ",\n".join(LINES) + "\n]\n",
     "a JSON text sequence": "".join(f"\x1e{line}\n" for line in LINES),
+    "a JSON text sequence over several lines": "".join(
+        f"\x1e{json.dumps(row, indent=2)}\n" for row in records()
+    ),
+    "a JSON text sequence without ends of lines": "".join(f"\x1e{line}" for line in LINES),
     "rows below their names": "".join(json.dumps(row) + "\n" for row in ROWS),
     "an array of rows below their names": json.dumps(ROWS),
     "the same over several lines": json.dumps(ROWS, indent=1),
@@ -178,8 +183,12 @@ def test_parts_of_arrays_are_read_as_lines_are(tmp_path: Path, name: str) -> Non
         "".join(json.dumps(row) + "\n" for row in ROWS[1:]),
         json.dumps(ROWS[1:]),
         f"[{', '.join(LINES)},]",
+        "".join(f'["u{i}", "gr\\u00f6\\u00dfe {i % 3}"]\n' for i in range(USERS)),
     ],
-    ids=["breaks off", "rows without names", "an array of them", "a comma behind the last"],
+    ids=[
+        *("breaks off", "rows without names", "an array of them", "a comma behind the last"),
+        "rows of texts in other letters",
+    ],
 )
 def test_an_array_that_cannot_be_read_is_refused_as_a_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
@@ -188,6 +197,40 @@ def test_an_array_that_cannot_be_read_is_refused_as_a_whole(
     log.write_text(text, encoding="utf-8")
     assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
     assert "a JSON array" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["null", "5", '"x"', "[1, 2]", "true,"])
+def test_a_line_of_another_kind_makes_no_copy_of_a_log(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "a.json"
+    log.write_text("\n".join([*LINES, line]))
+    assert readable_log(log, "a.json", tmp_path).path == log
+
+
+OUTER = {"screen": {"width": 800}, "languages": ["de"], "links": {"self": "x"}}
+INNER = {
+    "attributes": lambda row: {"user": row["user"], "attributes": row},
+    "attributes below the user": lambda row: {"type": "visit", "attributes": row},
+    "properties": lambda row: {"type": "Feature", "properties": row},
+    "_source": lambda row: {"_id": f"d{row['user']}", "_source": row},
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_what_lies_beside_a_record_of_a_document_is_taken_or_listed(
+    tmp_path: Path, name: str
+) -> None:
+    log = tmp_path / "a.json"
+    rows = [{**INNER[name](row), **OUTER} for row in records()]
+    if name == "attributes":
+        for row in rows:
+            row["attributes"] = {k: v for k, v in row["attributes"].items() if k != "user"}
+    log.write_text(json.dumps({"data": rows}))
+    found = cells(tmp_path, log)
+    assert only(found) == EXPECTED
+    assert {"screen.width", "languages"} <= {*found}
+    [batch] = json.loads((tmp_path / "batches.json").read_text())["batches"]
+    listed = {member["path"]: member["records"] for member in batch["account"]["members"]}
+    assert USERS in {listed.get("links.self"), listed.get("data.links")}, listed
 
 
 @pytest.mark.parametrize("name", ["pandas index", "pandas columns", "wrapped", "lists"])
@@ -236,6 +279,35 @@ def test_a_log_of_hashes_alone_is_refused_for_that_reason(
     log.write_text("".join(json.dumps({"user": i, "print": i * 7}) + "\n" for i in range(30)))
     assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb"), "--ignore", "print"]) == 2
     assert "beside 'user' no column may be an API" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "json"])
+@pytest.mark.parametrize("user", ["uid", "visitr.id"])
+def test_a_misspelt_user_is_told_beside_the_nearest_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, user: str
+) -> None:
+    log = tmp_path / f"a.{ending}"
+    frame = pl.DataFrame([{"u_id": row["user"], "os": row["platform"]} for row in records()])
+    if ending == "json":
+        log.write_text(json.dumps({"data": frame.to_dicts()}))
+    else:
+        write = {"jsonl": pl.DataFrame.write_ndjson, "csv": pl.DataFrame.write_csv}
+        write.get(ending, pl.DataFrame.write_parquet)(frame, log)
+    assert run(["ingest", str(log), "--user", user, "--db", str(tmp_path / "a.duckdb")]) == 2
+    error = capsys.readouterr().err
+    assert f"no column '{user}'" in error
+    assert ("nearest: u_id" in error) == (user == "uid")
+
+
+def test_a_first_record_in_place_of_names_is_not_shown_as_the_nearest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.csv"
+    log.write_text("".join(f"ada{i % 9},os {i % 5}\n" for i in range(USERS)))
+    assert run(["ingest", str(log), "--user", "ada", "--db", str(tmp_path / "a.duckdb")]) == 2
+    error = capsys.readouterr().err
+    assert "no column 'ada'" in error
+    assert "ada0" not in error
 
 
 def test_members_that_both_hold_records_are_refused_by_name(

@@ -60,6 +60,11 @@ JSON_FORMS = {
 CSV_FORMS = {
     "semicolons, CR LF, byte order mark": as_csv(";").encode("utf-8-sig"),
     "a first line that names the separator": b"sep=;\r\n" + as_csv(";").encode(),
+    "remarks of a report": b"# ----\r\n# Tech, details\r\n# 20261001-20261031\r\n\r\n"
+    + as_csv().encode(),
+    "remarks behind a byte order mark": ("####\n#\n# Report suite: x\n####\n" + as_csv()).encode(
+        "utf-8-sig"
+    ),
     "tabs in UTF-16": as_csv("\t").encode("utf-16"),
     "UTF-16 without a mark": as_csv(";").encode("utf-16-le"),
     "UTF-16, large end first": as_csv(";").encode("utf-16-be"),
@@ -75,6 +80,14 @@ def test_every_form_of_a_table_holds_the_same(form: str, packed: bool, tmp_path:
     expected = told(tmp_path / "plain", tmp_path)
     assert expected[0] == (60, 60, 0, 60)
     assert told(tmp_path / "log", tmp_path) == expected
+
+
+def test_names_behind_a_number_sign_are_no_remark(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# user,platform\n" + "".join(f"u{i},x\n" for i in range(9)))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        column_map = ColumnMap({"user": "# user"})
+        [batch] = monitor.ingest(tmp_path / "a.csv", column_map=column_map)
+        assert (batch.stored, monitor.population().apis) == (9, ("platform",))
 
 
 def test_an_array_is_counted_and_located_by_its_elements(tmp_path: Path) -> None:

@@ -114,6 +114,28 @@ TEXT: dict[str, Callable[[int, str], str]] = {
     "Apache of TLS": lambda i, agent: (
         f'[01/Mar/2026:10:00:{i:02} +0000] 192.0.2.{i} TLSv1.3 "GET /a HTTP/1.1" 9 "{agent}"'
     ),
+    # They begin as the usual ones, and then have fields between.
+    "nginx with the host before": clf(' "www.example.com" "https://example.org/" "{}"'),
+    "nginx with the agent before": clf(' "{}" "https://example.org/"'),
+    "Tomcat with times": clf(' 12 "-" "{}" 0.003'),
+    "nginx with an upstream before": clf(' 0.003 [api-80] "-" "{}" 12'),
+    "Apache with proxies before": clf(' "192.0.2.200" "-" "{}" "-"'),
+    "Fluentd": lambda i, agent: (
+        f"2026-03-01T10:00:{i:02}+00:00\tnginx.access\t"
+        + json.dumps(
+            {
+                "remote": f"192.0.2.{i}",
+                "host": "-",
+                "user": "-",
+                "method": "GET",
+                "path": "/",
+                "code": "200",
+                "size": "9",
+                "referer": "-",
+                "agent": agent,
+            }
+        )
+    ),
     "a form of one's own": lambda i, agent: f'"{agent}";2026-03-01T10:00:{i:02}Z;192.0.2.{i};/a',
 }
 

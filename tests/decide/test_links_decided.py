@@ -147,6 +147,27 @@ def test_windows_are_checked_for_links_where_users_can_come_back_within_one(
     assert "nobody can come back after 28 days within a month" in refused(capsys, *check)
 
 
+@pytest.mark.parametrize("days", [(63,), (63, 85)], ids=["too short", "nobody back"])
+def test_a_window_in_which_nobody_can_be_followed_has_too_few_users(
+    days: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The window before is checked, and why this one is not is said."""
+    rows = [
+        (user, day, f"s{user % 9}", user % 2)
+        for user in range(300)
+        for day in (1, 8, 20, 32, 39, 51, days[user % len(days)])
+    ]
+    database, output = stored(tmp_path, rows, ["screen", "depth"]), tmp_path / "d.json"
+    asked = ["--k", "10", "--budget", "90%", "-n", "300", "--unit", "last", "--db", database]
+    links = ["--link-budget", "60%", "--after", "7d", "--candidates", "screen,depth"]
+    assert run(["decide", *asked, *links, "-q", "-o", str(output)]) == 0
+    capsys.readouterr()
+    assert run(["check", str(output), "--by", "month", "--db", database]) == 0
+    said = capsys.readouterr().err
+    assert "left out: the month of 2026-03-01, which has too few users" in said
+    assert "from 2026-02-01 on" in said
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
     """Random tables: the border search by units beside the users against brute force."""

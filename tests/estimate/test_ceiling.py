@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fpmonitor.estimate.ceiling import users_possible
+from fpmonitor.estimate.ceiling import nats_possible, users_possible
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.spectrum import CountSpectrum
@@ -78,3 +78,10 @@ def test_what_our_tests_decide_somebody_could(seed: int) -> None:
         )
         if criteria.allow.holds(spectrum, 1) or not criteria.block.holds(spectrum, 1):
             assert (possible(spectrum, USERS, budget) or 10**9) < 1.2 * USERS
+
+
+@pytest.mark.parametrize("k", [2, 60])
+def test_a_law_without_a_value_near_the_threshold_has_a_ceiling_without_a_warning(k: int) -> None:
+    law = np.array([0.1, 0.2, 0.3, 0.4])
+    for budget in (1e-3, 0.1, 0.9):
+        assert nats_possible(law, users=20_000, k=k, population=30_000, budget=budget) > 2

@@ -220,8 +220,29 @@ def test_removed_keys_stop_at_once_and_added_ones_begin(running: Running) -> Non
     remove_key(keys, "read", "ann")
     for path in ("/metrics", "/", "/v1/gate?want=a"):
         assert running.get(path).status_code in {401, 303}, "without any token nobody reads"
-    keys.write_text("damaged")
-    assert running.post(record, "backend").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "member",
+    [{"digest": "é" * 64}, {"digest": ""}, {"digest": "0" * 63}, {"name": "a\nb"}, {"name": ""},
+     {"name": "!page"}, {"kind": "owner"}, None],
+    ids=["no hash", "empty", "short", "two lines", "no name", "of others", "kind", "damaged"],
+)  # fmt: skip
+def test_nobody_is_let_in_by_keys_that_no_command_wrote(
+    running: Running, member: dict[str, str] | None
+) -> None:
+    """Nor is anybody answered by a failure."""
+    record = {"user": "u", "api": "A.a", "value": 1}
+    keys = running.config.keys_file
+    whole = keys.read_text()
+    other = {"kind": "read", "name": "other", "digest": "0" * 64} | (member or {})
+    keys.write_text(json.dumps([*json.loads(whole), other]) if member else "damaged")
+    answers = [running.post(record, "backend"), running.get("/metrics", "ann")]
+    answers += [running.get("/metrics"), running.get("/", "ann")]
+    assert {one.status_code for one in answers} == {401}
+    keys.write_text(whole)
+    assert running.post(record, "backend").status_code == 202
+    assert running.get("/metrics", "ann").status_code == 200
 
 
 def test_a_session_ends_when_its_reader_logs_out(running: Running) -> None:

@@ -1557,9 +1557,25 @@ def test_settings_are_read_and_paths_are_beside_the_file(tmp_path: Path) -> None
     assert (read.origins, read.flush_seconds) == (("https://a.example",), 2.0)
 
 
+@pytest.mark.each
+@pytest.mark.parametrize("name", [".", "", "/", "x" * 300, "a/" * 3_000, "a\0b"])
+def test_names_that_no_file_has_are_told_in_a_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["collect", "serve"], ["collect", "keys", "list"], ["db", "verify"]):
+        assert run([*command, "--db", name]) == 2
+        assert "is not the name of a file" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.each
 @pytest.mark.parametrize(
-    "line", ["prot = 1", 'port = "x"', "port = -1", 'headers = ["cookie"]', "port = [", "db = 3"]
-)
+    "line",
+    ["prot = 1", 'port = "x"', "port = -1", "port = 70000", 'headers = ["cookie"]', "port = [",
+     "db = 3", 'db = ""', 'db = "."', r'db = "a\u0000"', f'spool = "{"x" * 300}"', 'keys = "/"',
+     "flush_seconds = inf", "flush_seconds = nan", "records_per_minute = 0", "max_records = 0",
+     "max_body_bytes = 0", 'query_limit = "nan"', 'query_limit = "0"', 'query_limit = "-1"'],
+)  # fmt: skip
 def test_wrong_settings_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "serve.toml"
     path.write_text(line + "\n")

@@ -151,6 +151,25 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     assert len(logged.splitlines()) < 30
 
 
+@pytest.mark.parametrize("path", ["v1/observations", "login", "healthz"])
+def test_a_body_in_crumbs_is_refused_before_it_takes_the_time_of_others(
+    running: Running, path: str
+) -> None:
+    head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+    crumbs = running.connect(
+        f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + b"1\r\n \r\n" * 5_000
+    )
+    assert ended(crumbs)
+    record = b'{"user": "u", "api": "A.a", "value": 1}'
+    parts = b"".join(b"1\r\n%c\r\n" % byte for byte in record)
+    whole = running.connect(
+        HALF_BODY.partition(b"Content-L")[0] + b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    whole.sendall(parts + b"0\r\n\r\n")
+    assert whole.recv(12) == b"HTTP/1.1 202", "whoever sends little may send it in any form"
+    assert "Traceback" not in running.log.read_text()
+
+
 def test_nobody_who_comes_while_the_service_is_busy_has_to_come_again(running: Running) -> None:
     """The system drops whom it has no room for; they try again a second later."""
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -43,6 +43,8 @@ TIMES = {
     "01/Mar/2026:10:00:00.250": 0.25,
     "Sun Mar 01 2026 11:00:00 GMT+0100 (Central European Standard Time)": 0,
     "01.03.2026 10:00:00": 0,
+    "1.3.2026, 10:00:00": 0,
+    "01.03.2026 10:00": 0,
     "Sun, 01 Mar 2026 10:00:00 GMT": 0,
     "Sun Mar  1 10:00:00 2026": 0,
 }
@@ -52,7 +54,6 @@ NO_TIMES = {
     "45000.5": "is a number",  # days, as a spreadsheet counts them
     "99999999999999999999": "is a number",
     "3/1/2026, 10:00:00 AM": "is neither",  # in March or in January
-    "01.03.2026 10:00": "is neither",
     "yesterday": "is neither",
     "2026-13-01": "is neither",
 }
@@ -86,6 +87,20 @@ def test_times_of_many_writers_are_the_same_moment(tmp_path: Path, ending: str) 
     found = times(tmp_path / "db")
     after = [(time - WHOLE).total_seconds() for time in found]
     assert dict(zip(TIMES, after, strict=True)) == TIMES
+
+
+@pytest.mark.parametrize(
+    "form", ["%d.%m.%Y %H:%M", "%d.%m.%Y, %H:%M:%S", "%d.%m.%Y", "%d/%b/%Y:%H:%M:%S +0000"]
+)
+def test_a_column_of_times_is_named_with_the_option_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    days = [datetime(2026, 3, day, 10, tzinfo=UTC) for day in range(1, 29)]
+    rows = [{"user": f"u{d.day}", "Datum": d.strftime(form), "a": f"{d.day % 2}"} for d in days]
+    log, db = write(tmp_path / "a.csv", rows), str(tmp_path / "db")
+    assert run(["ingest", log, "--db", db]) == 2
+    assert "--time Datum" in capsys.readouterr().err
+    assert run(["ingest", log, "--time", "Datum", "--db", db]) == 0
 
 
 def test_numbers_of_json_are_times_too(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def test_names_of_libraries_and_tables_are_understood() -> None:
         ("battery.level", "BatteryManager.level"),
         ("fp.battery.chargingTime", "BatteryManager.chargingTime"),
         ("context.userAgentData.mobile", "NavigatorUAData.mobile"),
+        (
+            "uaData.fullVersionList",
+            "NavigatorUAData.getHighEntropyValues#fullVersionList",
+        ),
+        ("userAgentData.wow64", "NavigatorUAData.getHighEntropyValues#wow64"),
         ("css.any-hover", "css:any-hover"),
         ("data.platform", "Navigator.platform"),
     ],

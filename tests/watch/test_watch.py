@@ -981,14 +981,21 @@ def test_each_thing_in_the_way_is_told_once(
     assert (code, notices) == (0, [])
     assert "3 users have visits of the future" in said
     day_log(folder, "2099-01-02", range(903, 910), a=lambda _: 0, b=lambda _: 0)
-    assert problems(0) == (0, [("future", "*.jsonl")])
+    assert problems(0) == (0, [("future", "*-*-*.jsonl")])
     day_log(folder, "2099-01-03", range(910, 917), a=lambda _: 0, b=lambda _: 0)
     assert problems(0) == (0, []), "the same host, another day"
+    (folder / "edge").mkdir()
+    day_log(folder / "edge", "2099-01-04", range(917, 924), a=lambda _: 0, b=lambda _: 0)
+    code, [notice], _ = daily(0)
+    [new] = [p for p in notice["problems"] if p["kind"] == "future" and p["new"]]
+    assert (code, new["what"]) == (0, "edge/*-*-*.jsonl"), "another host, while the first is wrong"
+    assert "edge/2099-01-04.jsonl" in new["text"]
     good(folder, 1)
     assert problems(1) == (0, [])
     # A source falls silent: told when a whole day is missing, once.
     assert problems(2) == (0, [])
-    assert problems(3) == (0, [("future", "*.jsonl"), ("no logs", "2026-01-03")])
+    hosts = [("future", "*-*-*.jsonl"), ("future", "edge/*-*-*.jsonl")]
+    assert problems(3) == (0, [*hosts, ("no logs", "2026-01-03")])
     assert problems(4) == (0, [])
     # An API comes under another name.
     rename = {"a": lambda u: u % 3, "B": lambda u: u % 2}
