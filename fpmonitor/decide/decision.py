@@ -313,8 +313,8 @@ class Decision(Result):
     @property
     def wished(self) -> str:
         """What was asked beside the policy, in words of its own; empty for nothing."""
-        wishes: dict[str, Any] = {"must": sorted(self.must), "never": sorted(self.never)}
-        wishes |= {"components": untyped(self.components)} if self.components else self.weights
+        levels = {"components": untyped(self.components)} if self.components else {}
+        wishes = {**self.weights, **levels, "must": sorted(self.must), "never": sorted(self.never)}
         return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
 
     @classmethod
