@@ -97,7 +97,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(USERS)
     ]
     again = [
-        {**row, "user": f"u{i}", "time": "2026-03-06T10:00:00Z", "screenWidth": 1366 + i % 2}
+        {
+            **row,
+            "user": f"u{i}",
+            "time": f"2026-03-0{6 + i % 3}T10:00:00Z",
+            "screenWidth": 1366 + i % 2,
+        }
         for i, row in enumerate(rows)
         if i % 2
     ]
