@@ -18,7 +18,6 @@ from fpmonitor.decide.best import best_set
 from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
@@ -45,7 +44,7 @@ _SECONDS = 60.0  # that a search of more candidates takes where no limit is give
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
-_BORDERS, _HOPED = 0.5, 0.7  # of it, for the borders of levels, and then for the best vector
+_BORDERS = 0.5  # of it, for the borders of levels, before their best vector is searched
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
@@ -309,12 +308,13 @@ def _search(
     if sought.has_levels:
         if not effort.left:
             return sought.unsearched(source.apis, found.borders, before)
-        # Borders of 3,000 vectors took 0.05 s, the programmes for their best one 2.9 s.
+        # Borders of 3,000 vectors took 0.05 s.
         first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
         borders = borders_of(known=found.borders, effort=first)
         if borders.complete:
             return _Found(borders, evaluated=borders.evaluated)
-        found = _hoped(source, tests, sought, borders, effort)
+        found = _best_first(source, tests, sought, borders, before=before, effort=effort)
+        found = found._replace(evaluated=found.evaluated + borders.evaluated)
     if tests.conditions:
         first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
         borders = _keeping(
@@ -359,7 +359,7 @@ def _best_first(
     before: BestSearch | None,
     effort: Effort,
 ) -> _Found:
-    """Search the best set of many APIs."""
+    """Search the best set of many APIs, or the best levels."""
     searched = BestSearch(
         weights=sought.weights, must=tuple(sought.must), never=tuple(sorted(sought.never))
     )
@@ -386,25 +386,6 @@ def _best_first(
     )
     searched = replace(searched, allow=best.reached)
     return _Found(borders, best.bound, possible, evaluated, best.sets, searched)
-
-
-def _hoped(
-    source: SpectrumSource, tests: Tests, sought: _Sought, known: Borders, effort: Effort
-) -> _Found:
-    """Search the best levels."""
-    hoped = HopedSearch(
-        source=source,
-        criterion=tests.allow,
-        candidates=sought.free(source.apis),
-        sought=sought,
-        effort=effort,
-        passed=[*known.allow],
-        failed=[*known.block, *known.undecided],
-    )
-    with effort.until_stopped(), effort.within(_HOPED):
-        hoped.run()
-    borders = replace(known, allow=hoped.passed, undecided=hoped.failed)
-    return _Found(borders, hoped.bound, evaluated=known.evaluated + hoped.tested)
 
 
 def _cut(
