@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python benchmarks/lab.py chromium --modules DIR/node_modules
     PYTHONPATH=. python benchmarks/lab.py firefox --ublock DIR
-        [--secrets "cores,time zone" | --pages] [--write]
+        [--secrets "cores,time zone" | --pages] [--products "web extension"] [--write]
 
 Two environments differ in one secret. A page calls every reader in each of them, first without a
 list, then beside the lists of each product; what tells the two apart beside a list is a way round
@@ -29,7 +29,7 @@ import pytest
 
 from benchmarks.lab.browsers import CHROMIUM, FIREFOX, version_of
 from benchmarks.lab.measure import Bench, breakage, measure
-from benchmarks.lab.products import version_of_adguard
+from benchmarks.lab.products import PRODUCTS, version_of_adguard
 from benchmarks.lab.record import write, write_breakage
 from benchmarks.lab.secrets import SECRETS
 
@@ -39,6 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("browser", choices=["chromium", "firefox"])
     parser.add_argument("--secrets", default="", help="some of them, separated by commas")
+    parser.add_argument("--products", default="", help="those whose name begins so")
     parser.add_argument("--modules", type=Path, default=Path("node_modules"))
     parser.add_argument("--ublock", type=Path, default=Path("ublock"))
     parser.add_argument("--pages", action="store_true", help="which ordinary pages stop")
@@ -48,6 +49,13 @@ def main() -> int:
     chosen = [name.strip() for name in options.secrets.split(",") if name.strip()] or known
     if unknown := set(chosen) - set(known):
         parser.error(f"no such secret in {options.browser}: {', '.join(sorted(unknown))}")
+    products = [
+        product
+        for product in PRODUCTS
+        if product.browser == options.browser and product.name.startswith(options.products)
+    ]
+    if not products:
+        parser.error(f"no such product in {options.browser}: {options.products}")
     program = str(CHROMIUM) if options.browser == "chromium" else str(FIREFOX / "firefox-esr")
     version, date, failed = version_of(program), str(datetime.now(UTC).date()), 0
     of = {"uBlock Origin": _version_of(options.ublock)}
@@ -56,7 +64,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder=Path(folder), modules=options.modules, ublock=options.ublock)
         if options.pages:
-            stopped = breakage(bench, options.browser, _tell)
+            stopped = breakage(bench, products, _tell)
             for product, controls in stopped.items():
                 for control, pages in controls.items():
                     _tell(f"  {product}: {control} stops {', '.join(pages)}")
@@ -67,7 +75,7 @@ def main() -> int:
         for secret in chosen:
             print(f"{time.strftime('%H:%M:%S')} {secret}", flush=True)
             try:
-                found = measure(bench, options.browser, SECRETS[secret][options.browser], _tell)
+                found = measure(bench, SECRETS[secret][options.browser], products, _tell)
             except (queue.Empty, OSError, RuntimeError, pytest.fail.Exception) as error:
                 print(f"  not measured: {error!r}", file=sys.stderr, flush=True)
                 failed += 1

@@ -44,19 +44,18 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
             return _checked(candidate, log, column_map)
     seen = _seen(log)
     user = column_map.name_of("user")
-    columns = {column.name for column in reader_of(log).head_columns(log)}
-    if column_map.columns.get("user") not in {None, "row", *columns}:
-        near = UnknownNameError("column", user, _names(log)).nearest
+    names = _names(log)
+    columns = {column.name for column in reader_of(log).head_columns(log)} if names else set()
+    if names and column_map.columns.get("user") not in {None, "row", *columns}:
+        near = UnknownNameError("column", user, columns).nearest
         raise InputError(
             f"{log.label}: no column {excerpt(user)!r}; seen: {seen}",
-            hint=f"nearest: {', '.join(near)}"
-            if near
-            else "--user NAME says which names the users",
+            hint=f"nearest: {', '.join(near)}" if near else "--user NAME names those who were seen",
         )
     likely = _NAME_OF_USERS.search(seen)
-    if are_named_as_requests(_names(log)):
+    if are_named_as_requests(names):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
-    if user in _names(log):
+    if user in names:
         raise InputError(
             f"{log.label}: beside {excerpt(user)!r} no column may be an API; seen: {seen}",
             hint="an API is what a browser returned: a user agent, a size, a list of fonts; an id "

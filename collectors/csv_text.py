@@ -225,9 +225,10 @@ def header(log: LogFile) -> list[str]:
     """
     text = log.head.decode("utf-8-sig", "replace")
     try:
-        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
+        header_row = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
     except csv.Error as error:
         raise InputError(f"{log.label}: the first line is not a header ({error})") from error
+    names = [name.strip() for name in header_row]
     if any("\ufffd" in name for name in names):
         raise InputError(f"{log.label}: the names of its columns are {NOT_UTF_8}", hint=RECODE)
     if len(names) > MAX_APIS:

@@ -57,9 +57,9 @@ def _unfolded(
 ) -> Unfolded | None:
     if not document or len(path) > _MOST_DEEP or isinstance(document.get(user), str | int | float):
         return None
-    if (rows := _with_names(document, user)) is not None:
-        plain = [name for name, value in document.items() if not isinstance(value, dict | list)]
-        return Unfolded(rows, _within(path, Counter(plain)))
+    if (below_names := _with_names(document, user)) is not None:
+        named_rows, used = below_names
+        return Unfolded(named_rows, _within(path, Counter(document.keys() - used)))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
         return Unfolded(visits)
@@ -151,13 +151,12 @@ def leaf_names(
             yield path + name
 
 
-def _with_names(document: Mapping[str, Any], user: str) -> _Rows | None:
-    """Read rows that are lists, beside the names of their columns."""
-    for rows in document.values():
-        if not (isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows)):
-            continue
-        width = len(rows[0])
-        if any(len(row) != width for row in rows):
+def _with_names(document: Mapping[str, Any], user: str) -> tuple[_Rows, set[str]] | None:
+    """Read rows that are lists, beside the names of their columns; tell the members of both."""
+    for held_by, listed in document.items():
+        rows = [_cells(row) for row in listed] if isinstance(listed, list) else []
+        width = len(rows[0]) if rows else 0
+        if not width or any(len(row) != width for row in rows):
             continue
         for place in _NAMES:
             names = _column_names(document.get(place))
@@ -165,9 +164,17 @@ def _with_names(document: Mapping[str, Any], user: str) -> _Rows | None:
                 index = document.get("index")
                 is_index = isinstance(index, list) and len(index) == len(rows)
                 keys = list(map(str, index or ())) if is_index else None
-                listed = (dict(zip(names, row, strict=True)) for row in rows)
-                return _with_users(keys, listed, user, names)
+                records = (dict(zip(names, row, strict=True)) for row in rows)
+                used = {held_by, place, *(["index"] if is_index else [])}
+                return _with_users(keys, records, user, names), used
     return None
+
+
+def _cells(row: object) -> list[Any]:
+    """Cells of a row that is a list, also in the words of BigQuery; none of another one."""
+    if isinstance(row, dict) and row.keys() == {"f"} and isinstance(row["f"], list):
+        return [cell.get("v") if isinstance(cell, dict) else cell for cell in row["f"]]
+    return row if isinstance(row, list) else []
 
 
 def _column_names(described: object) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from fpmonitor.errors import InputError
+from fpmonitor.value_forms import AGENT, AGENT_NAMES
 
 COOKIE = "fpm"
 HEADERS = (
@@ -28,13 +29,12 @@ _QUOTED = r'(?:[^"\\]|\\.)*'
 _MOST_FIELDS = 200
 _BY_SEPARATOR = ("\t", "|", ";", ",")
 _SEEN, _NEARLY_ALL = 200, 0.8
-_AGENT = re.compile(r"\b(Mozilla|Opera)/\d")
-_AGENT_FIELD = "http:user-agent"
+AGENT_FIELD = "http:user-agent"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s"]\S*')
 _MONTH_NAME = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 # Field -> what its values begin with.
 _BY_VALUES = {
-    _AGENT_FIELD: re.compile(r"(Mozilla|Opera|curl|Wget|Go-http-client|python-requests)/\d"),
+    AGENT_FIELD: re.compile(rf"({AGENT_NAMES}|curl|Wget|Go-http-client|python-requests)/\d"),
     "host": re.compile(r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}\b(?!\.)|\[?[0-9a-f]{0,4}:[0-9a-f:]*:"),
     "time": re.compile(
         rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d|\d{{1,2}}/{_MONTH_NAME}/\d{{4}}[: ]\d\d:\d\d"
@@ -226,20 +226,6 @@ def _separated(
     return LineForm(pattern, (*names, REST), unescaped, is_headed=is_headed)
 
 
-def shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
-    """Whether the user agents in lines are where their form has them.
-
-    Many a `log_format` of a site begins as the usual ones, and has other fields behind.
-    """
-    if form.captured:
-        return True
-    with_agent = [line for line in lines[:_SEEN] if _AGENT.search(line)]
-    fitting = filter(None, (re.match(form.pattern, line) for line in with_agent))
-    cells = (dict(zip(form.names, found.groups(""), strict=True)) for found in fitting)
-    shown = sum(bool(_AGENT.search(cell.get(_AGENT_FIELD, ""))) for cell in cells)
-    return 2 * shown >= len(with_agent)
-
-
 def unnamed_form(lines: Sequence[str]) -> LineForm | None:
     """Form of lines that nothing describes, by what their fields hold; null without a user agent.
 
@@ -247,7 +233,7 @@ def unnamed_form(lines: Sequence[str]) -> LineForm | None:
     lie between separators, or are words, texts in quotes and in brackets. A header is no such line.
     """
     sample = lines[:_SEEN]
-    if not sample or sum(map(bool, map(_AGENT.search, sample))) < len(sample) / 2:
+    if not sample or sum(map(bool, map(AGENT.search, sample))) < len(sample) / 2:
         return None
     for separator in _BY_SEPARATOR:
         counts = Counter(map(len, csv.reader(sample, delimiter=separator)))
@@ -270,7 +256,7 @@ def _shape_of(token: str) -> str:
 def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
     """Name fields by what they hold; null where it is no log of requests, or too few lines fit."""
     cells = [found.groups("")[:-1] for line in lines if (found := re.match(form.pattern, line))]
-    if len(cells) < _NEARLY_ALL * len(lines) or not _AGENT.search(lines[0]):
+    if len(cells) < _NEARLY_ALL * len(lines) or not AGENT.search(lines[0]):
         return None
     names: dict[str, None] = {}
     for place, column in enumerate(zip(*cells, strict=True), start=1):
@@ -282,7 +268,7 @@ def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
             if sum(map(bool, map(begins.match, texts))) >= _NEARLY_ALL * len(texts)
         )
         names.setdefault(next(fitting, f"{UNNAMED} {place}"))
-    if _AGENT_FIELD not in names or not {"host", "time"}.intersection(names):
+    if AGENT_FIELD not in names or not {"host", "time"}.intersection(names):
         return None
     return replace(form, names=(*names, REST))
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import (
+    AGENT_FIELD,
     CAPTURED,
     REST,
     fields_form,
     form_of,
     known_forms,
-    shows_agents,
     unnamed_form,
 )
 from fpmonitor.duckdb_connection import in_memory
@@ -27,6 +27,7 @@ from fpmonitor.errors import excerpt
 from fpmonitor.logs.contract import NOT_UTF_8, Reject
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES
 from fpmonitor.sql import quote_path
+from fpmonitor.value_forms import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,10 +104,27 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
         (-len(fitting), _with_captured(form, fitting)) for form, fitting in _fitting(lines, forms)
     ]
     usual = tuple(form for _, form in sorted(found, key=lambda pair: pair[0]))
-    if not given and not (usual and shows_agents(usual[0], lines)):
+    if not given and not (usual and _shows_agents(usual[0], lines)):
         unnamed = unnamed_form(lines)
         return usual if unnamed is None else (unnamed,)
     return usual
+
+
+def _shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
+    """Whether the user agents in lines are where their form has them.
+
+    Many a `log_format` of a site begins as the usual ones, and has other fields behind.
+    """
+    with_agent = [line for line in lines if AGENT.search(line)]
+    if form.captured or not with_agent:
+        return True
+    if AGENT_FIELD not in form.names:
+        return False
+    import polars as pl  # noqa: PLC0415 -- slow to load
+
+    # Not by `re`, which a line of a stranger can keep busy for hours.
+    cells = _cells(pl.Series(with_agent, dtype=pl.String), form)[AGENT_FIELD]
+    return 2 * sum(map(bool, map(AGENT.search, cells.drop_nulls()))) >= len(with_agent)
 
 
 def _fitting(

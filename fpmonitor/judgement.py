@@ -9,6 +9,7 @@ from typing import Literal
 
 from fpmonitor.account import TIME_OF_RECORDS, Kind, is_error_text, is_missing_text
 from fpmonitor.value_forms import (
+    AGENT,
     FEWEST,
     FORMS,
     TIMES,
@@ -96,7 +97,6 @@ _NAMED: tuple[tuple[frozenset[str], Kind, str], ...] = (
 )
 _HUNDRED = 100
 _WHOLE = re.compile(r"\d{1,15}")
-_AGENT = re.compile(r"(Mozilla|Opera|Dalvik)/\d")
 USER_AGENTS = "user agents, under an unknown name"
 
 
@@ -164,7 +164,7 @@ def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> 
     if not found and _name_apis(texts):
         return Verdict("metadata", LOOKS["names"], "names")
     verdict = _by_form(profile, texts, found, setting)
-    are_agents = sum(map(bool, map(_AGENT.match, texts))) >= _NEARLY_ALL * len(texts)
+    are_agents = sum(map(bool, map(AGENT.match, texts))) >= _NEARLY_ALL * len(texts)
     if verdict is None and not (found or stays or are_agents):
         verdict = (
             _by_number(profile, texts)

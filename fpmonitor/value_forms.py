@@ -68,6 +68,8 @@ class Form:
     seconds: float = 0.0  # Numbers of a clock: seconds of one step; else 0.
 
 
+AGENT_NAMES = "Mozilla|Opera|Dalvik"
+AGENT = re.compile(rf"\b({AGENT_NAMES})/\d")  # a user agent begins so; lines of logs hold it
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
 _ANY = re.compile("")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")

@@ -151,6 +151,12 @@ def sections_of(thing: object) -> tuple[str, dict[str, str]]:
     return about.strip(), dict(zip(parts[::2], bodies, strict=True))
 
 
+def named(name: str) -> Any:
+    """What a dotted name below `fpmonitor` stands for."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
+
+
 def described(thing: object) -> list[str]:
     """A docstring as Markdown."""
     about, sections = sections_of(thing)
@@ -246,9 +252,8 @@ def answers() -> str:
             if own and "Attributes" in (kind.__doc__ or "") and not kind.__name__.startswith("_"):
                 lines += [f"## {kind.__name__}", "", *described(kind)]
     for name in ANSWERS_ELSEWHERE:
-        module_name, _, kind_name = name.rpartition(".")
-        kind = getattr(importlib.import_module(f"fpmonitor.{module_name}"), kind_name)
-        lines += [f"## {kind_name}", "", *described(kind)]
+        kind = named(name)
+        lines += [f"## {kind.__name__}", "", *described(kind)]
     return "\n".join(lines)
 
 
@@ -323,13 +328,12 @@ def files() -> str:
     lines += ["JSON Schemas. Editors check a TOML file whose first line names one, such as"]
     lines += ["`#:schema levels.schema.json`.", ""]
     for title, name in FILES.items():
-        module, _, attribute = name.rpartition(".")
-        kind = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
+        kind = named(name)
         defaults = defaults_of(kind)
         lines += [f"## {title}", ""]
         for line in described(kind):
-            named = re.match(r"\* `(\w+)`: ", line)
-            default = defaults.get(named[1]) if named else None
+            member = re.match(r"\* `(\w+)`: ", line)
+            default = defaults.get(member[1]) if member else None
             shown = f"{default:_}" if isinstance(default, int) and default > 9_999 else default
             lines.append(line if default is None else f"{line} Default: `{shown}`.")
     return "\n".join(lines)
@@ -371,9 +375,7 @@ def read_papers() -> list[dict[str, Any]]:
 
 def notes_of(name: str) -> str:
     """What the docstring of a function says of its source, and of what is wrong as published."""
-    module, _, attribute = name.rpartition(".")
-    thing = getattr(importlib.import_module(f"fpmonitor.{module}"), attribute)
-    return sections_of(thing)[1].get("Notes", "")
+    return sections_of(named(name))[1].get("Notes", "")
 
 
 def papers() -> str:

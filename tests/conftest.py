@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pickle
+import sys
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+sys.path.append(str(Path(__file__).parents[1]))  # for `benchmarks`, which is not installed
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 # How long an example takes is the machine's matter: a busy one fails no test.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from benchmarks.lab import browsers
 from benchmarks.lab.browsers import Environment, in_chrome
 from benchmarks.lab.products import (
-    PRODUCTS,
     headers_of,
     merged_extension,
     preferences_of,
@@ -79,6 +78,8 @@ class Found:
         Names of readers that gave a value.
     closed
         Product, names of controls -> readers of `told` that do not differ beside them.
+    products
+        Those that were measured.
     seconds
         How long that took.
     """
@@ -88,6 +89,7 @@ class Found:
     seconds: int = 0
     read: set[str] = field(default_factory=set)
     closed: dict[tuple[str, tuple[str, ...]], set[str]] = field(default_factory=dict)
+    products: Sequence[Product] = ()
 
 
 def differing(one: Sequence[Reading], other: Sequence[Reading]) -> set[str]:
@@ -160,20 +162,21 @@ def lists_of(
     return found
 
 
-def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] = print) -> Found:
-    """Measure a secret in a browser and all products of it."""
-    start = time.monotonic()
+def measure(
+    bench: Bench, pair: Pair, products: Sequence[Product], log: Callable[[str], None] = print
+) -> Found:
+    """Measure a secret, and some products of one browser."""
+    start, browser = time.monotonic(), products[0].browser
     first = [_bare(bench, browser, environment) for environment in pair]
     told = differing(first[:1], first[1:])
     read = {
         key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])
     }
-    found = Found(told=told, tried=max(map(len, first)), read=read)
+    found = Found(told=told, tried=max(map(len, first)), read=read, products=products)
     found.seconds = round(time.monotonic() - start)
     log(f"  {len(told)} of {found.tried} readers tell it ({found.seconds} s)")
     if not told:
         return found
-    products = [product for product in PRODUCTS if product.browser == browser]
     in_page = [product for product in products if product.how != "policies"]
     lists = lists_of(in_page, told)
     noise = any("noise" in c.effects.values() for _, controls in lists.values() for c in controls)
@@ -207,10 +210,11 @@ def measure(bench: Bench, browser: str, pair: Pair, log: Callable[[str], None] =
 
 
 def breakage(
-    bench: Bench, browser: str, log: Callable[[str], None] = print
+    bench: Bench, products: Sequence[Product], log: Callable[[str], None] = print
 ) -> dict[str, dict[str, list[str]]]:
     """Product -> control -> ordinary pages that stop beside it alone: seen twice in one session."""
-    products = [p for p in PRODUCTS if p.browser == browser and p.how != "policies"]
+    browser = products[0].browser
+    products = [product for product in products if product.how != "policies"]
     lists: Tried = {
         f"b{number}x{place}.localhost": (product, (control,))
         for number, product in enumerate(products)

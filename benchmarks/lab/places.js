@@ -109,6 +109,11 @@ const readAll = async () => {
       for (const [key, text] of Object.entries(given)) report[`${key.split("@")[0]}@${place}`] = text;
     } catch { /* no such frames or workers here */ }
   }));
+  for (const [place, way] of Object.entries(self.ways ?? {})) {
+    if (!asked(place)) continue;
+    const given = await Promise.race([(async () => way())(), pause(2500)]).catch(() => {});
+    for (const [name, value] of Object.entries(given ?? {})) if (value !== undefined) report[`${name}@${place}`] = asText(value);
+  }
   return report;
 };
 

@@ -154,9 +154,10 @@ def merged_extension(folder: Path, product: Product, lists: Lists) -> Path:
         files = json.loads(product.text(controls, host))
         texts[f"{host}.js"] = files["page.js"]
         entries.append(_entry(f"*://{host}/*", f"{host}.js"))
-        rules += [rule | {"id": len(rules) + 1} for rule in json.loads(files["rules.json"])]
+        rules += json.loads(files["rules.json"])
     folder.mkdir()
-    return _extension(folder, entries, texts, rules)
+    numbered = [rule | {"id": number} for number, rule in enumerate(rules, start=1)]
+    return _extension(folder, entries, texts, numbered)
 
 
 def ublock_policies(product: Product, lists: Lists) -> str:

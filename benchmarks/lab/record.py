@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from benchmarks.lab.products import Product
 
 FILE = Path(evidence.__file__).with_name("evidence.json")
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MEMBER = "every member: "
 _READERS = Path(__file__).with_name("readers.js")
 
@@ -51,7 +50,7 @@ def recorded(readers: Collection[str], told: Collection[str], places: list[str])
         if _is_api(reader):
             if place not in places:
                 places.append(place)
-            apis[reader] = apis.get(reader, "") + _DIGITS[places.index(place)]
+            apis[reader] = apis.get(reader, "") + evidence.DIGITS[places.index(place)]
     others = {reader for reader, _ in within if not _is_api(reader)}
     missing = {reader for reader, place in whole - within}
     found = {"apis": apis, "others": sorted(others - missing)}
@@ -71,11 +70,12 @@ def write(when: Mapping[str, str], secret: str, found: Found, of: Mapping[str, s
     entry["version"], entry["whole"] = version, True
     entry["read"] = sorted({*entry["read"], *(name for name in found.read if _is_api(name))})
     told = recorded(found.told, found.told, content["places"])
+    measured = {product.name for product in found.products}
     entry["secrets"][secret] = {
         "tried": found.tried, "date": date, "seconds": found.seconds, **told,
     }  # fmt: skip
     for product in PRODUCTS:
-        if product.browser != browser.lower():
+        if product.browser != browser.lower() or product.name not in measured:
             continue
         run = _run_of(content, product, browser)
         run["title"] = _title(product, version, date, of.get(product.name, ""))

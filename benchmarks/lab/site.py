@@ -7,6 +7,7 @@ import json
 import queue
 import re
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 Reading = dict[str, str]
 Headers = tuple[tuple[str, str], ...]
-SECONDS = 150  # a browser that has not reported by then never will
+SECONDS = 400  # a browser that has not reported by then never will
 SEED = 44
 PAGES = frozenset(
     f"{name}@an ordinary page"
@@ -47,7 +48,7 @@ _COARSE: dict[str, Callable[[float], bool]] = {
 _SCRIPT = "".join(
     (_FOLDER / f"{name}.js").read_text("utf-8") for name in ("readers", "pages", "places")
 )
-_PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>
+_PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>%s
 <script src="/readers.js?%d"></script><script>
 (async () => {
   let found = {};
@@ -61,6 +62,43 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>
   location = "/second";
 })();
 </script>"""
+WAYS = (_FOLDER / "ways.js").read_text("utf-8")
+_READING = WAYS.partition("// Pages")[0]
+_TELL = "parent[location.search.slice(1)]?.(reading(self));"
+# What ways of `ways.js` ask for, beside `/slow`; `WAYS_TEXT` stands in their page.
+WAYS_TEXT = """<script src=/ways.js></script>
+<iframe src=/slow></iframe><script>var parsed = reading(self[0])</script>
+<iframe src="javascript:parent.scripted = parent.reading(self); void 0"></iframe>"""
+WAYS_FILES = {
+    "/ways.js": ("text/javascript", WAYS),
+    "/worker.js": (
+        "text/javascript",
+        _READING
+        + """self.onconnect = ({ ports }) => ports[0].postMessage(reading(self));
+if (!("SharedWorkerGlobalScope" in self)) postMessage(reading(self));""",
+    ),
+    "/constructor.js": (
+        "text/javascript",
+        """const one = new Worker.prototype.constructor("/worker.js");
+one.onmessage = ({ data }) => postMessage(data);""",
+    ),
+    "/page.svg": (
+        "image/svg+xml",
+        f"""<svg xmlns="http://www.w3.org/2000/svg">
+<script><![CDATA[{_READING}{_TELL}]]></script></svg>""",
+    ),
+    "/page.xml": (
+        "text/xml",
+        """<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="/page.xsl"?><page/>""",
+    ),
+    "/page.xsl": (
+        "text/xsl",
+        f"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+<xsl:output method="html"/><xsl:template match="/"><html><body><script>
+<xsl:text disable-output-escaping="yes"><![CDATA[{_READING}{_TELL}]]></xsl:text>
+</script></body></html></xsl:template></xsl:stylesheet>""",
+    ),
+}
 _WAIT = """<!doctype html><title>wait</title><script>
 (async () => {
   for (;;) {
@@ -146,7 +184,8 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
                 self.note_headers(where)
             match path:
                 case "/lab":
-                    self.answer("text/html", _PAGE % site._turn, (*own, ("Accept-CH", HINTS)))
+                    page = _PAGE % (WAYS_TEXT, site._turn)
+                    self.answer("text/html", page, (*own, ("Accept-CH", HINTS)))
                 case "/readers.js":
                     text = site.script(self.headers["Host"] or "")
                     self.answer(
@@ -161,6 +200,11 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
                     self.answer("text/html", _WAIT)
                 case "/next":
                     self.answer("text/plain", self.next_page())
+                case "/slow":
+                    time.sleep(1)
+                    self.answer("text/plain", "slow")
+                case _ if path in WAYS_FILES:
+                    self.answer(*WAYS_FILES[path], own)
                 case "/old.html":
                     old = (("Last-Modified", "Mon, 01 Jun 2026 12:00:00 GMT"),)
                     self.answer("text/html", "<p>", old)

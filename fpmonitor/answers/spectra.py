@@ -29,7 +29,6 @@ from fpmonitor.decide.credible import (
 )
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
@@ -109,6 +108,7 @@ class Facts:
         unit, days, account: As in `Decision`, by the owner's view of all that is stored now.
         look, first_names: As of `SampleModel` and `Decision`; null where nothing noted them, and in
             files of before. Names are null for others, too.
+        wishes: As in `Decision`, of what the file says was wished; empty in files of before.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
         again: Where some users were searched: the chains that were tested on the others, and the
@@ -129,6 +129,7 @@ class Facts:
     account: Mapping[Kind, int] = field(default_factory=dict)
     look: Look | None = None
     first_names: int | None = None
+    wishes: str = ""
     counters: tuple[str, ...] | None = None
     users_possible: tuple[int | None, ...] | None = None
     users_needed: tuple[int | None, ...] | None = None
@@ -178,12 +179,13 @@ def facts_of(
         days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
+        wishes=eligible_users.sealed(decision.wished) if decision.wished else "",
         # Others are not told, and cannot refute what a decision says.
         first_names=eligible_users.first_of(candidates)
         if eligible_users.audience is Audience.OWNER
         else None,
     )
-    if isinstance(decision, LevelDecision) or decision.policy.delta is None:
+    if decision.components or decision.policy.delta is None:
         return facts
     question = asked_question(
         population, _as_asked(decision.policy), setting=decision.setting, missing=decision.missing
@@ -223,7 +225,8 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             and said.keys() >= facts.lacks.keys()
         )
         yield Discrepancy("evidence", _OTHERWISE * (not alike))
-    if isinstance(decision, LevelDecision):
+    yield from _wishes_and_account(decision, facts)
+    if decision.components:
         return
     yield from _told_beside(decision, facts)
     if decision.confirmation is not None:
@@ -266,6 +269,22 @@ def _of_log(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy(name, _LACKING, is_certain=is_of_now(decision))
 
 
+def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
+    """Compare what was wished, and what the members of the logs were taken for."""
+    if decision.wishes != facts.wishes:
+        # Files of before did not note it, nor do spectra of before.
+        is_noted = bool(decision.wishes and (facts.wishes or not decision.wished))
+        reason = "another wish was noted" if is_noted else "nobody noted it"
+        yield Discrepancy("weights, must, never, levels", reason, is_certain=is_noted)
+    if facts.account and not decision.account and has_tests_of_now(decision):
+        yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
+    elif decision.account and facts.account:
+        known = facts.account
+        more = any(number > known.get(of, 0) for of, number in decision.account.items())
+        reason = _OTHERWISE if more else "by now it is more" * (decision.account != known)
+        yield Discrepancy("account", reason, is_certain=more)
+
+
 def _searched(
     decision: Decision, tested: Confirmation, again: SearchedAgain | None
 ) -> Iterator[Discrepancy]:
@@ -297,11 +316,11 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         reason = "by now visits show something else" * differs
         yield Discrepancy("by visits", reason, is_certain=False)
     known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
-    known |= {name: getattr(facts, name) for name in ("days", "account", "users_possible")}
+    known |= {name: getattr(facts, name) for name in ("days", "users_possible")}
     for name, found in known.items() if has_tests_of_now(decision) else ():
-        if found is not None and found != {} and getattr(decision, name) in (None, {}):
-            # Who interrupts a decision is told no numbers of users; others get no account.
-            is_certain = is_of_now(decision) and name not in {"users_possible", "account"}
+        if found is not None and getattr(decision, name) is None:
+            # Who interrupts a decision is told no numbers of users.
+            is_certain = is_of_now(decision) and name != "users_possible"
             yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.
@@ -311,11 +330,6 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
             yield Discrepancy("days", reason, is_certain=False)
         else:
             yield Discrepancy("days", _OTHERWISE)
-    if decision.account and facts.account:
-        known_kinds = facts.account
-        more = any(number > known_kinds.get(of, 0) for of, number in decision.account.items())
-        reason = _OTHERWISE if more else "by now it is more" * (decision.account != known_kinds)
-        yield Discrepancy("account", reason, is_certain=more)
     if decision.made is not None and facts.asked_on is not None:
         first, last = facts.asked_on
         between = first - _DAY <= decision.made <= last + _DAY
@@ -475,7 +489,9 @@ def count_spectra(
     if is_foretold and tested is None:
         facts = replace(facts, **forecast_of(source, decision, decision.undecided))
     sets = [*decision.allow, *decision.block, *decision.undecided]
-    found = map(partial(_groups, source, k), map(decision.spelled, sets), source.spectra(sets))
+    found = map(
+        partial(_groups, source, k), map(decision.lattice.spelled, sets), source.spectra(sets)
+    )
     return DecisionSpectra(
         digest=decision.digest,
         spectra=tuple(found),
@@ -509,7 +525,7 @@ def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
     listed, tested = {*decision.allow, *decision.block, *decision.undecided}, decision.confirmation
-    wanted = {*map(decision.spelled, listed)}
+    wanted = {*map(decision.lattice.spelled, listed)}
     chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
     lacking = wanted - {one.apis for one in spectra.spectra}
     lacking |= chained - {one.apis for one in spectra.others}

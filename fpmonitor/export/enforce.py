@@ -142,16 +142,22 @@ class ControlExporter:
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
         actions = api_actions(decision, self.product, by_information=options.by_information)
-        blocked = _divided(actions)[0]
-        usable = [
+        return self.export_plan(decision, self._chosen(actions, options), options)
+
+    def _chosen(self, actions: Sequence[ApiAction], options: ExportOptions) -> list[Control]:
+        usable = self._usable(_divided(actions)[0], self.product, options)
+        chosen = choose(actions, usable, self.product)
+        return self._with_siblings(actions, chosen, options) if self.with_siblings else chosen
+
+    def _usable(
+        self, apis: Sequence[str], product: Product, options: ExportOptions
+    ) -> list[Control]:
+        """Return the controls that may be set to hide some APIs: see `is_worth_it`."""
+        return [
             control
             for control in self.controls(options)
-            if options.allow_breakage or is_worth_it(control, blocked, self.product)
+            if options.allow_breakage or is_worth_it(control, apis, product)
         ]
-        chosen = choose(actions, usable, self.product)
-        if self.with_siblings:
-            chosen = self._with_siblings(actions, chosen, options)
-        return self.export_plan(decision, chosen, options)
 
     def export_plan(
         self, decision: Decision, chosen: Sequence[Control], options: ExportOptions
@@ -184,6 +190,7 @@ class ControlExporter:
             *self.notes,
             *self._beside(actions, in_force),
             *self._told(decision, in_force),
+            *self._seen(verdicts),
         )
         return ExportResult(
             text=text,
@@ -222,13 +229,10 @@ class ControlExporter:
             }
             more = [
                 control
-                for control in every
+                for control in self._usable([*blocked, *telling_names], near, options)
                 if control not in in_force
                 and any(control.effect_on(name) in _KEPT_FROM_SOME for name in telling_names)
                 and not changed_by([control], allowed, near)
-                and (
-                    options.allow_breakage or is_worth_it(control, [*blocked, *telling_names], near)
-                )
             ]
             if more and not still_told(others[api], [*in_force, *more], near):
                 added += more
@@ -244,16 +248,12 @@ class ControlExporter:
         """Judge every action, and the list as a whole: everywhere, and within reach."""
 
         def judged(product: Product) -> tuple[tuple[ApiVerdict, ...], Headline]:
-            found = tuple(
-                self._with_left_out(
-                    judge(action, actions, in_force, product), actions, in_force, options
-                )
-                for action in actions
-            )
+            found = tuple(judge(action, actions, in_force, product) for action in actions)
             withheld = {one.api: one.enforced for one in found if one.is_withheld}
             return found, headline_of(decision, withheld, in_force, product, options.measure)
 
         verdicts, headline = judged(self.product)
+        verdicts = self._with_left_out(verdicts, actions, in_force, options)
         if not self.beyond or self.product.evidence is None:
             return verdicts, headline
         found, headline_near = judged(self.within_reach)
@@ -270,31 +270,36 @@ class ControlExporter:
 
     def _with_left_out(
         self,
-        verdict: ApiVerdict,
+        verdicts: Sequence[ApiVerdict],
         actions: Sequence[ApiAction],
-        chosen: Sequence[Control],
+        in_force: Sequence[Control],
         options: ExportOptions,
-    ) -> ApiVerdict:
-        """Say of an API that stays readable which controls for it the list lacks, and why."""
-        if verdict.enforced or not verdict.is_withheld or verdict.verdict == "unknown":
-            return verdict
+    ) -> tuple[ApiVerdict, ...]:
+        """Say of APIs that stay readable which controls would hide more of them, and why not."""
         (blocked, allowed), product = _divided(actions), self.product
-        reasons = []
-        for control in self.controls(options):
-            hides_some = (
-                effect_of(verdict.means or verdict.api, [control], product) in _KEPT_FROM_SOME
-            )
-            if control in chosen or not hides_some:
-                continue
-            reason = "not in this list"
-            if not is_worth_it(control, blocked, product):
-                stops = ", ".join(_stops([control], product))
-                reason = f"left out, as it stops {stops} (--allow-breakage sets it)"
-            elif changed := changed_by([control], allowed, product):
-                reason = f"left out, as it changes {', '.join(changed)}"
-            reasons.append(f"{control.name}: {reason}")
-        note = "" if reasons and verdict.note == _NO_CONTROL else verdict.note
-        return replace(verdict, note="; ".join(filter(None, [note, *reasons])))
+        usable = self._usable(blocked, product, options)
+        with_breakage = self._chosen(actions, replace(options, allow_breakage=True))
+
+        def why(control: Control) -> str:
+            if control not in usable:
+                sets_it = " (--allow-breakage sets it)" * (control in with_breakage)
+                return f"left out, as it stops {', '.join(_stops([control], product))}{sets_it}"
+            changed = ", ".join(changed_by([control], allowed, product))
+            return f"left out, as it changes {changed}" if changed else "not in this list"
+
+        def completed(verdict: ApiVerdict) -> ApiVerdict:
+            if verdict.enforced or not verdict.is_withheld or verdict.verdict == "unknown":
+                return verdict
+            api = verdict.means or verdict.api
+            reasons = [
+                f"{control.name}: {why(control)}"
+                for control in self.controls(options)
+                if control not in in_force and _adds(control, api, in_force, product)
+            ]
+            note = "" if reasons and verdict.note == _NO_CONTROL else verdict.note
+            return replace(verdict, note="; ".join(filter(None, [note, *reasons])))
+
+        return tuple(map(completed, verdicts))
 
     def _beside(self, actions: Sequence[ApiAction], chosen: Sequence[Control]) -> list[str]:
         """Say which controls the list has for what tells the same as a withheld API."""
@@ -313,6 +318,13 @@ class ControlExporter:
         for name in readable(candidates_by_api, chosen, self.product):
             ways.setdefault(", ".join(candidates_by_api[name]), []).append(name)
         return [f"{api} can still be read through {', '.join(ways[api])}" for api in sorted(ways)]
+
+    def _seen(self, verdicts: Iterable[ApiVerdict]) -> list[str]:
+        """Say in which products ways round a list were seen."""
+        passed = [one.means or one.api for one in verdicts if one.verdict == "by-passable"]
+        found = self.product.evidence
+        titles = {title for api in passed for title in (found.titles(api) if found else ())}
+        return [f"ways round a list were seen in: {'; '.join(sorted(titles))}"] if titles else []
 
     def validate(self, text: str) -> list[str]:
         """Problems of a list, the ones that the product would pass over silently included."""
@@ -357,6 +369,18 @@ def is_worth_it(control: Control, blocked: Sequence[str], product: Product) -> b
     """
     hidden = sum(effect_of(api, [control], product) in _KEPT_FROM_SOME for api in blocked)
     return len(_stops([control], product)) <= hidden
+
+
+def _adds(control: Control, api: str, in_force: Sequence[Control], product: Product) -> bool:
+    """Whether a control keeps an API from more scripts than those in force do."""
+    before, after = effect_of(api, in_force, product), effect_of(api, [*in_force, control], product)
+    if before not in _KEPT_FROM_SOME or after in HIDING:
+        return after in _KEPT_FROM_SOME and after != before
+    found = product.evidence
+    if found is None or control.effect_on(api) not in _KEPT_FROM_SOME:
+        return False
+    closed = found.closed(names([*in_force, control])) - found.closed(names(in_force))
+    return not closed.isdisjoint(found.ways_of(api))
 
 
 def _stops(controls: Iterable[Control], product: Product) -> tuple[str, ...]:
@@ -445,9 +469,7 @@ def judge(
             controls=names(acting),
             collateral=collateral(acting, *_divided(actions), product) if ways else (),
             breaks=_stops(acting, product),
-            note=_way_round(api, ways, product)
-            or _notes_of(acting)
-            or _REASONS.get(effect, _NO_CONTROL),
+            note=_way_round(ways) or _notes_of(acting) or _REASONS.get(effect, _NO_CONTROL),
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions), product)
@@ -487,14 +509,12 @@ def _ways(
     return list(dict.fromkeys([*places, *readers]))
 
 
-def _way_round(api: str, ways: Sequence[str], product: Product) -> str:
+def _way_round(ways: Sequence[str]) -> str:
     """Say how a page reads an API beside controls that do not close every way."""
     if not ways:
         return ""
     more = f" and {len(ways) - _MOST_WAYS:,} others" if len(ways) > _MOST_WAYS else ""
-    titles = product.evidence.titles(api) if product.evidence else ()
-    seen = f" ({'; '.join(titles)})" if titles else ""
-    return f"ways round it: {', '.join(ways[:_MOST_WAYS])}{more}{seen}"
+    return f"ways round it: {', '.join(ways[:_MOST_WAYS])}{more}"
 
 
 def _notes_of(controls: Iterable[Control]) -> str:

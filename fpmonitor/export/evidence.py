@@ -8,6 +8,7 @@ differ. What some controls leave open are the ways that no list of these control
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 Way = tuple[int, str, str, str]  # run, secret, reader, place
+DIGITS = string.digits + string.ascii_letters + "".join(map(chr, range(0xC0, 0x100)))  # of places
 _DERIVED = ("every member: ", "found: ", "all styles of ", "the size of <", "a canvas by ")
 
 
@@ -193,11 +195,12 @@ def _evidence() -> dict[str, ControlEvidence]:
 
 
 def _run(number: int, entry: Mapping[str, Any], content: Mapping[str, Any]) -> Run:
-    browser, places = content["browsers"][entry["browser"]], content["places"]
+    browser = content["browsers"][entry["browser"]]
+    places = dict(zip(DIGITS, content["places"], strict=False))
 
     def ways(secret: str, found: Mapping[str, Any]) -> frozenset[Way]:
         own = {
-            (number, secret, api, places[int(place, 36)])
+            (number, secret, api, places[place])
             for api, where in found.get("apis", {}).items()
             for place in where
         }

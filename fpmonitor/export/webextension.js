@@ -272,7 +272,7 @@ function run(withheld, base) {
 
   const { has, add } = WeakSet.prototype, { get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
   const FRAMES = "iframe,frame,object,embed";
-  const hasFrame = /<(i?frame|object|embed)\b/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
+  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<(i?frame|object|embed)\b/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
   // Frames that a script reaches before they have loaded. Those of another origin run this script by themselves.
   const reach = (window) => {
@@ -285,7 +285,7 @@ function run(withheld, base) {
   function installFrames(scope, { native, method, getter, exchange }) {
     const { document } = scope, roots = new WeakMap(), watched = new WeakSet();
     const countOf = getOwnPropertyDescriptor(scope, "length")?.get, isTrusted = scope.trustedTypes?.isHTML;
-    const isOf = native("Element", "matches"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe");
+    const isOf = native("Element", "matches"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe"), listen = native("EventTarget", "addEventListener");
     const addedOf = native("MutationRecord", "addedNodes", "get"), shadowOf = native("Element", "shadowRoot", "get");
     const typeOf = native("Node", "nodeType", "get"), documentOf = native("Node", "ownerDocument", "get"), viewOf = native("Document", "defaultView", "get");
     const isConnectedOf = native("Node", "isConnected", "get"), parentOf = native("Node", "parentNode", "get"), firstOf = native("Node", "firstChild", "get"), appendChild = native("Node", "appendChild");
@@ -349,6 +349,7 @@ function run(withheld, base) {
     const watch = (root) => {
       if (apply(has, watched, [root])) return;
       apply(add, watched, [root]);
+      apply(listen, root, ["load", () => reachAll(), true]); // of an empty frame, while others are put in
       apply(observe, watcher, [root, { __proto__: null, childList: true, subtree: true }]);
     };
     watch(document);
@@ -378,7 +379,10 @@ function run(withheld, base) {
       try {
         return apply(real, self, given);
       } finally {
-        for (let place = 0; place < held.length; place++) apply(restored, held[place][0], [held[place][1]]);
+        for (let place = 0; place < held.length; place++) {
+          apply(restored, held[place][0], [held[place][1]]);
+          reachFrom(self);
+        }
         reachFrom(self);
         if (shadows && !isLoose) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
       }
@@ -401,6 +405,12 @@ function run(withheld, base) {
     reaching(["ShadowRoot"], "setHTMLUnsafe");
     reaching(["Document"], "open");
     reaching(["Document"], "close");
+
+    // Elements of the page's own hear at once that they are put in: none is a frame.
+    method("CustomElementRegistry", "define", (real, self, given) => {
+      const of = given[2]?.extends, kind = of === undefined ? "" : `${of}`;
+      return matches(isFrameKind, kind) ? undefined : apply(real, self, [given[0], given[1], kind ? { __proto__: null, extends: kind } : undefined]);
+    });
 
     // The same for texts: those with frames are read in a document where nothing runs, and their nodes put in.
     const textOf = (given) => (given !== null && typeof given == "object" && isTrusted && apply(isTrusted, scope.trustedTypes, [given]) ? given : `${given}`);
@@ -472,6 +482,8 @@ function run(withheld, base) {
       method(type, "getSVGDocument", (real, self, given) => reachDocument(apply(real, self, given)));
     }
 
+    method("DocumentPictureInPicture", "requestWindow", (real, self, given) => after(apply(real, self, given), reach));
+    getter("DocumentPictureInPicture", "window", (_, value) => reach(value));
     const smaller = (features) =>
       isBounded && features != null
         ? apply(replaceIn, sizes, [`${features}`, (_, part, side, size) => {

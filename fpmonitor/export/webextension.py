@@ -41,6 +41,12 @@ _RESOURCES = (
     *("main_frame", "sub_frame", "stylesheet", "script", "image", "font", "object"),
     *("xmlhttprequest", "ping", "csp_report", "media", "websocket", "other"),
 )
+# Chromium makes the window of an object when it lays the page out, of which no script is told.
+_NO_OBJECTS = {
+    "header": "content-security-policy",
+    "operation": "append",
+    "value": "object-src 'none'",
+}
 
 
 def _write(order: ListSpec) -> str:
@@ -54,7 +60,7 @@ def _write(order: ListSpec) -> str:
     files = {
         _MANIFEST: json.dumps(_manifest(site, script), indent=2) + "\n",
         _SCRIPT: script,
-        _RULES: json.dumps(_rules(headers, site), indent=2) + "\n",
+        _RULES: json.dumps(_rules(headers, site, has_script=bool(withheld)), indent=2) + "\n",
         _README: "\n".join([*order.comments, ""]),
     }
     return json.dumps(files, indent=1) + "\n"
@@ -82,12 +88,12 @@ def _read(text: str, site: str | None) -> ParsedList:
         headers = {
             f"http:{header['header']}": header.get("value")
             for rule in rules
-            for header in rule["action"]["requestHeaders"]
+            for header in rule["action"].get("requestHeaders", ())
         }
         ours = _manifest(restricted, script)
         edited = [name for name, value in ours.items() if manifest.get(name) != value]
         edited += sorted(manifest.keys() - ours.keys())
-        if edited or rules != _rules(headers, restricted):
+        if edited or rules != _rules(headers, restricted, has_script=bool(withheld)):
             what = edited[0] if edited else _RULES
             return ParsedList(controls=(), problems=(f"{what}: not as this version writes it",))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -141,18 +147,24 @@ def _manifest(site: str | None, script: str) -> dict[str, Any]:
     }
 
 
-def _rules(headers: Mapping[str, str | None], site: str | None) -> Sequence[Mapping[str, Any]]:
-    if not headers:
-        return []
+def _rules(
+    headers: Mapping[str, str | None], site: str | None, *, has_script: bool
+) -> Sequence[Mapping[str, Any]]:
     changes = [_change(api.removeprefix("http:"), value) for api, value in headers.items()]
+    found: list[tuple[str, Any, Sequence[str]]] = []
+    if changes:
+        found.append(("requestHeaders", changes, _RESOURCES))
+    if has_script:
+        found.append(("responseHeaders", [_NO_OBJECTS], ("main_frame", "sub_frame")))
     where = {} if site is None else {"requestDomains": [site]}
     return [
         {
-            "id": 1,
+            "id": number,
             "priority": 1,
-            "action": {"type": "modifyHeaders", "requestHeaders": changes},
-            "condition": {"resourceTypes": list(_RESOURCES), **where},
+            "action": {"type": "modifyHeaders", part: changed},
+            "condition": {"resourceTypes": list(of), **where},
         }
+        for number, (part, changed, of) in enumerate(found, start=1)
     ]
 
 
@@ -188,5 +200,7 @@ WEBEXTENSION = ControlExporter(
         "Beyond reach: frames whose address is a script, in shadow trees of a page's own text.",
         "Beyond reach: a script beside a frame in one text that a page with Trusted Types writes.",
         "Where a page's policy forbids blob:, its workers do not start.",
+        "Not shown: PDF, SVG and pages in <object> or <embed>.",
+        "Refused: insertHTML of frames beside what runs at once, and elements that extend frames.",
     ),
 )

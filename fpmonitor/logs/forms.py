@@ -28,7 +28,6 @@ _AROUND = b" \t\r\n"
 _BEGINS_RECORD = b"\x1e"  # in JSON text sequences (RFC 7464), whose texts have it escaped
 _FIRST_LINES = 20
 _RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
-_NAMES = msgspec.json.Decoder(list[str])
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 # Of exported reports; `#Fields:` of servers is none.
 _REMARKS = re.compile(rb"(\xef\xbb\xbf)?#(?!\w).*\n((#(?!\w).*|[ \t\r]*)\n)*")
@@ -51,10 +50,15 @@ def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
     encoding = _encoding(log.head) or ("utf-8-sig" if before else None)
     if encoding is None:
         return log
+    # Bytes that are not UTF-8 stay, so that their record alone is rejected.
+    errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
     copy = LogFile(new_file(scratch), log.label)
     try:
-        with log.open() as file, copy.path.open("w", encoding="utf-8", newline="") as target:
-            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        with (
+            log.open() as file,
+            copy.path.open("w", encoding="utf-8", errors=errors, newline="") as target,
+        ):
+            text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="")
             for _ in range(before):
                 text.readline()
             shutil.copyfileobj(text, target, BUFFER_BYTES)
@@ -150,19 +154,21 @@ def _records_in(line: bytes) -> list[bytes] | None:
 
 def _with_names(log: LogFile, scratch: Path) -> LogFile:
     """Copy a log of rows that are arrays, of which the first names the columns."""
-    first, *rest = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    lines = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
     try:
-        names = _NAMES.decode(first)
-        rows = [_RECORDS.decode(line) for line in rest[:-1] if line.strip()]
-    except (msgspec.DecodeError, RecursionError):
+        names, *rows = [json.loads(line) for line in lines[:-1]]
+    except (ValueError, RecursionError):
         return log
-    texts = {json.loads(bytes(c)) for row in rows for c in row if bytes(c)[:1] == b'"'}
-    are_names = len({*names}) == len(names) and texts.isdisjoint(names)
-    if not rows or not are_names or any(len(row) != len(names) for row in rows):
+    if not rows or not all(isinstance(row, list) for row in (names, *rows)):
+        return log
+    texts = {cell for row in rows for cell in row if isinstance(cell, str)}
+    different = {name for name in names if isinstance(name, str)}
+    are_names = len(different) == len(names) and texts.isdisjoint(different)
+    if not are_names or any(len(row) != len(names) for row in rows):
         return log
 
     def record(line: bytes) -> bytes:
-        if line == first + b"\n":
+        if line == lines[0] + b"\n":
             return b"\n"
         try:
             row = dict(zip(names, _RECORDS.decode(line), strict=True))

@@ -299,6 +299,11 @@ class Component:
         """Say what a level shows."""
         return "withheld" if level == WITHHELD else self.levels[-level].words
 
+    @property
+    def shows(self) -> list[str]:
+        """What each level shows, from withheld to the finest."""
+        return [self.words(level) for level in range(len(self.levels) + 1)]
+
 
 class _ComponentFile(msgspec.Struct, forbid_unknown_fields=True):
     apis: tuple[str, ...]

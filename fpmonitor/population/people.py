@@ -189,7 +189,11 @@ class People:
     @property
     def seal(self) -> str:
         """The digest as it may leave, keyed: who knows all users but one cannot guess that one."""
-        return keyed_digest(self.digest, self.snapshot.key)
+        return self.sealed(self.digest)
+
+    def sealed(self, text: str) -> str:
+        """Return the digest of a text as that of the users may leave."""
+        return keyed_digest(text, self.snapshot.key)
 
     @property
     def _stored(self) -> str:

@@ -96,6 +96,11 @@ WRITERS: dict[str, Callable[[], Any]] = {
         "cols": list(records()[0]),
         "rows": [list(row.values()) for row in records()],
     },
+    "BigQuery": lambda: {
+        "kind": "bigquery#queryResponse",
+        "schema": {"fields": [{"name": name, "type": "STRING"} for name in records()[0]]},
+        "rows": [{"f": [{"v": cell} for cell in row.values()]} for row in records()],
+    },
     "Datasette": lambda: {
         "database": "x",
         "columns": list(records()[0]),
@@ -199,6 +204,16 @@ def test_an_array_that_cannot_be_read_is_refused_as_a_whole(
     assert "a JSON array" in capsys.readouterr().err
 
 
+def test_what_lies_beside_rows_and_their_names_is_listed(tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    document = WRITERS["Datasette"]() | {"stats": {"ms": 3}, "warnings": [], "next": None}
+    log.write_text(json.dumps(document))
+    cells(tmp_path, log)
+    [batch] = json.loads((tmp_path / "batches.json").read_text())["batches"]
+    listed = {m["path"] for m in batch["account"]["members"] if m["kind"] == "not taken"}
+    assert listed == {"database", "stats", "warnings", "next"}
+
+
 @pytest.mark.parametrize("line", ["null", "5", '"x"', "[1, 2]", "true,"])
 def test_a_line_of_another_kind_makes_no_copy_of_a_log(tmp_path: Path, line: str) -> None:
     log = tmp_path / "a.json"
@@ -299,15 +314,32 @@ def test_a_misspelt_user_is_told_beside_the_nearest_name(
     assert ("nearest: u_id" in error) == (user == "uid")
 
 
+def test_the_nearest_name_of_a_user_may_lie_within_an_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.jsonl"
+    rows = [{"Item": {"uid": {"S": row["user"]}, "os": {"S": "x"}}} for row in records()]
+    log.write_text("\n".join(map(json.dumps, rows)))
+    assert run(["ingest", str(log), "--user", "uid", "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "nearest: Item.uid" in capsys.readouterr().err
+
+
 def test_a_first_record_in_place_of_names_is_not_shown_as_the_nearest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "a.csv"
     log.write_text("".join(f"ada{i % 9},os {i % 5}\n" for i in range(USERS)))
     assert run(["ingest", str(log), "--user", "ada", "--db", str(tmp_path / "a.duckdb")]) == 2
-    error = capsys.readouterr().err
-    assert "no column 'ada'" in error
-    assert "ada0" not in error
+    assert "ada0" not in capsys.readouterr().err
+
+
+def test_texts_that_are_no_table_lack_no_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.txt"
+    log.write_text("".join(f"{row}\n" for row in records()))
+    assert run(["ingest", str(log), "--user", "uid", "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "cannot tell what this jsonl log holds" in capsys.readouterr().err
 
 
 def test_members_that_both_hold_records_are_refused_by_name(

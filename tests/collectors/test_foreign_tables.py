@@ -82,6 +82,25 @@ def test_every_form_of_a_table_holds_the_same(form: str, packed: bool, tmp_path:
     assert told(tmp_path / "log", tmp_path) == expected
 
 
+@pytest.mark.parametrize("delimiter", [", ", " | ", " ; "])
+def test_names_have_no_spaces_around_them(tmp_path: Path, delimiter: str) -> None:
+    rows = [["user", "platform"], *([f"u{i}", "x"] for i in range(9))]
+    (tmp_path / "a.csv").write_text("".join(f"{delimiter.join(row)}\n" for row in rows))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv")
+        assert (batch.stored, monitor.population().apis) == (9, ("platform",))
+
+
+@pytest.mark.parametrize("before", ["sep=,\n", "# a report\n\n"])
+def test_a_byte_that_is_not_utf_8_costs_its_record_alone(tmp_path: Path, before: str) -> None:
+    rows = [f"u{i},x\n" for i in range(8)]
+    log = before + "user,platform\nu9,grün\n" + "".join(rows)
+    (tmp_path / "a.csv").write_bytes(log.encode("latin-1"))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv")
+        assert (batch.stored, batch.rejected) == (8, 1)
+
+
 def test_names_behind_a_number_sign_are_no_remark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("# user,platform\n" + "".join(f"u{i},x\n" for i in range(9)))
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:

@@ -39,10 +39,11 @@ def test_a_value_is_told_by_all_of_its_names() -> None:
     assert told["Navigator.appVersion"] == told["WorkerNavigator.appVersion"] == "5.0 (X)"
     assert told["Screen.pixelDepth"] == told["Screen.colorDepth"] == "24"
     assert told["Navigator.hardwareConcurrency"] is None, "refused"
-    [rule] = json.loads(files["rules.json"])
+    [rule, objects] = json.loads(files["rules.json"])
     assert rule["action"]["requestHeaders"] == [
         {"header": "user-agent", "operation": "set", "value": "Mozilla/5.0 (X)"}
     ]
+    assert objects["action"]["responseHeaders"][0]["value"] == "object-src 'none'"
 
 
 def test_other_names_of_a_withheld_secret_are_withheld_where_that_closes_it() -> None:
@@ -92,7 +93,7 @@ def test_a_hint_is_withheld_without_the_others() -> None:
     result = WEBEXTENSION.export(decision, ExportOptions())
     assert {one.api: one.verdict for one in result.verdicts}[apis[0]] == "exact"
     assert withheld(dict(result.files)) == {apis[1]: None}
-    [rule] = json.loads(result.files["rules.json"])
+    [rule, _] = json.loads(result.files["rules.json"])
     changed = [entry["header"] for entry in rule["action"]["requestHeaders"]]
     assert changed == ["sec-ch-ua-platform-version"]
 

@@ -6,6 +6,7 @@ Those with the marker `browser` need Debian's `chromium`.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.lab.site import Reading
+    from fpmonitor.export.exporter import ApiVerdict
 
 CONTENT = json.loads(FILE.read_text(encoding="utf-8"))
 FORMATS = {
@@ -254,6 +256,40 @@ def test_no_row_says_that_there_is_no_control_where_one_was_left_out() -> None:
     )
     [none] = FORMATS["chromium-policies"].export(decision, ExportOptions()).verdicts
     assert none.note == "this format has no control for it"
+
+
+LEFT_OUT = re.compile(
+    r"(?:^|; )([^;]+?): left out, as it stops [^;(]+(\(--allow-breakage sets it)?"
+)
+
+
+@pytest.mark.parametrize("name", ["ublock", "webextension", "firefox-userjs"])
+@pytest.mark.parametrize("beside", [(), ("HTMLCanvasElement.toDataURL", "Screen.width")])
+def test_what_allowing_breakage_would_set_is_set_by_it(name: str, beside: tuple[str, ...]) -> None:
+    exporter = FORMATS[name]
+    named = {api for one in controls_of(exporter.families) for api in one.effects}
+    told = 0
+    for api in sorted(named.difference(beside))[::3]:
+        apis = [api, *beside]
+        decision = decided(apis, allow=[], block=[[one] for one in apis], recommended=[])
+        without = exporter.export(decision, ExportOptions())
+        with_it = exporter.export(decision, ExportOptions(allow_breakage=True))
+        assert not [one.note for one in with_it.verdicts if "--allow-breakage" in one.note], api
+        set_by_it = {control.name for control in with_it.controls}
+        for verdict in without.verdicts:
+            for control, sets_it in LEFT_OUT.findall(verdict.note):
+                assert (control in set_by_it) == bool(sets_it), (api, verdict.note)
+                [one] = [c for c in controls_of(exporter.families) if c.name == control]
+                more = exporter.export_plan(decision, [*without.controls, one], ExportOptions())
+                [row] = [row for row in more.verdicts if row.api == verdict.api]
+                assert _said(row) != _said(verdict), (control, verdict.note)
+                told += bool(sets_it)
+    assert told
+
+
+def _said(verdict: ApiVerdict) -> tuple[object, ...]:
+    """What a row says of an API, but for what the list lacks."""
+    return verdict.verdict, verdict.effect, re.split("; [^;]+: (left|not in)", verdict.note)[0]
 
 
 @pytest.mark.parametrize("run", [run for run in CONTENT["runs"] if run.get("breaks")])

@@ -61,6 +61,11 @@ const read = async (at) => {
     const found = await navigator.userAgentData?.getHighEntropyValues(["platformVersion", "model", "bitness"]);
     return found ? Object.keys(found).filter((name) => /Version|model|bitness/.test(name)).sort().join() : "bitness,model";
   });
+  await note("told", async () => {
+    const { wow64, formFactors, fullVersionList } = await navigator.userAgentData?.getHighEntropyValues(["wow64", "formFactors", "fullVersionList"])
+      ?? { wow64: true, formFactors: ["Watch", "XR"], fullVersionList: [{ brand: "B", version: "1.2.3" }] };
+    return [wow64, JSON.stringify(formFactors), JSON.stringify(fullVersionList)].join(" ");
+  });
   await note("sound", async () => {
     const audio = new at.OfflineAudioContext(1, 500, 44100), tone = audio.createOscillator();
     tone.connect(audio.destination); tone.start();

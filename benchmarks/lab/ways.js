@@ -1,0 +1,102 @@
+// Ways round scripts that answer in place of the browser: each gives what a window or a worker reads, or nothing.
+// Frames call `reading` and `tell`, or have their text.
+var reading = (at) => ({
+  "Navigator.hardwareConcurrency": at.navigator.hardwareConcurrency, "Navigator.userAgent": at.navigator.userAgent,
+  "Navigator.language": at.navigator.language, "Navigator.platform": at.navigator.platform,
+  "Screen.width": at.screen?.width, "Screen.height": at.screen?.height, "Window.devicePixelRatio": at.devicePixelRatio,
+});
+const readingText = `(${reading})(self)`.replace(/\s+/g, " ");
+// Pages
+const last = () => self[length - 1];
+const put = (tag, values = {}, at = document.body) => { const one = Object.assign(document.createElement(tag), values); at.append(one); return one; };
+const heard = (how) => new Promise((done) => { const name = `heard${Math.random()}`; self[name] = done; how(`["${name}"]`); });
+const answered = (one) => new Promise((done, fail) => { (one.port ?? one).onmessage = ({ data }) => done(data); one.onerror = () => fail(new Error("no worker")); });
+const slow = "<iframe src=/slow></iframe>";
+let found; // by what runs as soon as it is put in
+var tell = (value) => void (found = value);
+const atOnce = (how) => { found = undefined; how(length); return found; };
+customElements.define("at-once", class extends HTMLElement { connectedCallback() { found = self[this.getAttribute("place")] && reading(self[this.getAttribute("place")]); } });
+customElements.define("own-frame", class extends HTMLIFrameElement { connectedCallback() { tell(self[this.own] && reading(self[this.own])); } }, { extends: "iframe" });
+const beside = (place) => `${slow}<at-once place=${place}></at-once>`;
+const script = (after) => `javascript:${after}(${readingText})`;
+// A built-in function that is the page's own, while something is done.
+const changed = (object, member, given, how) => {
+  const had = Object.getOwnPropertyDescriptor(object, member), own = { __proto__: null, configurable: true };
+  Object.defineProperty(object, member, Object.assign(own, typeof given == "function" ? { value: given, writable: true } : given));
+  try { return how(); } finally { if (had) Object.defineProperty(object, member, Object.assign({ __proto__: null }, had)); else delete object[member]; }
+};
+const slowFrame = () => { put("iframe", { src: "/slow" }); return reading(last()); };
+const scriptFrame = () => heard((told) => put("iframe", { src: script(`parent${told}`) }));
+var ways = {
+  "a frame of the page's text": () => parsed,
+  "a frame that loads slowly": slowFrame,
+  "a frame of the page's text that begins with a script": () => new Promise((done) => setTimeout(() => done(self.scripted), 500)),
+  "a frame that begins with a script": scriptFrame,
+  "such a frame in a text": () => heard((told) => put("p").setHTMLUnsafe?.(`<iframe src='${script(`parent${told}`)}'></iframe>`)),
+  "such a frame of a frame's text": () => heard((told) => put("iframe", { srcdoc: `<iframe src='${script(`parent.parent${told}`)}'></iframe>` })),
+  "such a frame in a closed tree": () => heard((told) => put("iframe", { src: script(`parent${told}`) }, put("p").attachShadow({ mode: "closed" }))),
+  "such a frame in a tree that is put in": () => heard((told) => {
+    const host = document.createElement("p");
+    host.attachShadow({ mode: "closed" }).innerHTML = `<iframe src='${script(`parent${told}`)}'></iframe>`;
+    document.body.append(host);
+  }),
+  "a link into a frame": () => heard((told) => { put("iframe", { name: "linked" }); put("a", { target: "linked", href: script(`parent${told}`) }).click(); }),
+  "the constructor of workers": () => answered(new Worker.prototype.constructor("/worker.js")),
+  "the constructor of shared workers": () => answered(new SharedWorker.prototype.constructor("/worker.js")),
+  "the constructor in a worker": () => answered(new Worker("/constructor.js")),
+  "an element beside a frame": () => atOnce((place) => { const one = document.createElement("at-once"); one.setAttribute("place", place); document.body.append(Object.assign(document.createElement("iframe"), { src: "/slow" }), one); }),
+  "a script beside a frame": () => atOnce((place) => {
+    const part = document.createElement("p");
+    part.innerHTML = slow;
+    part.append(Object.assign(document.createElement("script"), { textContent: `tell(self[${place}] && reading(self[${place}]))` }));
+    document.body.append(part);
+  }),
+  "an element beside a frame, by innerHTML": () => atOnce((place) => { put("p").innerHTML = beside(place); }),
+  "by outerHTML": () => atOnce((place) => { put("p").outerHTML = beside(place); }),
+  "by insertAdjacentHTML": () => atOnce((place) => document.body.insertAdjacentHTML("beforeend", beside(place))),
+  "by setHTMLUnsafe": () => atOnce((place) => put("p").setHTMLUnsafe?.(beside(place))),
+  "by document.write": () => atOnce(() => { const other = put("iframe").contentDocument; other.open(); other.write(`${slow}<script>parent.tell(parent.reading(self[0]))</script>`); other.close(); }),
+  "by another frame's function": () => { put("iframe").contentWindow.Element.prototype.append.call(document.body, Object.assign(document.createElement("iframe"), { src: "/slow" })); return reading(last()); },
+  "another frame's getter": () => ({ "Navigator.hardwareConcurrency": Object.getOwnPropertyDescriptor(put("iframe").contentWindow.Navigator.prototype, "hardwareConcurrency").get.call(navigator) }),
+  "a getter, by what a Proxy inherits": () => { let real; changed(Object.prototype, "get", (target) => void (real ??= target), () => Object.getOwnPropertyDescriptor(Navigator.prototype, "hardwareConcurrency").get.other); return real && { "Navigator.hardwareConcurrency": Reflect.apply(real, navigator, []) }; },
+  "without keys": () => changed(Object, "keys", () => [], scriptFrame),
+  "without lists": () => changed(Array.prototype, Symbol.iterator, function* () {}, slowFrame),
+  "without a number of frames": () => changed(self, "length", () => 0, () => { put("iframe", { src: "/slow" }); }) ?? reading(last()),
+  "a worker, by another text of functions": () => answered(changed(Function.prototype, "toString", () => "(() => {})", () => new Worker("/worker.js"))),
+  "a worker, by another text of objects": () => answered(changed(Object.prototype, "toJSON", () => ({}), () => new Worker("/worker.js"))),
+  "a worker, by the last part of a list": () => {
+    const address = URL.createObjectURL(new Blob([`postMessage(${readingText})`]));
+    return answered(changed(Array.prototype, Symbol.iterator, function* () { yield this[this.length - 1]; }, () => new Worker(address)));
+  },
+  "a frame that is an element of the page's own": () => atOnce((place) => { const one = document.createElement("iframe", { is: "own-frame" }); one.own = place; one.src = "/slow"; document.body.append(one); }),
+  "the load of a frame that is put in": () => atOnce((place) => put("iframe", { onload: () => tell(reading(self[place])) })),
+  "the load of a frame beside a frame": () => atOnce((place) => {
+    const part = document.createElement("p");
+    part.append(Object.assign(document.createElement("iframe"), { src: "/slow" }), Object.assign(document.createElement("iframe"), { onload: () => tell(found ?? (self[place] && reading(self[place]))) }));
+    document.body.append(part);
+  }),
+  "a load that the document hears": () => atOnce((place) => {
+    const part = put("p"), hear = () => { found ??= self[place] && reading(self[place]); };
+    document.addEventListener("load", hear, { capture: true, once: true });
+    part.innerHTML = `${slow}<iframe></iframe>`;
+  }),
+  "a frame whose script gives its text": () => heard((told) => put("iframe", { src: `javascript:'<script>parent${told}(${readingText})</script>'` })),
+  "a frame that gets such a script later": () => heard((told) => { const one = put("iframe"); setTimeout(() => { one.src = `javascript:'<script>parent${told}(${readingText})</script>'`; }, 100); }),
+  "a form into a frame": () => heard((told) => { put("iframe", { name: "formed" }); put("form", { target: "formed", action: script(`parent${told}`) }).submit(); }),
+  "an object that loads slowly": () => { const one = put("object", { data: "/slow", type: "text/html" }); one.offsetWidth; return self[length - 1] && reading(self[length - 1]); },
+  "an object that gets its address later": () => atOnce((place) => { const one = put("object"); one.data = "/slow"; one.offsetWidth; tell(self[place] && reading(self[place])); }),
+  "an embedded page that is shown later": () => atOnce((place) => { const one = put("embed", { type: "text/html", src: "/slow", hidden: true }); one.style.display = "none"; one.offsetWidth; one.style.display = ""; one.hidden = false; one.offsetWidth; tell(self[place] && reading(self[place])); }),
+  "a page of XML and a style sheet": () => heard((told) => put("iframe", { src: `/page.xml?${told.slice(2, -2)}` })),
+  "a picture with a script": () => heard((told) => put("iframe", { src: `/page.svg?${told.slice(2, -2)}` })),
+  "a frame that goes on to a blank page": async () => {
+    const one = put("iframe", { src: "/page.svg" });
+    await new Promise((done) => { one.onload = done; });
+    const at = length - 1, until = Date.now() + 800, before = JSON.stringify(reading(self));
+    self[at].location = "about:blank";
+    while (Date.now() < until) {
+      try { const now = reading(self[at]); if (JSON.stringify(now) != before) return now; } catch {}
+      await new Promise((done) => { const { port1, port2 } = new MessageChannel(); port2.onmessage = done; port1.postMessage(0); });
+    }
+    return reading(self[at]);
+  },
+};
