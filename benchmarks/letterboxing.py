@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ import polars as pl
 from fpmonitor.decide import designs
 from fpmonitor.decide.deciding import Judge
 from fpmonitor.decide.decision import Decision, DesignPart
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Component, Design, LevelMap
@@ -138,7 +138,7 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
         most=1,
     )
     designed = DesignPart(SHARE, part, 1, "values")
-    begun = LevelDecision.of(Decision.begun(policy(users)), [sizes], designed)
+    begun = replace(Decision.begun(policy(users)), components=(sizes,), design=designed)
     tests = Judge.of(begun, users - part).tests
     kept: list[tuple[float, float]] = []
     trusted: list[float] = []

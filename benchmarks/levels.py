@@ -17,6 +17,7 @@ import argparse
 import json
 import tempfile
 import time
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -28,7 +29,6 @@ from fpmonitor.answers.decide import decide_sets
 from fpmonitor.decide.asked import DecideQuestion, Search
 from fpmonitor.decide.deciding import Judge, decide
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
@@ -65,7 +65,7 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         )
         source = level_source(users, components)
     chains = [len(component.levels) for component in components]
-    shown = decided.shown(decided.recommended)
+    shown = decided.lattice.told(decided.recommended)
     recommended = tuple(shown.get(component.name, 0) for component in components)
     rows, shares = source.table, source.table.weights / source.users
 
@@ -168,7 +168,7 @@ def made(components: int, levels: int, *, users: int, seconds: float) -> dict[st
     policy = Policy(k=K, population=users, budget=0.05, delta=DELTA, candidates=tuple(named))
     source = made_up(components, levels, users)
     started = time.process_time()
-    begun = LevelDecision.of(Decision.begun(policy), declared)
+    begun = replace(Decision.begun(policy), components=tuple(declared))
     decided = decide(source, begun, Search(time_limit=seconds))
     return {
         "components": components,

@@ -47,8 +47,8 @@ _HOMES = {
     "answers.trend": ("TrendReport",),
     "decide.asked": ("DecideQuestion",),
     "decide.decision": ("Decision",),
-    "decide.files": ("read_decision", "read_level_decision"),
-    "decide.level_decision": ("LevelDecision",),
+    "decide.files": ("read_any_decision", "read_decision"),
+    "decide.lattice": ("Lattice",),
     "disclosure": ("Audience",),
     "errors": (
         "BusyError",
@@ -68,6 +68,7 @@ _HOMES = {
     "monitor": ("Monitor", "RejectedRecord"),
     "policy": ("Departure", "Drawn", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
+    "population.levels": ("Component",),
     "population.population": ("Population",),
     "population.views": ("View",),
     "population.windows": ("Windows",),

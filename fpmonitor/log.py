@@ -20,7 +20,6 @@ from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_e
 from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.export.coverage import coverage, product_exporters
@@ -183,7 +182,7 @@ def export_decision(
 ) -> str:
     """Write a decision as a list of a product; see `Decision.export`."""
     with _in_words_of_python():
-        if isinstance(decision, LevelDecision):
+        if decision.components:
             text = level_list(decision, to)
             if path is not None:
                 write_bytes(Path(path), [text.encode()])
@@ -224,7 +223,7 @@ def report_page(
     Raises:
         InputError: A practice, but of a decision about sets.
     """
-    if isinstance(decision, LevelDecision):
+    if decision.components:
         users = monitor.population_as(decision, audience=Audience.OTHERS)
         data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
         today = None if practice is None else finest(decision.named(split_names(practice)))

@@ -33,7 +33,6 @@ from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
@@ -436,7 +435,7 @@ class Monitor(Closing):
             PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
                 hold too few users; no visit has a time.
         """
-        if isinstance(decision, LevelDecision):
+        if decision.components:
             raise InputError("check: the decision is about levels", hint="name one about sets")
         report = self._checked(decision, by=by, until=until, new_users=new_users)
         if self.audience is Audience.OTHERS:  # a single visit would show

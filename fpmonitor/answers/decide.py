@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import confirm, on_others
@@ -15,7 +15,7 @@ from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.decide.lattice import Lattice
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
@@ -91,9 +91,10 @@ def decide_sets(
         sample = replace(sample, look=None)  # exact, or decided once
     begun = replace(begun, policy=replace(begun.policy, sample=sample))
     made = datetime.now(UTC).date()
-    if isinstance(begun, LevelDecision):
+    if components:
+        begun = replace(begun, engine="memory")
         of_levels = _decide_designed(users, begun, decide_question)
-        return replace(of_levels, wishes=users.sealed(of_levels.wished))
+        return replace(of_levels, made=made, wishes=users.sealed(of_levels.wished))
     begun = replace(begun, wishes=users.sealed(begun.wished) if begun.wished else "")
     if decide_question.search_users is not None:
         source, rest = users.searched_and_rest(
@@ -208,6 +209,7 @@ def _begun(
         masked=users.masked(policy.candidates, decide_question.k),
         source=population.window.source,
         unit=population.unit,
+        days=population.snapshot.days(disclosed_from(decide_question.k)),
         names=population.names(policy.candidates),
         account=population.members(decide_question.k),
         observed=None if drawn is None else drawn.observed,
@@ -250,18 +252,17 @@ def _with_level(
         must=tuple(sorted({*population.named(decide_question.must)})),
         never=tuple(sorted({*population.named(decide_question.never)})),
         weights=_weights_of(population, decide_question.weights or {}),
-        days=population.snapshot.days(disclosed_from(decide_question.k)),
     )
 
 
 def _of_levels(
     begun: Decision, components: Sequence[Component], decide_question: DecideQuestion
-) -> LevelDecision:
+) -> Decision:
     """Return a decision about levels, which were fixed before the users were seen."""
-    decision = LevelDecision.of(begun, components)
-    never = {word for each in decide_question.never for word in finest(decision.named([each]))}
-    must = finest(decision.named(decide_question.must))
-    return replace(decision, must=must, never=tuple(sorted(never)))
+    lattice = Lattice(tuple(components))
+    never = {word for each in decide_question.never for word in finest(lattice.named([each]))}
+    must = finest(lattice.named(decide_question.must))
+    return replace(begun, components=lattice.components, must=must, never=tuple(sorted(never)))
 
 
 def _evidence_of(
@@ -307,18 +308,16 @@ def _components_of(population: Population, decide_question: DecideQuestion) -> l
 
 @INTERRUPTS.held()
 def _decide_designed(
-    users: Population, begun: LevelDecision, decide_question: DecideQuestion
-) -> LevelDecision:
+    users: Population, begun: Decision, decide_question: DecideQuestion
+) -> Decision:
     """Decide about levels; where some are to be designed, from a share, on the other users.
 
     The designs of a single level are tested from coarse to fine, each at the whole δ, until the
     first that fails: only the first one above the budget can begin an error (certificate.md, 17).
     """
 
-    def decided(tested: Population, asked_now: LevelDecision) -> LevelDecision:
-        source = level_source(tested, asked_now.components)
-        decision = decide(source, asked_now, decide_question)
-        return cast("LevelDecision", decision)
+    def decided(tested: Population, asked_now: Decision) -> Decision:
+        return decide(level_source(tested, asked_now.components), asked_now, decide_question)
 
     share, components, policy = decide_question.design_share, begun.components, begun.policy
     if share is None:
@@ -329,14 +328,13 @@ def _decide_designed(
             # a file knows of one design, and all are tested again
             tried = 1 if known.design is None else known.design.tried
             part = DesignPart(share, first.users, tried, "values")
-            same = getattr(known, "components", ())
-            check_same(known, replace(begun, design=part, components=same))
+            check_same(known, replace(begun, design=part, components=known.components))
             decide_question = replace(decide_question, known=None)
         designs = [[each] for each in alternatives(components[0], first, policy)]
     else:
         designs = [design(components, first, policy)]
 
-    def tried_as(tried: int) -> LevelDecision:
+    def tried_as(tried: int) -> Decision:
         part = DesignPart(share, first.users, tried, "values")
         designed = replace(begun, components=tuple(designs[tried - 1]), design=part)
         return decided(rest, designed)
@@ -550,7 +548,7 @@ def answer_gate(
     judge = _judge_of(users_decided_on(population, decision), decision)
     settled, because = decision.verdict(apis)
     if because and settled in ("allow", "block") and decision.confirmation is None:
-        _check_listed(settled, judge(because), ", ".join(decision.spelled(because)))
+        _check_listed(settled, judge(because), ", ".join(decision.lattice.spelled(because)))
     return decision.answer(apis, judge)
 
 
@@ -578,10 +576,10 @@ def check_lists(population: Population, decision: Decision) -> None:
         raise not_credible("`users`, not as in the data")
     for apis in decision.allow:
         if tested is None or not any({*apis} <= {*found} for found in tested.confirmed):
-            _check_listed("allow", judge(apis), ", ".join(decision.spelled(apis)))
+            _check_listed("allow", judge(apis), ", ".join(decision.lattice.spelled(apis)))
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
-            _check_listed("block", judge(apis), ", ".join(decision.spelled(apis)))
+            _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
@@ -592,11 +590,11 @@ def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[Api
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
-    judges: dict[tuple[int, ...], Judge] = {}
+    judges, lattice = dict[tuple[int, ...], Judge](), decision.lattice
 
     def judge(members: ApiSet) -> Verdict:
-        shown = tuple(sorted(decision.closed({*members, *decision.lowest})))
-        if not {*shown}.isdisjoint(decision.beyond):
+        shown = tuple(sorted(lattice.closed({*members, *lattice.lowest})))
+        if not {*shown}.isdisjoint(lattice.beyond):
             return "undecided"
         source = source_of(eligible_users, decision, shown)
         users = (source.users, *units_beside(source).values())
@@ -616,7 +614,7 @@ def source_of(
         InputError: A version of before drew those from whom levels were designed by the order of
             their rows.
     """
-    if not isinstance(decision, LevelDecision):
+    if not decision.components:
         if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
             sets = decision.policy.candidates

@@ -29,7 +29,6 @@ from fpmonitor.decide.credible import (
 )
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
@@ -186,7 +185,7 @@ def facts_of(
         if eligible_users.audience is Audience.OWNER
         else None,
     )
-    if isinstance(decision, LevelDecision) or decision.policy.delta is None:
+    if decision.components or decision.policy.delta is None:
         return facts
     question = asked_question(
         population, _as_asked(decision.policy), setting=decision.setting, missing=decision.missing
@@ -227,7 +226,7 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         )
         yield Discrepancy("evidence", _OTHERWISE * (not alike))
     yield from _wishes_and_account(decision, facts)
-    if isinstance(decision, LevelDecision):
+    if decision.components:
         return
     yield from _told_beside(decision, facts)
     if decision.confirmation is not None:
@@ -490,7 +489,9 @@ def count_spectra(
     if is_foretold and tested is None:
         facts = replace(facts, **forecast_of(source, decision, decision.undecided))
     sets = [*decision.allow, *decision.block, *decision.undecided]
-    found = map(partial(_groups, source, k), map(decision.spelled, sets), source.spectra(sets))
+    found = map(
+        partial(_groups, source, k), map(decision.lattice.spelled, sets), source.spectra(sets)
+    )
     return DecisionSpectra(
         digest=decision.digest,
         spectra=tuple(found),
@@ -524,7 +525,7 @@ def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
     listed, tested = {*decision.allow, *decision.block, *decision.undecided}, decision.confirmation
-    wanted = {*map(decision.spelled, listed)}
+    wanted = {*map(decision.lattice.spelled, listed)}
     chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
     lacking = wanted - {one.apis for one in spectra.spectra}
     lacking |= chained - {one.apis for one in spectra.others}

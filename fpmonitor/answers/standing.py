@@ -253,8 +253,9 @@ def taken_back(
 def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Two windows in a row must show it of one API, or of sets: a wave of bots goes by. Each API is
-    told by its name, and again when it has other browsers.
+    Two windows in a row must show it of sets, or that others come: a wave of bots goes by. That
+    users of both windows have changed an API is told at once, as a release may be taken back within
+    a week. Each API is told by its name, and again when it has other browsers.
     """
     known = {found.what: found for found in known_again(before)}
     found = {}
@@ -263,7 +264,8 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
     if renewal.sets and lasts:
         found["sets"] = "; ".join(renewal.sets)
     for one in renewal.moved or ():
-        if last is not None and one.api in {*last.moved}.intersection(after.moved):
+        stays = last is not None and (one.changed or one.api in last.moved)
+        if stays and one.api in after.moved:
             found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = renewal.said_of(
                 [one]
             )

@@ -14,8 +14,7 @@ from fpmonitor.population.levels import level_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.decide.decision import ApiSet, Verdict
-    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
 
 _MOST_LISTED = 60  # of each list
@@ -38,7 +37,7 @@ class TradeOff:
 
 
 def trade_offs(
-    population: Population, decision: LevelDecision, *, practice: ApiSet | None = None
+    population: Population, decision: Decision, *, practice: ApiSet | None = None
 ) -> tuple[TradeOff, ...]:
     """Return what the recommended and some listed vectors expose of the users of now.
 
@@ -59,14 +58,14 @@ def trade_offs(
             TradeOff(
                 apis=apis,
                 verdict=decision.verdict(apis)[0],
-                utility=decision.utility_of(apis),
+                utility=decision.lattice.utility_of(apis),
                 exposure=plug_in_exposure(spectra.most, k=k, population=population_size),
             )
         )
     return tuple(found)
 
 
-def _listed(decision: LevelDecision) -> Iterator[ApiSet]:
+def _listed(decision: Decision) -> Iterator[ApiSet]:
     """Yield the recommended vector, some of those that are listed, and the finest one."""
     if decision.allow:
         yield decision.recommended

@@ -15,13 +15,12 @@ from fpmonitor.answers.spectra import (
     read_spectra,
 )
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.options import DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
+from fpmonitor.cli.options import DECISION, DEFAULT_DB, SINCE, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.credible import departures_within
 from fpmonitor.decide.deciding import tolerance_proofs
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.decision import Decision, as_now
 from fpmonitor.decide.files import read_any_decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, install
 from fpmonitor.render import decisions
@@ -39,7 +38,6 @@ EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
 
 
-DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 DB = Annotated[
     Path | None,
     typer.Option(
@@ -106,13 +104,13 @@ def certificate(
     counted = _counted(decided, db, spectra, Window(since, until), exact=unsafe_counts or owned)
     if counted is None and write_spectra is not None:
         raise InputError("--write-spectra: of which users?", hint="name them with --db")
-    content = read_json(decision, "decision")
+    content = as_now(read_json(decision, "decision"))
     findings = [*files.check_proofs(content), *conditions.check_conditions(content)]
     findings += _of_file(decided, content)
     findings += _of_verdicts(decided, content, counted)
     if counted is not None and write_spectra is not None:
         emit(to_json(counted.to_json()), write_spectra)
-    if not isinstance(decided, LevelDecision):
+    if not decided.components:
         groups = None if counted is None else {one.apis: one.groups for one in counted.spectra}
         findings += files.check_tolerance(content, tolerance_proofs(decided), groups)
     shown.show(decisions.proved(findings))

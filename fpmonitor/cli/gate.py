@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.cli.options import DECISION
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
@@ -19,7 +20,7 @@ _EXITS = {"allow": 0, "block": 1}
 
 def gate(
     *,
-    decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
+    decision: DECISION,
     want: Annotated[
         str,
         typer.Option(

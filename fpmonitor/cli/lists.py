@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import OUTPUT, QUIET
+from fpmonitor.cli.options import DECISION, OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage, product_exporters
 from fpmonitor.export.exporter import (
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
-DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
     str | None,
     typer.Option("--site", help="Restrict the list to this site, for example example.com."),
@@ -149,7 +147,7 @@ def export(
         raise InputError(f"export: two formats, {name} and --to {to}", hint="name one of them")
     to = exporter_name(to or name or "")
     decided = read_credible_decision(decision)
-    if isinstance(decided, LevelDecision):
+    if decided.components:
         emit(level_list(decided, to), shown.output)
         return 0
     if show_coverage:
@@ -171,8 +169,8 @@ def export(
         values=_shared_values(values, decided),
     )
     exporter: Exporter = load_plugin(EXPORTERS, to)
-    with _asked(db, decided, quiet=quiet) as user_options:
-        result = exporter.export(decided, replace(options, **user_options))
+    with _asked(db, decided, quiet=quiet) as measuring:
+        result = exporter.export(decided, replace(options, **measuring))
     _check_names(result)
     note(_verdict_text(to, result, scope_of(decided)), quiet=quiet)
     if verdicts is not None:

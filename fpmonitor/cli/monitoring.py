@@ -19,6 +19,7 @@ from fpmonitor.cli.data import Storing
 from fpmonitor.cli.deployed import Deployed
 from fpmonitor.cli.options import (
     DB,
+    DECISION,
     DEFAULT_DB,
     DELTA,
     NAMES,
@@ -178,7 +179,7 @@ def trend(
 
 def check(
     *,
-    decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
+    decision: DECISION,
     by: NEWEST = None,
     new_users: NEW_USERS = False,
     whole: WHOLE = False,
@@ -301,7 +302,7 @@ def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
 
 
 FOLDER = Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")]
-DECISION = Annotated[
+WATCHED = Annotated[
     Path, typer.Option("--decision", help="Decision to check.", metavar="DECISION.json")
 ]
 COMMAND = Annotated[
@@ -344,7 +345,7 @@ SETTLE = Annotated[
 def watch(
     *,
     folder: FOLDER,
-    decision: DECISION,
+    decision: WATCHED,
     command: COMMAND = None,
     webhook: WEBHOOK = None,
     by: NEWEST = None,

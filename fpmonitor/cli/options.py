@@ -187,6 +187,7 @@ FORMAT = Annotated[
         rich_help_panel="Output",
     ),
 ]
+DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 OUTPUT = Annotated[
     Path | None,
     typer.Option(

@@ -46,8 +46,7 @@ from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.deciding import MANY
 from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.effort import INTERRUPTS
-from fpmonitor.decide.files import read_decision, read_level_decision
-from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
@@ -57,7 +56,6 @@ from fpmonitor.export.lists import told_elsewhere
 from fpmonitor.policy import Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
-from fpmonitor.render.levels import level_decision
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
@@ -407,7 +405,7 @@ class Deciding:
         if levels is not None:
             said["components"] = read_levels(levels)
         if resume is not None:
-            said["known"] = (read_decision if levels is None else read_level_decision)(resume)
+            said["known"] = read_any_decision(resume)
         return said
 
 
@@ -456,8 +454,8 @@ def decide_command(
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=question_options.k)
             note_evidence(decided, quiet=quiet)
-            if isinstance(decided, LevelDecision):
-                answer = level_decision(decided, data)
+            if decided.components:
+                answer = decisions.decision(decided, data)
             else:
                 users.note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fpmonitor.decide.coherence import TooManyStepsError, uncovered
 from fpmonitor.decide.files import read_any_decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
+from fpmonitor.population.levels import level_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 _SIGNS = {"allow": -1, "block": 1}
 _FEW_STEPS = 3_000  # a tenth of a second
+_MOST_VECTORS = 100_000
 
 
 class Discrepancy(NamedTuple):
@@ -70,8 +72,7 @@ def is_of_now(decision: Decision) -> bool:
 
     So does what a service makes of its lists by the users of now.
     """
-    has_levels = isinstance(decision, LevelDecision)
-    return has_tests_of_now(decision) if has_levels else decision.made is not None
+    return decision.made is not None
 
 
 def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterator[Discrepancy]:
@@ -86,15 +87,12 @@ def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterato
 
 def _as_written(decision: Decision) -> Decision:
     """Return a decision with its lists as `decide` writes them."""
-    if isinstance(decision, LevelDecision):
-        return decision.finished()
-    lists: dict[str, Any] = {
-        name: tuple(sorted({tuple(sorted({*apis})) for apis in getattr(decision, name)}))
-        for name in ("allow", "block", "undecided")
-    }
-    for name in ("recommended", "must", "never"):
-        lists[name] = tuple(sorted({*getattr(decision, name)}))
-    return replace(decision, **lists)
+    lattice, lists = decision.lattice, dict[str, Any]()
+    for name in ("allow", "block", "undecided"):
+        lists[name] = lattice.listed(getattr(decision, name))
+    for name in ("recommended", "must"):
+        lists[name] = lattice.finest(getattr(decision, name))
+    return replace(decision, **lists, never=tuple(sorted({*decision.never})))
 
 
 def _otherwise(content: Any, written: Any, of: str = "") -> Iterator[Discrepancy]:
@@ -177,10 +175,7 @@ def _utility(decision: Decision) -> Discrepancy:
     if utility is None or bound is None:
         return Discrepancy("utility", "it is not told" * is_told, is_certain=is_told)
 
-    def weight(apis: Iterable[str]) -> float:
-        if isinstance(decision, LevelDecision):
-            return decision.utility_of(tuple(apis))
-        return math.fsum(decision.weights.get(api, 1.0) for api in apis)
+    lattice = decision.lattice
 
     def alike(claim: float, found: float) -> bool:
         return math.isclose(claim, found, rel_tol=_ROUNDING)
@@ -188,10 +183,11 @@ def _utility(decision: Decision) -> Discrepancy:
     if decision.complete and not alike(bound, utility):
         return Discrepancy("utility", "`utility_bound` is not met")
     must, never = {*decision.must}, {*decision.never}
-    allowed = ({*apis} - never for apis in decision.allow if must <= {*decision.closed(apis)})
-    best = max(map(weight, allowed), default=0.0)
+    allowed = ({*apis} - never for apis in decision.allow if must <= lattice.closed(apis))
+    best = max((lattice.utility_of(tuple(apis)) for apis in allowed), default=0.0)
+    claimed = lattice.utility_of(decision.recommended) if decision.allow else 0.0
     reason = ""
-    if not alike(utility, weight(decision.recommended) if decision.allow else 0.0):
+    if not alike(utility, claimed):
         reason = "it is not the weight of `recommended`"
     elif not (alike(utility, best) or decision.cut):
         reason = "a set of `allow` has more than `recommended`"
@@ -204,8 +200,7 @@ def _bound(decision: Decision) -> Discrepancy:
     from fpmonitor.decide.search import Sought  # noqa: PLC0415
     from fpmonitor.decide.utility import weight_bound  # noqa: PLC0415
 
-    no_sets = isinstance(decision, LevelDecision)
-    if decision.complete or decision.utility_bound is None or no_sets:
+    if decision.complete or decision.utility_bound is None or decision.components:
         return Discrepancy("utility", "")
     refused = [*decision.block, *decision.undecided]
     free = [api for api in decision.evident if api not in decision.never]
@@ -216,8 +211,8 @@ def _bound(decision: Decision) -> Discrepancy:
 
 def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     """Return what no list settles."""
-    if isinstance(decision, LevelDecision):
-        return decision.uncovered()
+    if decision.components:
+        return _unsettled_levels(decision)
     must, never = set(decision.must), {*decision.never, *decision.no_evidence}
     found = uncovered(
         [api for api in decision.policy.candidates if api not in must | never],
@@ -230,3 +225,26 @@ def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
         most_steps,
     )
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"
+
+
+def _unsettled_levels(decision: Decision) -> str | None:
+    """Return levels that no list settles, as NAME=LEVEL; null where none are.
+
+    Raises:
+        TooManyStepsError: There are too many vectors to look at each.
+    """
+    lattice, components = decision.lattice, decision.components
+    ranges = [range(each.least, each.most + 1) for each in components]
+    if math.prod(map(len, ranges)) > _MOST_VECTORS:
+        raise TooManyStepsError
+    must, never = {*decision.must}, {*decision.never}
+    allowed = [*map(lattice.closed, decision.allow)]
+    refused = [{*apis} for apis in (*decision.block, *decision.undecided)]
+    for vector in product(*ranges):
+        words = level_words(components, vector)
+        shown = lattice.closed(words)
+        if must <= shown and never.isdisjoint(shown):
+            settled = any(shown <= each for each in allowed)
+            if not settled and not any(each <= shown for each in refused):
+                return ", ".join(lattice.spelled(words))
+    return None

@@ -18,7 +18,6 @@ from fpmonitor.decide.best import best_set
 from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.hoped import HopedSearch
 from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
@@ -45,7 +44,7 @@ _SECONDS = 60.0  # that a search of more candidates takes where no limit is give
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
-_BORDERS, _HOPED = 0.5, 0.7  # of it, for the borders of levels, and then for the best vector
+_BORDERS = 0.5  # of it, for the borders of levels, before their best vector is searched
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def decide(source: SpectrumSource, open_decision: Decision, how: Search | None =
             "setting: groups of few users were masked, so their users cannot be counted",
             hint="ask without --mask, or certify: --setting population",
         )
-    if open_decision.level is None and open_decision.chains is None and not open_decision.is_exact:
+    if open_decision.level is None and not open_decision.components and not open_decision.is_exact:
         open_decision = replace(open_decision, level=policy.delta)
     if how.known is not None:
         check_same(how.known, open_decision)
@@ -148,12 +147,15 @@ def _answered(
     found: _Found,
 ) -> Decision:
     """Return a decision with what was found, and the set that is recommended of it."""
-    borders = found.borders
+    borders, lattice = found.borders, open_decision.lattice
     # Of levels that are as useful the larger rank: users see more, and the limit was met.
     criterion = None if sought.has_levels or tests is None else tests.allow
     users = unit_source(source, USERS)
     best = recommended_of(borders.allow, users, criterion, weights=sought.weights)
-    bound = best.weight if borders.complete else found.bound
+    utility = lattice.utility_of(best.apis) if borders.allow else 0.0
+    bound = utility
+    if not borders.complete:
+        bound = max((found.bound or 0.0) + lattice.withheld, utility)
     cut = None
     if sought.max_sets is not None or sought.best_first:
         most = (sought.max_sets or _LISTED, sought.max_sets or _LISTED_PAIRS)
@@ -163,18 +165,18 @@ def _answered(
         open_decision,
         users=source.users,
         proof=(None if open_decision.is_exact else {}) if tests is None else tests.proof,
-        allow=tuple(borders.allow) if sought.has_levels else without_empty(borders.allow),
-        block=without_empty(borders.block),
-        undecided=without_empty(borders.undecided),
-        recommended=best.apis,
-        utility=best.weight,
+        allow=lattice.listed(apis for apis in borders.allow if apis or sought.has_levels),
+        block=lattice.listed(without_empty(borders.block)),
+        undecided=lattice.listed(without_empty(borders.undecided)),
+        recommended=lattice.finest(best.apis),
+        utility=utility,
         utility_bound=bound,
-        utility_possible=found.possible,
+        utility_possible=None if found.possible is None else found.possible + lattice.withheld,
         search=None if borders.complete else found.best,
         complete=borders.complete,
         cut=cut,
         evaluated=found.evaluated,
-    ).finished()
+    )
 
 
 def check_same(known: Decision, open_decision: Decision) -> None:
@@ -189,16 +191,13 @@ def check_same(known: Decision, open_decision: Decision) -> None:
         *("cohorts", "links", "visits"),
     )
     differing = [name for name in names if getattr(before, name) != getattr(now, name)]
-    members = {"data": "digest", "level": "tested_at"} | {
-        name: name for name in ("setting", "missing", "universe", "first_names", "design")
-    }
+    same = ("setting", "missing", "universe", "first_names", "design", "components")
+    members = {"data": "digest", "level": "tested_at"} | dict(zip(same, same, strict=True))
     differing += [
         name for name, of in members.items() if getattr(known, of) != getattr(open_decision, of)
     ]
     if (known.proof is None) != open_decision.is_exact:
         differing.append("proof")
-    if getattr(known, "components", ()) != getattr(open_decision, "components", ()):
-        differing.append("components")
     if differing:
         raise InputError(
             f"resume: the decision file differs in {', '.join(differing)}",
@@ -214,7 +213,7 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
         sets: Sequence[ApiSet],
         holds: Callable[[CountSpectrum, int], bool],
     ) -> list[ApiSet]:
-        closed = [tuple(sorted(known.closed(apis))) for apis in sets]
+        closed = [tuple(sorted(known.lattice.closed(apis))) for apis in sets]
         spectra = zip(closed, source.spectra(sets), strict=True)
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
 
@@ -245,18 +244,18 @@ class _Sought(Sought):
     @classmethod
     def of(cls, open_decision: Decision, how: Search) -> Self:
         """Return what a decision asks."""
-        never = {*open_decision.never, *open_decision.no_evidence, *open_decision.beyond}
-        has_levels = open_decision.chains is not None
+        lattice, has_levels = open_decision.lattice, bool(open_decision.components)
+        never = {*open_decision.never, *open_decision.no_evidence, *lattice.beyond}
         is_plain = how.max_size is None and not has_levels
         return cls(
-            weights=open_decision.utilities,
-            must=sorted(open_decision.closed({*open_decision.must, *open_decision.lowest})),
+            weights=lattice.utilities,
+            must=sorted(lattice.closed({*open_decision.must, *lattice.lowest})),
             never=never,
             max_size=how.max_size,
             max_sets=how.max_sets,
             best_first=is_plain and len({*open_decision.policy.candidates} - never) > MANY,
             has_levels=has_levels,
-            along=open_decision.closed,
+            along=lattice.closed,
         )
 
     def bound(self, apis: Iterable[str], refused: Sequence[ApiSet]) -> float:
@@ -309,12 +308,13 @@ def _search(
     if sought.has_levels:
         if not effort.left:
             return sought.unsearched(source.apis, found.borders, before)
-        # Borders of 3,000 vectors took 0.05 s, the programmes for their best one 2.9 s.
+        # Borders of 3,000 vectors took 0.05 s.
         first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
         borders = borders_of(known=found.borders, effort=first)
         if borders.complete:
             return _Found(borders, evaluated=borders.evaluated)
-        found = _hoped(source, tests, sought, borders, effort)
+        found = _best_first(source, tests, sought, borders, before=before, effort=effort)
+        found = found._replace(evaluated=found.evaluated + borders.evaluated)
     if tests.conditions:
         first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
         borders = _keeping(
@@ -359,7 +359,7 @@ def _best_first(
     before: BestSearch | None,
     effort: Effort,
 ) -> _Found:
-    """Search the best set of many APIs."""
+    """Search the best set of many APIs, or the best levels."""
     searched = BestSearch(
         weights=sought.weights, must=tuple(sought.must), never=tuple(sorted(sought.never))
     )
@@ -386,25 +386,6 @@ def _best_first(
     )
     searched = replace(searched, allow=best.reached)
     return _Found(borders, best.bound, possible, evaluated, best.sets, searched)
-
-
-def _hoped(
-    source: SpectrumSource, tests: Tests, sought: _Sought, known: Borders, effort: Effort
-) -> _Found:
-    """Search the best levels."""
-    hoped = HopedSearch(
-        source=source,
-        criterion=tests.allow,
-        candidates=sought.free(source.apis),
-        sought=sought,
-        effort=effort,
-        passed=[*known.allow],
-        failed=[*known.block, *known.undecided],
-    )
-    with effort.until_stopped(), effort.within(_HOPED):
-        hoped.run()
-    borders = replace(known, allow=hoped.passed, undecided=hoped.failed)
-    return _Found(borders, hoped.bound, evaluated=known.evaluated + hoped.tested)
 
 
 def _cut(
@@ -627,13 +608,14 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
     where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
     """
-    policy, chains, level = decision.policy, decision.chains, decision.tested_at
+    policy, lattice, level = decision.policy, decision.lattice, decision.tested_at
     if isinstance(counted, SpectrumSource):
         counted = {USERS: counted.users, **units_beside(counted)}
     beside = {USERS: counted} if isinstance(counted, int) else counted
     users = beside[USERS]
+    chains = lattice.chains
     largest = len(policy.candidates) if chains is None else sum(chains)
-    base = len(decision.closed(decision.lowest))
+    base = len(lattice.closed(lattice.lowest))
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
         return Tests(criterion, criterion)
@@ -679,7 +661,7 @@ def _of_users(
         population=policy.population,
         budget=policy.budget if average is None else (average.exposure, policy.budget),
         delta=level if average is None else (level / 2, level),
-        universe=decision.chains or decision.universe or largest,
+        universe=decision.lattice.chains or decision.universe or largest,
         drawing=drawing,
     )
     proof = criteria.proofs(largest)

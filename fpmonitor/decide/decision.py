@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
 from fpmonitor.account import Kind
 from fpmonitor.decide.coherence import contradiction
+from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
+from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
 from fpmonitor.policy import MAX_BIAS, Drawn, Policy
 from fpmonitor.population.evidence import Lack, lack_in_words
+from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
@@ -33,7 +36,6 @@ _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Factor = Annotated[float, msgspec.Meta(ge=1, le=MAX_BIAS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
 Verdict = Literal["allow", "block", "undecided", "no evidence", "unknown"]
 Proof = dict[str, dict[str, Any]]
@@ -169,6 +171,8 @@ class Decision(Result):
 
     Attributes:
         policy: The question.
+        components: What is shown at levels, of which sets then consist, as `screen=2`: see
+            `Lattice`; the candidates of the policy are their APIs. Empty where sets are of APIs.
         setting: `population`: certified for a population of `policy.population`; `sample`: exact,
             for the observed users alone.
         missing: Whether absent was a value, exposed its user, or users lacking a candidate were
@@ -183,7 +187,7 @@ class Decision(Result):
         guarantee: What holds, in one sentence.
         allow, block, undecided: Maximal allowed sets; minimal blocked sets; minimal sets that are
             neither. Every set that contains no blocked or undecided one is within an allowed one,
-            if `complete`.
+            if `complete`. Of levels nothing at all is allowed where `allow` is empty.
         recommended: The allowed set of the greatest utility, empty when no API is allowed.
         must, never: Only sets with all of `must` and none of `never` were searched; empty in files
             of before.
@@ -233,8 +237,9 @@ class Decision(Result):
             share that the view has by its name: see `Level`. Null for observed users alone, and in
             files of before.
         proof: For `allow` and `block` all that a stranger needs to prove the limits again and to
-            find each verdict from a count spectrum: docs/outputs.md. Null for observed users alone,
-            and in files of before; empty where too few users prove nothing.
+            find each verdict from a count spectrum: docs/outputs.md; limits of levels are by the
+            sum of the levels above the lowest. Null for observed users alone, and in files of
+            before; empty where too few users prove nothing.
         confirmation: What was tested on other users than those that were searched; null where all
             were searched.
         asked_before: Other questions that were asked of these users before, as far as their
@@ -253,6 +258,7 @@ class Decision(Result):
     """
 
     policy: Policy
+    components: tuple[Component, ...] = ()
     setting: Setting
     missing: Missing
     source: str | None = None
@@ -305,55 +311,27 @@ class Decision(Result):
     by_visits: ByVisits | None = None
     parts: PartsKnown | None = None
 
-    # What the words of a guarantee ask of a decision.
-    promised: ClassVar = "every set on the allow list"
-
     @property
-    def chains(self) -> Sequence[int] | None:
-        """Levels of each component above its lowest; null where sets have none."""
-        return None
+    def lattice(self) -> Lattice:
+        """The sets that it is about."""
+        return Lattice(self.components, self.weights)
 
-    @property
-    def lowest(self) -> ApiSet:
-        """What is shown in any case."""
-        return ()
+    def recommended_levels(self) -> list[tuple[Component, int]]:
+        """Return each component with its recommended level.
 
-    @property
-    def fixed(self) -> str:
-        """What must have been fixed before the users were seen."""
-        return "this question and its view of the users"
-
-    @property
-    def beyond(self) -> ApiSet:
-        """What is shown in no case, nor is what brings it along."""
-        return ()
-
-    def closed(self, apis: Iterable[str]) -> Collection[str]:
-        """Return a set with all that whoever reads it has read, too."""
-        return tuple(apis)
-
-    def shown(self, apis: ApiSet) -> Any:
-        """Return a listed set as files and gates tell it."""
-        return list(apis)
-
-    def spelled(self, apis: ApiSet) -> ApiSet:
-        """Return the names of a listed set in the order in which they are read."""
-        return apis
+        Raises:
+            InputError: No vector is allowed.
+        """
+        if not self.allow:
+            raise InputError("no level vector is allowed", hint="a larger --budget")
+        return self.lattice.levels(self.recommended)
 
     @property
     def wished(self) -> str:
         """What was asked beside the policy, in words of its own; empty for nothing."""
-        wishes = {**self.utilities, "must": sorted(self.must), "never": sorted(self.never)}
+        levels = {"components": untyped(self.components)} if self.components else {}
+        wishes = {**self.weights, **levels, "must": sorted(self.must), "never": sorted(self.never)}
         return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
-
-    @property
-    def utilities(self) -> Mapping[str, float]:
-        """What each member of a set adds to its utility, 1 where not named."""
-        return self.weights
-
-    def finished(self) -> Decision:
-        """Return the decision with its lists as they are told."""
-        return self
 
     @classmethod
     def begun(
@@ -441,10 +419,14 @@ class Decision(Result):
     def named(self, apis: Iterable[str]) -> set[str]:
         """Return the candidates that are read with APIs, which may be named as in the vocabulary.
 
+        Of levels: those of COMPONENT=LEVEL, with all coarser ones.
+
         Raises:
             UnknownNameError: One of them is not a candidate of the policy.
             InputError: A name that may mean several APIs.
         """
+        if self.components:
+            return self.lattice.named(apis)
         candidates, found = self.policy.candidates, set[str]()
         means = {name: self.means(name) for name in candidates}
         for api in apis:
@@ -472,7 +454,7 @@ class Decision(Result):
         if lacking := requested_apis & self.no_evidence.keys():
             return "no evidence", tuple(sorted(lacking))
         for allowed in self.allow:
-            if requested_apis <= {*self.closed(allowed)}:
+            if requested_apis <= self.lattice.closed(allowed):
                 return "allow", allowed
         for open_set in self.undecided:
             if requested_apis >= set(open_set):
@@ -557,16 +539,19 @@ class Decision(Result):
         if not only_listed:
             return self._told(judge(requested_apis), requested_apis, users)
         for allowed in self.allow:
-            if {*requested_apis} <= {*allowed} and judge(allowed) == "allow":
+            if {*requested_apis} <= self.lattice.closed(allowed) and judge(allowed) == "allow":
                 return self._told("allow", allowed, users)
         return self._told("unknown", (), users)
 
     def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
         reason = spoken(self._reason(verdict, because, users), self.unit)
-        return {"verdict": verdict, "because": self.shown(because), "reason": reason}
+        return {"verdict": verdict, "because": self.lattice.told(because), "reason": reason}
 
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
-        names, budget = ", ".join(self.spelled(because)), f"{100 * self.policy.budget:.6g} %"
+        names, budget = (
+            ", ".join(self.lattice.spelled(because)),
+            f"{100 * self.policy.budget:.6g} %",
+        )
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
         if verdict == "block":
@@ -591,14 +576,21 @@ class Decision(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
+        has_one = not self.components or self.allow
         listed = (
-            ("recommended", (self.recommended,)),
+            ("recommended", (self.recommended,) if has_one else ()),
             ("allow", self.allow),
             ("block", self.block),
             ("undecided", self.undecided),
             ("no evidence", [(api,) for api in sorted(self.no_evidence)]),
         )
-        return [{"verdict": word, "apis": list(apis)} for word, sets in listed for apis in sets]
+        return [
+            {"verdict": word}
+            | {component.name: level for component, level in self.lattice.levels(apis)}
+            | ({} if self.components else {"apis": list(apis)})
+            for word, sets in listed
+            for apis in sets
+        ]
 
     @property
     def all_observed(self) -> int:
@@ -649,6 +641,13 @@ class Decision(Result):
         if self.unit == "user":
             del content["unit"]
         content["policy"] = untyped(self.policy.to_json())
+        for name in _LISTS if self.components else ():
+            content[name] = [*map(self.lattice.told, getattr(self, name))]
+        if self.components:
+            has_one = bool(self.allow)
+            content["recommended"] = self.lattice.told(self.recommended) if has_one else None
+        for component, entry in zip(self.components, content.get("components", ()), strict=True):
+            entry["shows"] = component.shows
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
@@ -660,17 +659,21 @@ class Decision(Result):
     def from_json(cls, content: Any) -> Decision:
         """Read what `to_json` gave, now or before; other members are passed over.
 
+        Of levels what a version of before gave is to be read by `as_now`.
+
         Raises:
             InputError: Not a decision: a member is missing, of the wrong kind or out of its range.
             PolicyError: A number of its policy is out of range.
         """
+        if isinstance(content, dict) and content.get("components"):
+            content = content | _in_words(content)
         parts = typed(content, _Parts, _NAME)
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
         if decision.days is not None and decision.days[0] > decision.days[1]:
             raise InputError(f"not {_NAME}: `days` end before they begin")
-        lists = {name: getattr(decision, name) for name in ("allow", "block", "undecided")}
+        lattice, lists = decision.lattice, {name: getattr(decision, name) for name in _LISTS}
         sets = [*chain(*lists.values()), decision.recommended, decision.masked or ()]
         sets += [decision.must, decision.never, decision.names, decision.coverage or ()]
         sets += [decision.parts.randomised] if decision.parts is not None else []
@@ -682,15 +685,16 @@ class Decision(Result):
             sets += [part.order for part in reached if part is not None]
         lacking = decision.no_evidence.keys()
         named = {*chain(*sets)} | lacking | decision.assumed.keys()
-        strangers = sorted(named - set(decision.policy.candidates))
+        levels = lattice.utilities.keys() if decision.components else ()
+        strangers = sorted(named - {*decision.policy.candidates, *levels})
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
         members = {*chain(*chain(*lists.values()), decision.recommended)}
         if overlap := sorted(lacking & members):
             raise InputError(f"not {_NAME}: {overlap[0]!r} is in a set, and in `no_evidence`")
         contradicted = contradiction(
-            {name: [*map(frozenset, sets)] for name, sets in lists.items()},
-            frozenset(decision.recommended),
+            {name: [*map(lattice.closed, sets)] for name, sets in lists.items()},
+            lattice.closed(decision.recommended),
         )
         if contradicted:
             raise InputError(f"not {_NAME}: {contradicted}", hint="decide again")
@@ -710,10 +714,50 @@ class Decision(Result):
         return decision
 
 
+def _in_words(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lists of a file about levels as words of these, `screen=2`.
+
+    Raises:
+        InputError: Components that cannot be, or a level that there is not.
+    """
+    components = typed(content["components"], tuple[Component, ...], _NAME)
+    check_components(components)
+    for component, entry in zip(components, content["components"], strict=True):
+        if entry.get("shows", component.shows) != component.shows:
+            raise InputError(f"not {_NAME}: `shows` is not what {component.name} shows")
+    if any(component.designed for component in components):
+        raise InputError(f"not {_NAME}: a level is still to be designed")
+    lattice, found = Lattice(components), dict[str, Any]()
+    for name in {*_LISTS} & content.keys():
+        found[name] = [*map(lattice.read, typed(content[name], list[dict[str, int]], _NAME))]
+    recommended = typed(content.get("recommended") or {}, dict[str, int], _NAME)
+    return found | {"recommended": lattice.read(recommended)}
+
+
+def as_now(content: Any) -> Any:
+    """Return a parsed file as it is written now: of levels, those of before told all on one floor.
+
+    Raises:
+        InputError: No file of a decision about levels of before.
+    """
+    if not isinstance(content, dict) or "components" not in content or "data" in content:
+        return content
+    rest = {name: value for name, value in content.items() if value or name != "names"}
+    view = typed(rest.pop("view", {}), dict[str, Any], _NAME)
+    if said := rest.pop("drawn", None):
+        drawn = typed(said, Drawn, _NAME)
+        rest |= {"observed": drawn.observed, "binding_stratum": drawn.binding}
+        rest |= {"unobserved_share": drawn.unobserved}
+    view |= {"source": rest.pop("source", None), "masked": rest.pop("masked", [])}
+    data = {name: rest.pop(name) for name in _OF_DATA if name in rest}
+    return {**rest, "view": view, "data": data}
+
+
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
+_LISTS = ("allow", "block", "undecided")
 _WHERE_ANY = (
-    *("account", "names", "no_evidence", "assumed", "must", "never", "asked_before", "weights"),
-    "wishes",
+    *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
+    *("asked_before", "weights", "wishes"),
 )
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.decision import Decision, as_now
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.view_weight import check_level
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json
@@ -28,9 +27,9 @@ def read_any_decision(path: Path) -> Decision:
             a member that says nothing here.
     """
     content = read_json(path, "no readable decision file:", hint=_HINT)
-    has_levels = isinstance(content, dict) and "components" in content
     try:
-        decision = (LevelDecision if has_levels else Decision).from_json(content)
+        content = as_now(content)
+        decision = Decision.from_json(content)
         check_level(decision)
         _check_members(content, decision)
     except InputError as error:
@@ -59,14 +58,6 @@ def _strangers(content: Any, known: Any, of: str = "") -> Iterator[str]:
 def read_decision(path: Path) -> Decision:
     """Read a decision file about sets; errors as of `read_any_decision`."""
     decision = read_any_decision(path)
-    if isinstance(decision, LevelDecision):
+    if decision.components:
         raise InputError(f"{path}: decides levels, and not sets", hint="decide without --levels")
-    return decision
-
-
-def read_level_decision(path: Path) -> LevelDecision:
-    """Read a decision file about levels; errors as of `read_any_decision`."""
-    decision = read_any_decision(path)
-    if not isinstance(decision, LevelDecision):
-        raise InputError(f"{path}: decides sets, and not levels", hint="leave --levels away")
     return decision

@@ -127,15 +127,32 @@ def _promise(decision: Decision) -> str:
     if policy.links is not None:
         exposed += f", and lets at most {_linked(policy.links)}"
     if decision.setting == "sample" or policy.delta is None:
-        return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
+        return (
+            f"Among the {decision.users:,} observed users, {_promised(decision)} {exposed}: exact."
+        )
     whom = "in a population" if policy.realised else "on average over populations"
     theirs = "those of the population" if policy.realised else "theirs"
     others = " from whom no level was designed" if decision.design else ""
     return (
-        f"With probability at least {1 - policy.delta:.6g}, {decision.promised} {exposed}, "
+        f"With probability at least {1 - policy.delta:.6g}, {_promised(decision)} {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(decision)} the {decision.users:,} observed "
         f"users{others} and {theirs} are {draws(policy.sample)}."
     )
+
+
+def _promised(decision: Decision) -> str:
+    """Name the sets of which the sentence is."""
+    if decision.components:
+        return "every level vector on the allow list, like every coarser one,"
+    return "every set on the allow list"
+
+
+def _fixed(decision: Decision) -> str:
+    """Say what must have been fixed before the users were seen."""
+    if not decision.components:
+        return "this question and its view of the users"
+    designed = ", how others are designed" if decision.design else ""
+    return f"this question, its levels{designed} and its view of the users"
 
 
 def _choice(decision: Decision) -> str:
@@ -152,7 +169,7 @@ def _choice(decision: Decision) -> str:
     if decision.universe is None:
         # Another number of users to search among is another division of them, and another test.
         searched = " and the number of users to search among" * bool(decision.confirmation)
-        return f"{looks} {decision.fixed}{searched} were fixed before the data were seen and that"
+        return f"{looks} {_fixed(decision)}{searched} were fixed before the data were seen and that"
     # Without users who lack a candidate, these choose the users.
     chosen, fixed = "APIs and view of the users are", ""
     if decision.missing == "drop":

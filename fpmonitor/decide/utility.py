@@ -14,7 +14,6 @@ from fpmonitor.decide.search import ALL_SETS, Sought
 from fpmonitor.errors import InputError
 
 _INFEASIBLE = 2  # as the solver calls it
-_HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +64,9 @@ def weight_bound(
 ) -> float:
     """Weight that no allowed set exceeds: what a search that was cut short may have missed.
 
-    Arguments and errors as of `hoped_set`.
-    """
-    return hoped_set(candidates, refused, sought, seconds=seconds).weight
-
-
-def hoped_set(
-    candidates: Sequence[str],
-    refused: Sequence[Collection[str]],
-    sought: Sought,
-    *,
-    seconds: float,
-) -> RecommendedSet:
-    """Return the set of the greatest weight that may be allowed, and a weight that none exceeds.
-
     An allowed set contains none of the `refused` sets (those proven not allowed). The greatest
     weight under these conditions is a whole-number programme; when it is not solved in time, its
-    bound so far is returned, which errs high, and the set is empty.
+    bound so far is returned, which errs high.
 
     Args:
         candidates: All APIs that a set may hold.
@@ -94,7 +79,7 @@ def hoped_set(
     brought = {api: {*sought.along([api])} - {api} for api in candidates}
     rows = _conditions(candidates, refused, brought)
     if not rows:
-        return RecommendedSet(apis=tuple(candidates), weight=float(gain.sum()))
+        return float(gain.sum())
     holds = scipy.sparse.csr_array(
         (
             [value for _, values, _ in rows for value in values],
@@ -113,14 +98,9 @@ def hoped_set(
         options={"time_limit": seconds},
     )
     if solved.status == _INFEASIBLE:
-        return RecommendedSet(apis=(), weight=0.0)
+        return 0.0
     bound = solved.mip_dual_bound
-    chosen = np.zeros(len(candidates)) if solved.x is None else solved.x
-    pairs = zip(candidates, chosen.tolist(), strict=True)
-    return RecommendedSet(
-        apis=tuple(sorted(api for api, share in pairs if share > _HALF)),
-        weight=float(gain.sum() if bound is None else min(gain.sum(), -bound)),
-    )
+    return float(gain.sum() if bound is None else min(gain.sum(), -bound))
 
 
 def _conditions(

@@ -15,15 +15,14 @@ from fpmonitor.store.transforms import Transform
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fpmonitor.decide.decision import ApiSet
-    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.decide.decision import ApiSet, Decision
 
 # Firefox shows the size of a window into which no listed size fits as it is.
 _FITS_ALL = "1x1"
 _LETTERBOXING = "privacy.resistFingerprinting.letterboxing"
 
 
-def tiers(decision: LevelDecision) -> str:
+def tiers(decision: Decision) -> str:
     """Write a tier for each maximal allowed vector as JSON, the recommended one first.
 
     One of them is for all sites together: who sees two of them sees what no certificate is about.
@@ -37,10 +36,10 @@ def tiers(decision: LevelDecision) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _tier(decision: LevelDecision, apis: ApiSet) -> dict[str, Any]:
+def _tier(decision: Decision, apis: ApiSet) -> dict[str, Any]:
     return {
         "recommended": apis == decision.recommended,
-        "utility": decision.utility_of(apis),
+        "utility": decision.lattice.utility_of(apis),
         "components": [
             {
                 "name": component.name,
@@ -50,12 +49,12 @@ def _tier(decision: LevelDecision, apis: ApiSet) -> dict[str, Any]:
                 "shows": component.words(level),
                 "maps": [untyped(each) for each in component.maps(level)] if level else None,
             }
-            for component, level in decision.levels(apis)
+            for component, level in decision.lattice.levels(apis)
         ],
     }
 
 
-def level_limits(decision: LevelDecision) -> str:
+def level_limits(decision: Decision) -> str:
     """Write the values that numbers may show at the recommended vector as a table in Markdown.
 
     A device is given the largest tier that it reaches in all limits of its component.
@@ -82,7 +81,7 @@ def level_limits(decision: LevelDecision) -> str:
     return "\n".join([*lines, *([""] if rows and words else []), *words, ""])
 
 
-def what_if(decision: LevelDecision) -> str:
+def what_if(decision: Decision) -> str:
     """Write the recommended vector as a file for `--what-if`."""
     lines = []
     for component, level in decision.recommended_levels():
@@ -122,7 +121,7 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
     return transform_words
 
 
-def letterboxing(decision: LevelDecision) -> str:
+def letterboxing(decision: Decision) -> str:
     """Write the recommended list of sizes as Firefox's preferences for sizes of windows.
 
     Raises:
@@ -152,7 +151,7 @@ def letterboxing(decision: LevelDecision) -> str:
     return "".join(f'user_pref("{name}", {value});\n' for name, value in values.items())
 
 
-def level_list(decision: LevelDecision, to: str) -> str:
+def level_list(decision: Decision, to: str) -> str:
     """Write a decision about levels in a format.
 
     Raises:
@@ -165,7 +164,7 @@ def level_list(decision: LevelDecision, to: str) -> str:
     return _FORMATS[to](decision)
 
 
-_FORMATS: Mapping[str, Callable[[LevelDecision], str]] = {
+_FORMATS: Mapping[str, Callable[[Decision], str]] = {
     "levels-js": levels_js.write,
     "tiers": tiers,
     "limits": level_limits,

@@ -15,7 +15,7 @@ from fpmonitor.population.levels import Component, LevelMap, by_area, number_tex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.decide.decision import Decision
 
 _LEVELS, _TESTS = "/* levels of the decision */ null", "/* what fpmonitor shows */ null"
 _UNLIKE = ("brands", "round", "sort")  # steps that are not written in JavaScript
@@ -26,7 +26,7 @@ _UNLIKE_REGEX = re.compile(
 _RANDOM = 40  # values that are made up for each component
 
 
-def write(decision: LevelDecision) -> str:
+def write(decision: Decision) -> str:
     """Write the module with the recommended levels in it."""
     chosen = decision.recommended_levels()
     levels = [

@@ -113,7 +113,7 @@ def users_of(content: Mapping[str, Any]) -> int:
     confirmed = content.get("confirmation")
     if confirmed is not None:
         return whole_number(confirmed["searched"])
-    data = content if "components" in content else content["data"]
+    data = content.get("data", content)  # of levels, files of before told it beside the rest
     return whole_number(data["users"])
 
 

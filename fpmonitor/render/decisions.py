@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.account import Kind
     from fpmonitor.answers.recommended import PeopleReport
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
@@ -43,60 +43,126 @@ _SHORT = {
 
 
 def decision(decided: Decision, data: str = "", people: PeopleReport | None = None) -> Output:
-    """Return the answer, the guarantee, the data, an action per API, and some of each border."""
-    actions = Table(
-        title="What one site may read together",
-        columns=[TableColumn("API"), TableColumn("outcome", "outcome"), TableColumn("why")],
-        # What is exposed stands in the answer above: what is not comes first, and why.
-        rows=[
-            (called(entry), entry.outcome, entry.reason)
-            for entry in sorted(api_actions(decided), key=lambda entry: entry.outcome == "exposed")
-        ],
-    )
-    tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
-    allowed = [
-        ", ".join(apis) + (f" (bias up to {bias:g})" if bias else "")
-        for apis, bias in sorted(
-            zip(decided.allow, tolerated, strict=True), key=lambda entry: -len(entry[0])
-        )
-    ]
-    blocked = sorted(decided.block, key=len)
-    borders = [
-        border("allowed, with all subsets", allowed),
-        border("blocked, with all supersets", list(map(", ".join, blocked))),
-        border("undecided", undecided_lines(decided)),
-    ]
-    sets = Table(
-        title="Borders",
-        caption=_borders_caption(decided),
-        columns=[TableColumn("verdict"), TableColumn("sets", "count"), TableColumn("for example")],
-        rows=borders,
-        sections=frozenset(range(len(borders))),
-    )
+    """Return the answer, the guarantee, the data, what is recommended, and some of each border."""
     return Output(
         preface=tuple(
             filter(
                 None,
                 (
-                    answer_output(decided),
+                    answer_of(decided),
                     bounds(decided),
                     *in_short(decided),
                     " ".join(behind_the_average(people)),
+                    designed(decided),
                     drawn(decided),
                     tolerance(decided),
                     data,
                 ),
             )
         ),
-        tables=[actions, sets, *_of_many(decided)],
+        tables=[*recommended(decided), borders(decided), *_of_many(decided)],
         rows=decided.rows(),
         document=decided.to_json(),
     )
 
 
+def recommended(decided: Decision) -> list[Table]:
+    """Return an action per API, or the level of each component; nothing where none is allowed."""
+    title = "What one site may read together"
+    if not decided.components:
+        return [
+            Table(
+                title=title,
+                columns=[TableColumn("API"), TableColumn("outcome", "outcome"), TableColumn("why")],
+                # What is exposed stands in the answer above: what is not comes first, and why.
+                rows=[
+                    (called(entry), entry.outcome, entry.reason)
+                    for entry in sorted(
+                        api_actions(decided), key=lambda entry: entry.outcome == "exposed"
+                    )
+                ],
+            )
+        ]
+    if not decided.allow:
+        return []
+    return [
+        Table(
+            title=title,
+            columns=[
+                *columns("text", "component"),
+                *columns("count", "level", "of"),
+                *columns("text", "shows", "the next finer one shows"),
+            ],
+            rows=[
+                (
+                    component.name,
+                    level,
+                    len(component.levels),
+                    component.words(level),
+                    component.words(level + 1) if level < component.most else None,
+                )
+                for component, level in decided.recommended_levels()
+            ],
+        )
+    ]
+
+
+def borders(decided: Decision) -> Table:
+    """Return how many sets have which verdict, and some of each."""
+    noun, within, above = "sets", "all subsets", "all supersets"
+    if decided.components:
+        noun, within, above = "vectors", "all that are coarser", "all that are finer"
+    tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
+    allowed = [
+        named(decided, apis) + (f" (bias up to {bias:g})" if bias else "")
+        for apis, bias in sorted(
+            zip(decided.allow, tolerated, strict=True), key=lambda entry: -_size(decided, entry[0])
+        )
+    ]
+    blocked = sorted(decided.block, key=lambda apis: _size(decided, apis))
+    rows = [
+        border(f"allowed, with {within}", allowed),
+        border(f"blocked, with {above}", [named(decided, apis) for apis in blocked]),
+        border("undecided", undecided_lines(decided)),
+    ]
+    return Table(
+        title="Borders",
+        caption=_borders_caption(decided),
+        columns=[TableColumn("verdict"), TableColumn(noun, "count"), TableColumn("for example")],
+        rows=rows,
+        sections=frozenset(range(len(rows))),
+    )
+
+
+def _size(decided: Decision, apis: ApiSet) -> int:
+    """Size by which sets are shown in order; vectors stay in theirs."""
+    return 0 if decided.components else len(apis)
+
+
+def named(decided: Decision, apis: ApiSet) -> str:
+    """Return the APIs of a set, or the level of each component."""
+    if not decided.components:
+        return ", ".join(apis)
+    return ", ".join(f"{name} {level}" for name, level in decided.lattice.told(apis).items())
+
+
+def designed(decided: Decision) -> str:
+    """Say from whom levels were designed."""
+    part = decided.design
+    if part is None:
+        return ""
+    tested = f", {part.tried:,} designs from coarse to fine" if part.tried > 1 else ""
+    return (
+        f"Levels were designed from {part.users:,} users, who were drawn blindly "
+        f"({100 * part.share:.6g} %), and tested on the other {decided.users:,}{tested}."
+    )
+
+
 def _of_many(decided: Decision) -> list[Table]:
     """Return what is shown where the sets are too many to be listed."""
-    return [] if decided.utility_possible is None else [differing(decided), conflicts(decided)]
+    if decided.components or decided.utility_possible is None:
+        return []
+    return [differing(decided), conflicts(decided)]
 
 
 def differing(decided: Decision) -> Table:
@@ -161,10 +227,27 @@ def called(entry: ApiAction) -> str:
     return entry.api if entry.means == entry.api else f"{entry.api} ({entry.means})"
 
 
-def answer_output(decided: Decision) -> str:
-    """Say what a site may read, and how many sets have which verdict."""
+def answer_of(decided: Decision) -> str:
+    """Say what a site may read, and how many sets have which verdict, or how good levels are."""
+    if decided.components:
+        return _answer_of_levels(decided)
     listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
     return f"{headline(decided)}{listed}. {counted(decided)}"
+
+
+def _answer_of_levels(decided: Decision) -> str:
+    budget = percent(decided.policy.budget, 2)
+    if not decided.allow:
+        return f"No level vector is certified to expose at most {budget} of the users."
+    shown = [
+        f"{component.name} ({component.words(level)})"
+        for component, level in decided.recommended_levels()
+        if level
+    ]
+    said = f"A site may read {', '.join(shown) or 'nothing'}: a utility of {decided.utility:.6g}"
+    if (decided.utility_bound or 0.0) > (decided.utility or 0.0):
+        return f"{said}, and no allowed vector has more than {decided.utility_bound:.6g}."
+    return f"{said}, and no allowed vector has more."
 
 
 def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
@@ -227,7 +310,7 @@ def tolerance(decided: Decision) -> str:
 
 def bounds(decided: Decision) -> str:
     """Say how much better than the recommended set any other may be, where that is not plain."""
-    if decided.utility is None or decided.utility_bound is None:
+    if decided.utility is None or decided.utility_bound is None or decided.components:
         return ""
     if decided.complete and decided.utility_possible is None:
         return ""
@@ -310,14 +393,14 @@ def border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
 
 def undecided_lines(decided: Decision) -> list[str]:
     """Undecided sets, the smallest first, with the users that would decide them if known."""
-    lines = with_ceilings(decided, [", ".join(apis) for apis in decided.undecided])
+    lines = with_ceilings(decided, [named(decided, apis) for apis in decided.undecided])
     if decided.users_needed is not None:
         needed = [_users(mean) for mean in decided.users_needed]
         if decided.users_range is not None:
             ranges = (f", {_users(low)} to {_users(high)}" for low, high in decided.users_range)
             needed = list(map(str.__add__, needed, ranges))
         lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
-    order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
+    order = sorted(range(len(lines)), key=lambda i: _size(decided, decided.undecided[i]))
     return [lines[i] for i in order]
 
 
@@ -340,6 +423,11 @@ def _users(number: int | None) -> str:
 
 def _borders_caption(decided: Decision) -> str:
     ending = f" {decided.unlisted}".rstrip()
+    if decided.components:
+        return (
+            f"{decided.evaluated:,} tests of level vectors in {decided.seconds:.1f} s. Levels are "
+            f"counted from 0, withheld.{ending}"
+        )
     if decided.cut is not None and decided.cut.searched:
         ending += " --max-sets lists more."
     elif not decided.complete and decided.confirmation is None:

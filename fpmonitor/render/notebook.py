@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
-from fpmonitor.render import answers, decisions, figures, levels, store
+from fpmonitor.render import answers, decisions, figures, store
 from fpmonitor.results import Answers, Result
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "CountsExposure": answers.counts_exposure,
     "CurveReport": answers.curve_output,
     "Decision": decisions.decision,
-    "LevelDecision": lambda decided: levels.level_decision(decided, ""),
     "ExposureReport": lambda report: answers.exposures([report]),
     "Ranking": answers.ranking,
     "TrendReport": answers.trend_output,

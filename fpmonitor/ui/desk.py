@@ -198,14 +198,14 @@ class Desk:
         milliseconds.
         """
         question = page_question.question()
-        index_held = self._held(question)
-        index = index_held.index.asking(question)
+        entry = self._held(question)
+        index = entry.index.asking(question)
         apis, spectrum = index.counted(page_question.apis)
         design = question, index.sample.growing.isdisjoint(apis)
-        waits = at_once and (bool(page_question.given) or design not in index_held.designed)
+        waits = at_once and (bool(page_question.given) or design not in entry.designed)
         exposure = None if waits else index.explore(apis)
         if not waits:
-            index_held.designed.add(design)
+            entry.designed.add(design)
         few = spectrum.counts < index.k
         bits = entropy_bits(spectrum)
         return Explored(
@@ -215,8 +215,8 @@ class Desk:
             else None,
             exposure=exposure,
             observed=empirical_exposure(spectrum, index.k),
-            unit=index_held.unit,
-            no_evidence=index_held.lacks(apis, index.k),
+            unit=entry.unit,
+            no_evidence=entry.lacks(apis, index.k),
             users=index.users,
             values=int(spectrum.values.sum()),
             alone=int(spectrum.values[spectrum.counts == 1].sum()),
@@ -228,10 +228,10 @@ class Desk:
     def alone(self, page_question: PageQuestion) -> dict[str, float | None]:
         """Share of the observed users whom each API exposes alone; null without evidence."""
         question = page_question.question()
-        index_held = self._held(question)
-        index = index_held.index.asking(question)
+        entry = self._held(question)
+        index = entry.index.asking(question)
         index.sample.ask([api] for api in index.apis)
-        lacks = index_held.lacks(index.apis, index.k)
+        lacks = entry.lacks(index.apis, index.k)
         exposed = {api: empirical_exposure(index.counted([api])[1], index.k) for api in index.apis}
         return {api: None if api in lacks else share for api, share in exposed.items()}
 
@@ -256,14 +256,14 @@ class Desk:
             with self._monitor() as monitor:
                 users = monitor.population()
                 apis = users.askable_apis(question)
-                index_held = _Held(
+                entry = _Held(
                     index=users.index(question, apis),
                     unit=monitor.unit,
                     seen=users.seen(apis),
                 )
             alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
-            self._indexes = alive | {state: index_held}
-            return index_held
+            self._indexes = alive | {state: entry}
+            return entry
 
     # ---- Which question, and what follows?
 

@@ -89,7 +89,7 @@ def test_python_decides_levels_and_does_with_them_what_it_does_with_sets(tmp_pat
     log = fpmonitor.read(pl.DataFrame(rows), user="user")
     components = [component("Screen.width", 1), component("Screen.height", 1)]
     decision = log.decide(components=components, budget=0.5, k=5)
-    assert isinstance(decision, fpmonitor.LevelDecision)
+    assert [each.name for each in decision.components] == ["Screen.width", "Screen.height"]
     assert decision.recommended == ("Screen.width=1",)
     assert decision.gate(["Screen.width=1"])["verdict"] == "allow"
     assert decision.gate(["Screen.width=1"], ["Screen.height=1"])["verdict"] == "block"

@@ -18,7 +18,7 @@ from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.files import read_decision
 from fpmonitor.decide.refinement import refinement_of
-from fpmonitor.decide.search import Sought, search
+from fpmonitor.decide.search import Closures, Sought, search
 from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.criterion import Criterion, Score
@@ -253,8 +253,9 @@ def test_a_doll_is_made_where_it_can_lower_the_bound() -> None:
     source = devices(0, columns=6, rows=100)
     criterion = Criterion(Score(np.array([1.0, 1, 0])), np.full(7, 100.0))
     root = refinement_of(source, criterion, source.apis, [])
+    alone = Closures([1 << column for column in range(6)])
     found = best_module._Search(
-        root, 0, limits=[100.0] * 7, weights=[1] * 6, scale=1, effort=Effort()
+        root, 0, closures=alone, limits=[100.0] * 7, weights=[1] * 6, scale=1, effort=Effort()
     )
     order = [*range(6)]
     found._dolls = [

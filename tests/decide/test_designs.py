@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from fpmonitor.answers import decide as answers
 from fpmonitor.cli import run
 from fpmonitor.decide import deciding, designs
 from fpmonitor.decide.decision import Decision, DesignPart
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
@@ -85,7 +85,7 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     answer = decided(folder, "window.toml")
     tried = answer["design"]["tried"]
     assert answer["design"] == {"share": 0.3, "users": 900, "tried": tried, "by": "values"}
-    assert answer["users"] == 2100
+    assert answer["data"]["users"] == 2100
     assert answer["policy"]["population"] == 3000
     assert "2,100 observed users from whom no level was designed" in answer["guarantee"]
     assert "decided once" in answer["guarantee"]
@@ -351,7 +351,7 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
         seen = rng.multinomial(part, np.full(kinds, 1 / kinds)) if part else tested
         held = {f"v{at}": int(count) for at, count in enumerate(seen)}
         part_of = DesignPart(0.3, 300, 1, "values")
-        begun = LevelDecision.of(Decision.begun(asked), [component("values", 1)], part_of)
+        begun = replace(Decision.begun(asked), components=(component("values", 1),), design=part_of)
         tests = deciding.Judge.of(begun, users - part).tests
         listed = 0
         for each in designed(Design(frequent=kinds), held, asked):

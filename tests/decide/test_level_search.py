@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fpmonitor.decide.best import best_set
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import Sought, search
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
@@ -112,6 +113,34 @@ def test_what_must_and_must_not_be_shown_is_kept(
     known = search(source, allow=allow, block=allow, sought=LEVELS)
     again = search(source, allow=allow, block=allow, sought=meant_alone, known=known)
     assert again.allow == found.allow  # what is known of other vectors is in no list
+
+
+@given(questions(), st.booleans(), st.integers(0, 1000))
+def test_the_best_vector_is_proven_against_all_of_them(
+    drawn: tuple[list[int], MemorySource, Criterion, Criterion], is_bound: bool, seed: int
+) -> None:
+    chains, source, allow, _ = drawn
+    place = next(place for place, length in enumerate(chains) if length)
+    must = [f"c{place}=1"] if is_bound else []
+    utility = np.random.default_rng(seed).choice([0.0, 0.25, 1, 1, 3], len(source.apis))
+    weights = dict(zip(source.apis, map(float, utility), strict=True))
+    sought = Sought(must=must, along=coarser, weights=weights)
+    limits = allow.limits.tolist()
+    found = best_set(source, allow, limits, sought=sought, effort=Effort())
+    every = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
+    meant = [v for v in every if {*must} <= {*v}]
+    passing = [v for v in meant if allow.holds(source.spectrum(v), len(v))]
+    for refused in found.refused:
+        assert refused in meant
+        assert refused not in passing
+    assert {*found.sets} <= {*passing}
+    if passing:
+        best = max(sum(weights[word] for word in v) for v in passing)
+        assert found.proven
+        assert found.bound == pytest.approx(best)
+        assert sum(weights[word] for word in found.sets[0]) == pytest.approx(best)
+    else:
+        assert not found.sets
 
 
 @pytest.mark.parametrize("monotone", [False, True])

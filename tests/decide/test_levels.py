@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import LevelMap, read_levels
 from tests.stored import stored
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 USERS = 3000
 LEVELS = """
@@ -410,3 +408,67 @@ def test_lists_of_levels_are_cut_and_say_so(
         want = ",".join(f"{name}={level}" for name, level in vector.items())
         assert run(["gate", str(path), "--want", want, "--db", db]) == 0
     assert run(["audit", "certificate", str(path), "--db", db]) in (0, 3)
+
+
+DRAWN = {"users": 3000, "observed": 4000, "cluster": "agent", "binding": None, "unobserved": None}
+BEFORE = Path(__file__).parents[2] / "fixtures" / "reference" / "levels_before.json"
+
+
+def test_a_file_of_before_is_read_and_proved_as_one_of_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = json.loads(BEFORE.read_text())
+    decision = read_any_decision(BEFORE)
+    assert decision.users == before["users"] == 3000
+    assert decision.recommended == ("screen=2",)
+    now = tmp_path / "now.json"
+    now.write_text(json.dumps(decision.to_json()))
+    assert read_any_decision(now) == decision
+    for name in ("allow", "block", "undecided", "recommended", "components", "proof"):
+        assert decision.to_json()[name] == before[name], name
+    for path in (BEFORE, now):
+        assert run(["audit", "certificate", str(path), "--format", "json"]) == 3
+        findings = json.loads(capsys.readouterr().out)
+        assert {row["answer"] for row in findings} <= {"proved", "cannot tell"}
+        for vector, verdict in ((before["allow"][0], "allow"), (before["block"][0], "block")):
+            want = ",".join(f"{name}={level}" for name, level in vector.items())
+            assert run(["gate", str(path), "--want", want, "--exit-zero"]) == 0
+            answer = json.loads(capsys.readouterr().out)
+            assert (answer["verdict"], answer["because"]) == (verdict, vector)
+        assert run(["export", str(path), "--to", "tiers"]) == 0
+        capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_read"),
+    [
+        ({"source": "a.jsonl", "masked": ["agent"], "unit": "row"}, True),
+        ({"drawn": DRAWN}, True),
+        ({"drawn": DRAWN | {"binding": "a", "unobserved": 0.01}}, True),
+        ({"drawn": "all"}, False),
+        ({"drawn": {"users": 3000}}, False),
+        ({"view": []}, False),
+        ({"users": None}, False),
+        ({"allow": [["screen=1"]]}, False),
+        ({"allow": [{"screen": "1"}]}, False),
+        ({"block": [{}]}, False),
+        ({"must": ["scren=1"]}, False),
+        ({"components": []}, False),
+        ({"components": 7}, False),
+        ({"confirmation": {"searched": 7}}, False),
+    ],
+)
+def test_members_of_a_file_of_before_are_taken_over_or_refused(
+    tmp_path: Path, change: dict[str, Any], is_read: bool
+) -> None:
+    path = tmp_path / "levels.json"
+    path.write_text(json.dumps(json.loads(BEFORE.read_text()) | change))
+    if not is_read:
+        with pytest.raises(InputError):
+            read_any_decision(path)
+        return
+    decision = read_any_decision(path)
+    assert (decision.observed or 4000) == 4000
+    assert decision.source == change.get("source")
+    assert decision.masked == tuple(change.get("masked", ()))
+    assert decision.unobserved_share == change.get("drawn", {}).get("unobserved")

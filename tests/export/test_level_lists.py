@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.decide.files import read_level_decision
+from fpmonitor.decide.files import read_any_decision
 from fpmonitor.export.level_lists import what_if
 from fpmonitor.population.levels import Component, LevelMap, level_words
 from tests.firefox import firefox
@@ -149,7 +149,7 @@ levels = [{raw = true}]
 
 
 def test_a_what_if_file_is_toml_whatever_apis_are_called(folder: Path) -> None:
-    decision = read_level_decision(decided(folder, LEVELS))
+    decision = read_any_decision(decided(folder, LEVELS))
     names = ('\N{FOX FACE} "a" \\b', "delete\x7f", "line\nbreak")
     named = tuple(
         Component(

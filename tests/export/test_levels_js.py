@@ -17,7 +17,6 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.errors import InputError
 from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
@@ -59,7 +58,7 @@ MAPS: dict[str, tuple[LevelMap, ...]] = {
 }
 
 
-def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) -> LevelDecision:
+def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) -> Decision:
     components = tuple(
         Component(
             name=name,
@@ -73,7 +72,7 @@ def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) 
     )
     policy = Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a",))
     shown = level_words(components, tuple(0 if name == "withheld" else level or 1 for name in maps))
-    begun = LevelDecision.of(Decision.begun(policy), components)
+    begun = replace(Decision.begun(policy), components=tuple(components))
     return replace(begun, allow=(shown,), recommended=shown)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Made by others; what their methods name is for who writes an answer, and stays in its room.
-INNER = {"ExposureIndex", "LevelDecision", "Population", "Result", "Windows"}
+INNER = {"ExposureIndex", "Population", "Result", "Windows"}
 COUNTS = [400, 250, 90, 3, 1, 1]
 
 

@@ -163,6 +163,30 @@ def test_sets_that_one_window_alone_shows_are_no_reason_to_decide_again(
         assert (["sets"] in map(sets_shown, told)) == (day == 5), day
 
 
+def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_is_not(
+    settings: WatchSettings,
+) -> None:
+    """Who came before and has changed is no bot; of others two weeks in a row must tell."""
+    decision = replace(settings.decision, days=(START.date(), START.date()))
+    settings = replace(settings, by="week", decision=decision)
+    told: list[dict[str, Any]] = []
+    for week, share in enumerate((0, 0, 3, 0)):
+        bots = range(5_000, 5_000 + 200 * (week == 1))
+        values = dict.fromkeys(bots, "bot") | {
+            user: "new" if user % 20 < share else "x" for user in range(400)
+        }
+        day_log(settings.folder, 7 * week, range(400), a=values.__getitem__)
+        (settings.folder / "bots").mkdir(exist_ok=True)
+        if bots:
+            day_log(settings.folder / "bots", 7 * week, bots, a=values.__getitem__)
+        Watch(settings, deliver=[collect(told)]).step()
+        texts = [
+            p["text"] for body in told for p in body["problems"] if p["kind"] == "decide again"
+        ]
+        assert any("have changed a" in text for text in texts) == (week >= 2), week
+        assert not any("others" in text for text in texts)
+
+
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     notes: list[str] = []
