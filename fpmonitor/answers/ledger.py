@@ -16,6 +16,7 @@ from fpmonitor.answers.check import usable
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.log_faults import changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
+from fpmonitor.answers.window_check import check_has_windows
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
@@ -115,6 +116,7 @@ class Ledger:
         Raises:
             UndecidableError: No visit has a time, or no window can be checked; the message says
                 why.
+            InputError: No window of this length ever can.
         """
         limits, left_out = limits or self.limits, []
         for span in whole_windows(self.database, self.period, limits, now=self.now):
@@ -125,6 +127,7 @@ class Ledger:
             if usable(users, self.decision):
                 return users, tuple(left_out)
             left_out.append(span.left_out("has too few users"))
+        check_has_windows(self.decision, self.period)  # which longer logs would not help
         disclosed_gaps = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
         why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in disclosed_gaps)
         raise UndecidableError(

@@ -102,7 +102,7 @@ def check_window(
         faulty: As of `report_check`. Its evidence is kept, so that mended logs of the window pass
             only where both looks show it.
     """
-    _check_has_windows(decision, period)
+    check_has_windows(decision, period)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     name = _digest(identity, period, window.source, population.audience.value)
@@ -190,7 +190,7 @@ def _reported(
     )
 
 
-def _check_has_windows(decision: Decision, period: Period | None) -> None:
+def check_has_windows(decision: Decision, period: Period | None) -> None:
     """Refuse a decision that is tested on all users together, at most.
 
     Raises:
