@@ -11,10 +11,10 @@ import typer
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.answers.scripts import listed_hosts, report_scripts
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.lists import DECISION
 from fpmonitor.cli.options import (
     COLLECTOR,
     DB,
+    DECISION,
     DEFAULT_DB,
     QUIET,
     UNSAFE_COUNTS,

@@ -14,12 +14,11 @@ from fpmonitor.cli.deployed import list_text
 from fpmonitor.cli.lists import (
     ALLOW_BREAKAGE,
     BY_INFORMATION,
-    DECISION,
     REPLACE_PROTECTION,
     SITE,
     TARGETS,
 )
-from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.options import DECISION, QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
 from fpmonitor.decide.credible import read_credible_decision
