@@ -429,7 +429,7 @@ def simulate(
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
     if pilot is not None:
-        show(_pilot(pilot), output_format, None)
+        show(_pilot(pilot), output_format or "table", None)
         return
     table = users.tokens()
     if group is not None:

@@ -167,7 +167,8 @@ def _sets_table(document: Mapping[str, Any]) -> Table:
 
 def comparison(compared: JointComparison) -> Output:
     """Return the limits of a set, and what the analyst's counts show."""
-    return Output(tables=[_comparison_table(compared)], rows=[])
+    content = untyped(compared)
+    return Output(tables=[_comparison_table(compared)], rows=[content], document=content)
 
 
 def _comparison_table(compared: JointComparison) -> Table:
