@@ -98,7 +98,8 @@ def ask(db: str, folder: Path, users: int, rng: np.random.Generator, found: dict
         found["limits"] += by_limits
         found["decided"] += is_allowed or is_blocked
         found["both"] += by_limits and (is_allowed or is_blocked)
-        verdicts = {"allow"} if is_allowed else {"block"} if is_blocked else {"undecided"}
+        listed = "allow" if is_allowed else "block" if is_blocked else "undecided"
+        verdicts = {listed}
         if names in gated:
             for users_too in ((), ("--db", db)):
                 words = ("gate", str(made), "--want", ",".join(names), "--format", "json")
@@ -106,7 +107,8 @@ def ask(db: str, folder: Path, users: int, rng: np.random.Generator, found: dict
         if (
             (is_allowed and (is_blocked or lower > most))
             or (is_blocked and upper <= most)
-            or len(verdicts) > 1
+            or (listed != "undecided" and verdicts != {listed})
+            or verdicts >= {"allow", "block"}
         ):
             told = {"set": names, "limits": (lower, upper), "verdicts": sorted(verdicts)}
             found["wrong"].append({**said, **told})
