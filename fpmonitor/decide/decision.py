@@ -677,14 +677,6 @@ class Decision(Result):
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
-        for name in _OF_SETS if decision.components else ():
-            if getattr(decision, name):
-                raise InputError(f"not {_NAME}: `{name}` is said of sets alone, and not of levels")
-        sample = decision.policy.sample
-        if decision.observed is not None and not (sample.cluster or sample.strata):
-            raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")
-        if decision.days is not None and decision.days[0] > decision.days[1]:
-            raise InputError(f"not {_NAME}: `days` end before they begin")
         lattice, lists = decision.lattice, {name: getattr(decision, name) for name in _LISTS}
         sets = [*chain(*lists.values()), decision.recommended, decision.must, decision.never]
         apis = [decision.masked or (), decision.names, decision.coverage or ()]
@@ -719,14 +711,22 @@ class Decision(Result):
             entries = getattr(decision, name)
             if entries is not None and len(entries) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
-        _check_utility(decision)
+        _check_beside(decision)
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision
 
 
-def _check_utility(decision: Decision) -> None:
-    """Refuse a weight above what no set exceeds."""
+def _check_beside(decision: Decision) -> None:
+    """Refuse what cannot stand beside the lists, and a weight above what no set exceeds."""
+    for name in _OF_SETS if decision.components else ():
+        if getattr(decision, name):
+            raise InputError(f"not {_NAME}: `{name}` is said of sets alone, and not of levels")
+    sample = decision.policy.sample
+    if decision.observed is not None and not (sample.cluster or sample.strata):
+        raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")
+    if decision.days is not None and decision.days[0] > decision.days[1]:
+        raise InputError(f"not {_NAME}: `days` end before they begin")
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):

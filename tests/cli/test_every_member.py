@@ -158,7 +158,9 @@ def changes(content: Mapping[str, Any]) -> Iterator[tuple[Path_, dict[str, Any]]
 
 NOTHING_WEIGHS = {
     "weights": dict.fromkeys([*APIS.split(","), "platform"], 0.0),
-    **{"recommended": [], "utility": 0.0, "utility_bound": 0.0},
+    "recommended": [],
+    "utility": 0.0,
+    "utility_bound": 0.0,
 }
 WISHES = {
     "levels": (
@@ -249,7 +251,7 @@ def test_a_wish_that_nobody_had_is_refused(
 def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
     kind: str, more: dict[str, Any], exits: set[int], folder: Path
 ) -> None:
-    file, content = made(folder, kind)
+    content = made(folder, kind)[1]
     altered = folder / "more.json"
     altered.write_text(json.dumps(content | more))
     db = str(folder / "d.duckdb")
