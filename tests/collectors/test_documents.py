@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from fpmonitor import Monitor
 from fpmonitor.cli import run
 from fpmonitor.logs.forms import readable_log
 
@@ -219,6 +220,24 @@ def test_a_line_of_another_kind_makes_no_copy_of_a_log(tmp_path: Path, line: str
     log = tmp_path / "a.json"
     log.write_text("\n".join([*LINES, line]))
     assert readable_log(log, "a.json", tmp_path).path == log
+
+
+def test_blank_lines_may_stand_among_arrays_below_names(tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    rows = "".join(f'["u{i}", "x"]\n' for i in range(9))
+    log.write_text(f'["user", "platform"]\n["u9", "x"]\n\n{rows}')
+    with Monitor(tmp_path / "a.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(log)
+        assert (batch.stored, monitor.population().apis) == (10, ("platform",))
+
+
+def test_a_name_that_is_no_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.json"
+    log.write_text('["user","pl\\ud800x"]\n' + '["u","x"]\n' * 9)
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "a JSON array" in capsys.readouterr().err
 
 
 OUTER = {"screen": {"width": 800}, "languages": ["de"], "links": {"self": "x"}}
